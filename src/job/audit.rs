@@ -1,4 +1,4 @@
-//! An audit: what is found below paths, and what becomes of it on devices.
+//! The audit job: finds GPU code below the given paths and determines whether devices can run it.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -17,42 +17,42 @@ use crate::record::{AuditTable, Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
 
-/// Asked about where nothing is said.
+/// The architectures that are audited by default.
 const DEFAULT: [u16; 2] = [120, 121];
 
-/// How long a GPU may take to say what it is.
+/// The time limit for a GPU to describe itself.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// What is audited, for which devices.
+/// The options of an audit: paths, devices and filters.
 #[derive(Debug, Clone)]
 pub struct AuditOptions {
     /// Files and folders.
     pub paths: Vec<PathBuf>,
-    /// A Python whose packages are audited, too.
+    /// A Python interpreter whose packages are also audited.
     pub python: Option<PathBuf>,
-    /// Whether the caches of JIT compilers are audited, too.
+    /// Whether the caches of JIT compilers are also audited.
     pub jit_caches: bool,
-    /// Architectures by number; SM120, SM121 and this machine's GPUs where there is none.
+    /// Architecture numbers; if empty, SM120, SM121 and this machine's GPUs.
     pub devices: Vec<u16>,
-    /// Only kernels whose linked name matches one of these; all where there is none.
+    /// Selects kernels whose linked name matches one of these globs; all kernels if empty.
     pub kernels: Vec<Glob>,
-    /// Whose opcodes are named.
+    /// The kernels whose opcodes are listed.
     pub opcodes: Which,
 }
 
-/// What an audit found.
+/// The result of an audit.
 #[derive(Debug, Clone)]
 pub struct Audited {
-    /// The record with the table.
+    /// The record that contains the audit table.
     pub record: Record,
     /// Paths that do not exist.
     pub missing: Vec<String>,
 }
 
-/// Audits.
+/// Runs an audit.
 ///
 /// # Errors
-/// [`JobError::Sites`] where the Python cannot be asked; a scratch folder that cannot be made.
+/// [`JobError::Sites`] if the Python interpreter cannot be queried, [`JobError::Scratch`] if no scratch folder can be created.
 pub fn audit(options: &AuditOptions, context: &Context<'_>) -> Result<Audited, JobError> {
     let mut paths = options.paths.clone();
     if let Some(python) = &options.python {
@@ -76,7 +76,7 @@ pub fn audit(options: &AuditOptions, context: &Context<'_>) -> Result<Audited, J
     Ok(Audited { record, missing })
 }
 
-/// What is asked about, and for each the GPU of this machine that is one; empty where none is.
+/// Returns the audited devices and, for each, the matching GPU of this machine; an empty string if there is none.
 fn devices(options: &AuditOptions, here: &[Description]) -> (Vec<Device>, Vec<String>) {
     let mut numbers: Vec<u16> = options.devices.clone();
     if numbers.is_empty() {
@@ -99,9 +99,9 @@ fn devices(options: &AuditOptions, here: &[Description]) -> (Vec<Device>, Vec<St
 /// This machine's GPUs.
 #[derive(Debug, Default)]
 struct Here {
-    /// What they are.
+    /// Descriptions of the usable GPUs.
     gpus: Vec<Description>,
-    /// Why others could not be asked: there is no driver, or one may not be used. The rules answer without them.
+    /// Why other GPUs could not be queried: there is no driver, or access is denied. The audit then relies on its rules alone.
     others: Vec<String>,
 }
 
@@ -123,7 +123,7 @@ impl Here {
     }
 }
 
-/// Scans, and answers for what is found.
+/// Scans the paths and fills the audit table.
 fn collect(
     options: &AuditOptions,
     paths: &[PathBuf],

@@ -1,17 +1,17 @@
-//! The NVRTC behind a verb that compiles kernels: the one that is named, or the newest; fetched where the machine has none.
+//! Selects the NVRTC for jobs that compile kernels: the named version or the newest, fetched if the machine has none.
 
 use super::error::JobError;
 use crate::event::{Event, Sink};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, InstallOptions, Nvrtc, NvrtcError, Pins};
 
-/// What is fetched where nothing is named.
+/// The pin that is fetched if no version is named.
 pub(super) const NEWEST: &str = "nvrtc";
 
-/// The NVRTC of the version `name`, the newest when left out. Where the machine has none at all, a pinned one is fetched.
+/// Returns the NVRTC of version `name`, or the newest if `None`. If the machine has no NVRTC at all, fetches a pinned release.
 ///
 /// # Errors
-/// [`JobError::Nvrtc`] where there is none of this version; what fetching meets.
+/// [`JobError::Nvrtc`] if this version is not found; any error of the download.
 pub fn nvrtc(name: Option<&str>, store: Option<&Store>, sink: &dyn Sink) -> Result<Nvrtc, JobError> {
     let environment = Environment::of_process();
     let found = toolkit::nvrtcs(store, &environment);
@@ -22,7 +22,7 @@ pub fn nvrtc(name: Option<&str>, store: Option<&Store>, sink: &dyn Sink) -> Resu
     };
     let pins = Pins::built_in()?;
     let names = [name.map_or_else(|| NEWEST.to_owned(), |name| format!("{NEWEST}:{name}"))];
-    // A version that is not pinned cannot be fetched: the error says what is missing.
+    // A version that is not pinned cannot be fetched; the error below names the missing version.
     if let Ok(pinned) = pins.resolve(&names) {
         let what: Vec<String> = pinned.iter().map(|pin| pin.what()).collect();
         let text = format!(

@@ -1,25 +1,25 @@
-//! The process that works.
+//! The process context that jobs share.
 
 use std::path::PathBuf;
 
 use crate::event::Sink;
 use crate::toolkit::NvrtcError;
 
-/// What jobs need of their process; made once, in `main`.
+/// The context that jobs need from their process; created once, in `main`.
 pub struct Context<'a> {
-    /// The program, which runs itself for work that may crash.
+    /// Path of this executable, which starts itself as a child process for work that may crash.
     pub program: PathBuf,
-    /// The folder of this project's libraries, where a package does not put them beside the program.
+    /// The folder with this project's libraries, if a package does not install them next to the executable.
     pub libraries: Option<PathBuf>,
     /// Receives progress, notices and warnings.
     pub sink: &'a dyn Sink,
 }
 
 impl<'a> Context<'a> {
-    /// This process.
+    /// Returns the context of this process.
     ///
     /// # Errors
-    /// [`NvrtcError::Worker`], where the system does not tell the program's path.
+    /// [`NvrtcError::Worker`] if the path of the executable cannot be determined.
     pub fn of_process(sink: &'a dyn Sink) -> Result<Self, NvrtcError> {
         Ok(Self { program: std::env::current_exe().map_err(NvrtcError::Worker)?, libraries: None, sink })
     }

@@ -1,4 +1,4 @@
-//! Why a job cannot be done.
+//! Errors of jobs.
 
 use emulator::device::Failure;
 
@@ -14,7 +14,7 @@ use crate::snippet::{FilterError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{InstallError, NvrtcError, PinError, SelectError};
 
-/// Why a job cannot be done.
+/// The reason why a job failed.
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     /// A name is not a target.
@@ -26,16 +26,16 @@ pub enum JobError {
     /// The snippets cannot be read.
     #[error(transparent)]
     Snippet(#[from] SnippetError),
-    /// Nothing is planned.
+    /// No plan can be made from the options.
     #[error(transparent)]
     Plan(#[from] PlanError),
-    /// The matrix cannot be made.
+    /// The matrix cannot be computed.
     #[error(transparent)]
     Matrix(#[from] MatrixError),
-    /// No such toolkit.
+    /// A toolkit is not found.
     #[error(transparent)]
     Select(#[from] SelectError),
-    /// No such pinned release.
+    /// A release is not pinned, or the pins cannot be read.
     #[error(transparent)]
     Pins(#[from] PinError),
     /// A release cannot be fetched.
@@ -44,16 +44,16 @@ pub enum JobError {
     /// The cache cannot be used.
     #[error(transparent)]
     Store(#[from] StoreError),
-    /// There is no toolkit, and none may be fetched.
+    /// The machine has no toolkit, and `--offline` forbids fetching one.
     #[error("no toolkit on this machine, and --offline forbids fetching one")]
     Offline,
-    /// The threads cannot be started.
+    /// The thread pool cannot be created.
     #[error("the thread pool cannot be created: {0}")]
     Threads(#[from] rayon::ThreadPoolBuildError),
-    /// NVRTC fails, or there is none.
+    /// NVRTC fails or is not found.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
-    /// Machine code cannot be made of a kernel.
+    /// A kernel cannot be assembled.
     #[error(transparent)]
     Code(#[from] CodeError),
     /// A case cannot be used.
@@ -65,30 +65,30 @@ pub enum JobError {
     /// A trial cannot be run.
     #[error(transparent)]
     Trial(#[from] TrialError),
-    /// Data or reference cannot be made.
+    /// The data or the reference cannot be computed.
     #[error(transparent)]
     Moe(#[from] MoeError),
-    /// So many files of cases cannot be used.
+    /// Case files cannot be used: their number.
     #[error("{0} case files cannot be used; the other cases were run")]
     UnusableCases(usize),
-    /// Nothing was selected.
+    /// Nothing was selected, or everything is blocked.
     #[error("nothing was run: nothing is selected, or everything is blocked")]
     NothingRan,
-    /// A device cannot be used: its name, and why.
+    /// A device cannot be used: its name and the failure.
     #[error("{0} cannot be used: {1}")]
     Device(String, Failure),
-    /// Code for this target does not run on a GPU of this architecture.
+    /// Code for a target does not run on the GPU: the target and the GPU's architecture.
     #[error("code for {0} does not run on this GPU ({1})")]
     DeviceTarget(String, String),
-    /// No PTX version is known for a driver of this CUDA version.
+    /// The PTX version of a driver is unknown: its CUDA version.
     #[error(
         "no PTX version is known for CUDA {0}; install a toolkit with `sm121probe toolkit install latest`"
     )]
     NoPtxIsa(String),
-    /// There is no such model; the models there are.
+    /// A model does not exist: its name and the available models.
     #[error("there is no model `{0}`; the models are: {1}")]
     NoModel(String, String),
-    /// A revision cannot be read.
+    /// A Git revision cannot be read: its name and the reason.
     #[error("--base {0}: {1}")]
     Base(String, String),
     /// The file of explained mutants cannot be used.
@@ -100,7 +100,7 @@ pub enum JobError {
     /// The packages of a Python cannot be listed.
     #[error(transparent)]
     Sites(#[from] crate::audit::SitesError),
-    /// A scratch folder cannot be made.
-    #[error("the result cannot be written: {0}")]
+    /// A scratch folder cannot be created.
+    #[error("a temporary folder cannot be created: {0}; free some space, or set TMPDIR to a writable folder")]
     Scratch(std::io::Error),
 }

@@ -1,4 +1,4 @@
-//! Snippets and the pipeline on a GPU: its code, its limits, its row in records, and what runs on it.
+//! Runs snippets and the pipeline on a GPU: selects target and assembler, derives limits, describes the GPU in records.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};
@@ -25,35 +25,35 @@ use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, Toolkit};
 
-/// The target that the emulator runs when none is named.
+/// The default target on the emulator.
 const TARGET: &str = "sm_121a";
 
-/// The version of what only the emulator reads.
+/// The PTX version of code that only the emulator reads.
 const ISA: PtxIsa = PtxIsa { major: 9, minor: 5 };
 
-/// Decides the inputs of snippets in the whole job.
+/// The seed of the snippets' inputs in the whole job.
 const SEED: u64 = 1;
 
-/// Opens a GPU by its number; `limit` bounds one request.
+/// Opens a GPU by its ordinal; `limit` bounds the time of one request.
 ///
 /// # Errors
-/// [`JobError::Device`] where it cannot be used.
+/// [`JobError::Device`] if the GPU cannot be used.
 pub fn open(program: &Path, number: usize, limit: Duration) -> Result<GpuDevice, JobError> {
     let launcher = Launcher { program: program.to_owned(), ordinal: number.to_string(), limit };
     let opened = GpuDevice::open(launcher, Chain::default());
     opened.map_err(|failure| JobError::Device(format!("gpu:{number}"), failure))
 }
 
-/// Code for this GPU by the toolkit, or by the driver where there is none.
+/// Returns the chain that assembles code with the toolkit's ptxas, or with the driver if there is no toolkit.
 #[must_use]
 pub fn chain(toolkit: Option<&Toolkit>, store: Option<&Store>) -> Chain {
     Chain { toolkit: toolkit.cloned(), store: store.cloned() }
 }
 
-/// What code for a GPU is made for, and the PTX version that its assembler knows: the driver's where there is no ptxas.
+/// Returns the target of code for a GPU, and the PTX version that its assembler supports: the driver's if there is no ptxas.
 ///
 /// # Errors
-/// [`JobError::DeviceTarget`] and [`JobError::NoPtxIsa`].
+/// [`JobError::Target`] if the named target does not exist, [`JobError::DeviceTarget`] and [`JobError::NoPtxIsa`].
 pub fn code_of(
     about: &Description,
     ptxas: Option<&Toolkit>,
@@ -73,7 +73,7 @@ pub fn code_of(
     Ok((target, isa))
 }
 
-/// What records say of a GPU.
+/// Returns the row that describes a GPU in records.
 #[must_use]
 pub fn row(name: &str, about: &Description) -> DeviceRow {
     DeviceRow {
@@ -89,7 +89,7 @@ pub fn row(name: &str, about: &Description) -> DeviceRow {
     }
 }
 
-/// What tells this GPU from those of other machines: a digest from which the machine's identity cannot be had.
+/// Returns an identifier that distinguishes this GPU from GPUs of other machines: a digest that does not reveal the machine ID.
 fn identity(ordinal: usize) -> String {
     let machine = std::fs::read_to_string("/etc/machine-id").unwrap_or_default();
     match machine.trim() {
@@ -99,7 +99,7 @@ fn identity(ordinal: usize) -> String {
     }
 }
 
-/// SM12x's limits, or this GPU's where it has less: a tile that SM12x cannot hold proves nothing elsewhere.
+/// Returns the smaller of SM12x's and this GPU's limits: a tile that does not fit SM12x proves nothing on another GPU.
 #[must_use]
 pub fn limits(about: &Description) -> Limits {
     let least = |own: i32, other: u32| u32::try_from(own).map_or(other, |own| own.min(other));
@@ -111,20 +111,20 @@ pub fn limits(about: &Description) -> Limits {
     }
 }
 
-/// What runs on a device beside the variants.
+/// How variants run on a device: target, toolkit and seed.
 pub struct Question<'a> {
-    /// The target of the code; the device's own when left out.
+    /// The target of the code; if `None`, that of the GPU, or `sm_121a` on the emulator.
     pub target: Option<&'a str>,
-    /// The ptxas; the newest when left out.
+    /// The name of the toolkit whose ptxas is used; the newest if `None`.
     pub toolkit: Option<&'a str>,
-    /// Seed of the inputs
+    /// Seed of the inputs.
     pub seed: u64,
 }
 
 /// Runs variants on the emulator.
 ///
 /// # Errors
-/// [`JobError::Target`] where the name is none.
+/// [`JobError::Target`] if the named target does not exist.
 pub fn variants_on_emulator(
     variants: &[&snippet::Variant],
     question: &Question<'_>,
@@ -133,10 +133,10 @@ pub fn variants_on_emulator(
     Ok(variants.par_iter().map(|v| execute::on_emulator(v, asked)).collect())
 }
 
-/// Runs variants on a GPU, and gives it back.
+/// Runs variants on a GPU and returns the GPU with the results.
 ///
 /// # Errors
-/// As [`code_of`] and [`toolchain::ptxas`].
+/// The errors of [`code_of`] and [`toolchain::ptxas`].
 pub fn variants_on_gpu(
     variants: &[&snippet::Variant],
     gpu: GpuDevice,
@@ -148,13 +148,13 @@ pub fn variants_on_gpu(
     let mut gpu = gpu.with_chain(chain(ptxas.as_ref(), store.as_ref()));
     let code = gpu.chain().code_by();
     let asked = Asked { target, isa, seed: question.seed };
-    // Emulated side by side; a GPU runs one kernel after the other.
+    // The emulator runs the variants in parallel, the GPU one at a time.
     let emulated: Vec<_> = variants.par_iter().map(|v| execute::emulated(v, asked)).collect();
     let runs = variants.iter().zip(emulated).map(|(v, want)| execute::run(&mut gpu, &code, v, asked, want));
     Ok((runs.collect(), gpu))
 }
 
-/// Runs the variants that say how, into `record`.
+/// Runs variants on the GPU and adds the results to `record`.
 pub(super) fn snippets(
     gpu: GpuDevice,
     variants: &[&snippet::Variant],
@@ -167,8 +167,8 @@ pub(super) fn snippets(
     Ok(gpu)
 }
 
-/// Runs the pipeline's default set, as far as the toolchain and the GPU admit it, into `record`. Cases with tiles of their own
-/// come first, the sweep over all tiles after them in an order that leaves an even sample where time ends it.
+/// Runs the part of the pipeline's default set that the toolchain and the GPU admit, and adds the rows to `record`. Cases that are
+/// not swept over all tiles run first. The sweep follows in pseudo-random order, so that running out of time leaves an even sample.
 pub(super) fn pipeline(
     (gpu, time): (GpuDevice, Duration),
     nvrtc: &Nvrtc,

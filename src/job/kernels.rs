@@ -1,4 +1,4 @@
-//! Kernels of a folder against the pipeline's reference, and of a change what it can affect.
+//! Checks a folder of kernels against the pipeline's reference; after a change, only what the change can affect.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -24,36 +24,36 @@ use crate::record::{Finding, Ground, Matrix, Record};
 use crate::store::Store;
 use crate::toolkit::NvrtcError;
 
-/// What kernels are compiled for: PTX that differs in its `.target` alone is the same to the emulator.
+/// The target of the kernels. The emulator runs PTX that differs only in `.target` identically.
 const TARGET: &str = "sm_121a";
 
-/// What to do with a folder of kernels.
+/// A folder of kernels and the checks to run on it.
 pub struct Folder<'a> {
     /// The folder.
     pub folder: &'a Path,
-    /// Files that changed; every kernel is run where there is none.
+    /// Files that changed; every kernel runs if empty.
     pub changed: &'a [PathBuf],
-    /// The revision to compare them with; the built-in kernels where left out.
+    /// The Git revision to compare them with; the built-in kernels if `None`.
     pub base: Option<&'a str>,
-    /// Only these cases; all where there is none.
+    /// Names of the cases to run; all cases if empty.
     pub cases: &'a [String],
-    /// Only these tiles; all where there is none.
+    /// Tiles to run; all tiles if empty.
     pub tiles: &'a [Tile],
     /// Known failures.
     pub expectations: &'a [Expectation],
-    /// Their file, for places.
+    /// Path of the file of known failures, for locations in findings.
     pub expectations_file: &'a str,
-    /// The day by which they expire.
+    /// The current date, which decides which known failures have expired.
     pub today: gate::Date,
-    /// A record to compare with.
+    /// The record of an earlier run to compare with.
     pub baseline: Option<&'a Record>,
-    /// Which mutants are run instead.
+    /// Runs mutants instead of judging the trials, with these options.
     pub mutants: Option<&'a MutantOptions>,
 }
 
-/// What came of a folder of kernels.
+/// The result of checking a folder of kernels.
 pub enum OfKernels {
-    /// Nothing was run; why.
+    /// Nothing was run, for this reason.
     Nothing(&'static str),
     /// The trials were judged.
     Judged(Judgement, Box<Record>),
@@ -61,10 +61,10 @@ pub enum OfKernels {
     Mutants(Box<Survey>),
 }
 
-/// Runs what a change can affect, and judges it.
+/// Runs the trials that a change can affect and judges the results, or runs mutants if the options ask for them.
 ///
 /// # Errors
-/// Cases, revisions and toolkits that cannot be used. A kernel that does not compile is a finding.
+/// Cases, revisions and toolkits that cannot be used. A kernel that does not compile is a finding, not an error.
 pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, JobError> {
     let notice = |text: String| context.sink.emit(Event::Notice { text });
     let kernels = Library::with_folder(asked.folder)?;
@@ -137,7 +137,7 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
     Ok(OfKernels::Judged(judgement, Box::new(run)))
 }
 
-/// The files as a revision of the repository around each has them.
+/// Reads the files at a revision; each file belongs to the repository that contains its folder.
 fn texts_at(revision: &str, files: &[PathBuf]) -> Result<Base, JobError> {
     let mut texts = BTreeMap::new();
     for path in files {
@@ -154,7 +154,7 @@ fn texts_at(revision: &str, files: &[PathBuf]) -> Result<Base, JobError> {
             return Err(fails(format!("the repository of {} has no such revision", folder.display())));
         }
         let shown = git(&["show", &format!("{revision}:./{name}")]).map_err(|e| fails(e.to_string()))?;
-        // A file that the revision lacks is new.
+        // A file that is missing from the revision is new.
         if shown.status.success() {
             texts.insert(path.clone(), String::from_utf8_lossy(&shown.stdout).into_owned());
         }
@@ -162,7 +162,7 @@ fn texts_at(revision: &str, files: &[PathBuf]) -> Result<Base, JobError> {
     Ok(Base::Texts(texts))
 }
 
-/// A kernel that does not compile, or whose header does not fit, is a finding with its line; everything else ends the job.
+/// Turns a kernel that does not compile, or whose header is invalid, into a finding with its line; returns every other error.
 fn refused(error: JobError, folder: &Path) -> Result<Finding, JobError> {
     let finding = |file: &str, message: String| {
         let mut finding = Finding::new(Ground::Wrong, file.to_owned(), message);

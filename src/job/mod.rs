@@ -1,4 +1,4 @@
-//! Jobs: what the command line asks for, from typed options to typed results, with progress into a sink. Nothing here prints.
+//! Jobs: the work behind each command, from typed options to typed results. Progress goes to a sink; nothing here prints.
 
 mod audit;
 mod compiler;

@@ -1,4 +1,4 @@
-//! Mutants of a folder's kernels: made, run on few trials that cover what they affect, and counted.
+//! Mutation testing of a folder's kernels: generates mutants and runs each on a few trials that cover the affected code.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
@@ -20,36 +20,36 @@ use crate::moe::tile::Tile;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Source, Survey};
 use crate::store::Store;
 
-/// Progress is told after so many mutants.
+/// Progress is reported each time this many mutants are done.
 const TOLD_EVERY: usize = 25;
 
-/// Which mutants are made, and on how many trials each is run.
+/// The mutants to generate, and the number of trials for each.
 #[derive(Debug, Clone)]
 pub struct MutantOptions {
-    /// Only faults of these operators; all where there is none.
+    /// Mutation operators to apply; all if empty.
     pub operators: Vec<Operator>,
-    /// Trials per mutant, at most; a mutant that survives them meets as many again, which have what these lack.
+    /// The maximum of trials per mutant. A mutant that survives them runs on up to as many others, with features that these lack.
     pub most_trials: u16,
-    /// So many random mutants; all where left out.
+    /// The number of randomly sampled mutants; all mutants if `None`.
     pub sample: Option<usize>,
     /// Seed of the sample.
     pub seed: u64,
 }
 
-/// What is asked: the kernels, and which files and trials of them.
+/// The kernels under test, the files to mutate, and the cases and tiles to run.
 pub(super) struct Question<'a> {
     pub(super) kernels: &'a Library,
     pub(super) folder: &'a Path,
-    /// Files that changed; every file where none is named.
+    /// Files that changed; every file if empty.
     pub(super) changed: &'a [PathBuf],
-    /// What they affect, lines included.
+    /// The code that the changed files affect, with the changed lines.
     pub(super) affected: &'a Affected,
     pub(super) cases: &'a [&'a Case],
     pub(super) tiles: &'a [Tile],
     pub(super) target: Target,
 }
 
-/// Runs mutants and says which survive.
+/// Runs mutants and returns which of them survive.
 pub(super) fn survey(
     question: &Question<'_>,
     options: &MutantOptions,
@@ -62,7 +62,7 @@ pub(super) fn survey(
     let mut made: Vec<Mutant> = files.iter().flat_map(|(name, text)| mutants::mutants(name, text)).collect();
     let of_operator = |m: &Mutant| options.operators.is_empty() || options.operators.contains(&m.operator);
     let all = made.clone();
-    // What did not change is somebody else's.
+    // Mutants of unchanged lines are out of scope.
     let is_changed =
         |m: &Mutant| question.affected.lines(&m.file).is_none_or(|lines| lines.contains(&m.line));
     made.retain(|m| of_operator(m) && is_changed(m));
@@ -105,7 +105,7 @@ pub(super) fn survey(
         }
     };
     let mut fates = bench.run(&runnable, &trials, &|_| BTreeSet::new(), &told);
-    // What no configuration so far compiles is not yet the same everywhere.
+    // A mutant that no configuration so far compiles may still differ in another one.
     let open: Vec<usize> = (0..runnable.len())
         .filter(|n| matches!(fates[*n], Fate::Survived(_) | Fate::Equivalent))
         .filter(|n| !entries.iter().any(|e| e.explains(&runnable[*n])))
@@ -150,7 +150,7 @@ pub(super) fn survey(
     Ok(survey)
 }
 
-/// The folder's files that may be changed, with their texts.
+/// Reads the folder's CUDA files that may be mutated; returns their texts by name.
 fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, JobError> {
     let folder = question.folder;
     let unreadable = |path: &Path| {
@@ -171,7 +171,8 @@ fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, JobError> 
     Ok(out)
 }
 
-/// The trials on which mutants of a file are run: few that together have what those that it affects have, and those `before` lack.
+/// Chooses the trials for mutants of a file: a small set that covers the features of all trials that the file affects, except
+/// those that the trials in `before` cover.
 fn trials_of<'a>(
     question: &Question<'a>,
     file: &str,
@@ -184,7 +185,7 @@ fn trials_of<'a>(
     all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
     let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
     admitted.retain(|t| t.config.is_ok());
-    // What tiles and loads differ in is nothing to the kernels beside the GEMM.
+    // Tiles and load paths make no difference to kernels other than the GEMM.
     let features =
         if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
     Ok(mutants::choose(&admitted, before, most.into(), features))

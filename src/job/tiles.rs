@@ -1,4 +1,4 @@
-//! The table of tiles: what each needs, whether it may run, what peers support; and what tile policies choose.
+//! The table of tiles: their resources, whether they are admitted, which peers support them, and which tiles policies choose.
 
 use std::collections::BTreeSet;
 
@@ -22,36 +22,36 @@ use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
 
-/// What tiles are compiled for where nothing is said.
+/// The default target of the tile table.
 pub const TILE_TARGET: &str = "sm_121a";
 
-/// Whose experts policies route to where nothing is said.
+/// The default model of the policy table.
 pub const POLICY_MODEL: &str = "gpt-oss-120b";
 
-/// Batches of the table of policies: decode, and prefill in powers of two.
+/// The batch sizes of the policy table, in tokens: decode, and prefill in powers of two.
 const TOKENS: [u32; 13] = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096];
 
-/// Which tiles, and what they are compiled with.
+/// The tiles of a table, and how their kernels are compiled.
 #[derive(Debug, Clone)]
 pub struct TileOptions<'a> {
-    /// The tiles; all where there is none.
+    /// The tiles; all if empty.
     pub tiles: Vec<Tile>,
-    /// How tiles reach shared memory.
+    /// The load paths to shared memory.
     pub loads: Vec<Load>,
-    /// How matrices are multiplied.
+    /// The MMA paths.
     pub paths: Vec<MmaPath>,
-    /// What kernels are compiled for.
+    /// The target of the kernels.
     pub target: &'a str,
-    /// The toolkit of NVRTC and ptxas; the newest where left out.
+    /// The toolkit of NVRTC and ptxas; the newest if `None`.
     pub toolkit: Option<&'a str>,
-    /// Whether kernels are compiled; without, registers and spills stay unknown.
+    /// Whether kernels are compiled; if not, registers and spills are unknown.
     pub compile: bool,
 }
 
-/// The table of tiles.
+/// Returns the table of tiles.
 ///
 /// # Errors
-/// What is no target, toolkit or kernel, and what compiling meets.
+/// A target, toolkit or kernel that does not exist; an error of the compilation.
 pub fn tile_table(options: &TileOptions<'_>, context: &Context<'_>) -> Result<TileTable, JobError> {
     let target: Target = options.target.parse()?;
     let kernels = Library::embedded()?;
@@ -69,10 +69,10 @@ pub fn tile_table(options: &TileOptions<'_>, context: &Context<'_>) -> Result<Ti
     survey.table(&plan::configurations(&tiles, &options.loads, &options.paths), |_| true)
 }
 
-/// What every policy chooses for a model's experts.
+/// Returns the tile that each policy chooses for a model's experts, for each batch size.
 ///
 /// # Errors
-/// [`JobError::NoModel`] where there is no such model.
+/// [`JobError::NoModel`] if there is no such model.
 pub fn policies(name: &str) -> Result<Vec<PolicyRow>, JobError> {
     let models = case::models();
     let model = models.iter().find(|m| m.name == name).ok_or_else(|| {
@@ -96,13 +96,13 @@ pub fn policies(name: &str) -> Result<Vec<PolicyRow>, JobError> {
     Ok(policy::compare(&TOKENS, small(model.top_k), small(model.experts)).into_iter().map(row).collect())
 }
 
-/// What tiles are compiled for when nothing is said.
+/// Returns [`TILE_TARGET`], parsed.
 pub(super) fn target() -> Result<Target, JobError> {
     Ok(TILE_TARGET.parse()?)
 }
 
-/// The tiles and policies of the whole job, which runs `set`: the kernels in it are compiled; of those that make tensor maps no
-/// others are listed.
+/// Returns the tiles and policies of the whole job, which runs `set`. Only configurations in `set` are compiled; configurations
+/// that edit tensor maps ([`Load::TmaReplace`]) are listed only if they are in `set`.
 pub(super) fn of_job(
     set: &[Trial<'_>],
     kernels: &Library,
@@ -119,7 +119,7 @@ pub(super) fn of_job(
     Ok(table)
 }
 
-/// Who answers for tiles.
+/// The library, toolchain and assembler that determine the rows of the table.
 struct Survey<'a> {
     kernels: &'a Library,
     toolchain: Option<&'a Toolchain>,
@@ -128,7 +128,7 @@ struct Survey<'a> {
 }
 
 impl<'a> Survey<'a> {
-    /// Without an NVRTC or a ptxas, registers and spills stay unknown.
+    /// Without an NVRTC or a ptxas, registers and spills are unknown.
     fn new(
         kernels: &'a Library,
         toolchain: Option<&'a Toolchain>,
@@ -144,7 +144,7 @@ impl<'a> Survey<'a> {
         Self { kernels, toolchain, assembler, target }
     }
 
-    /// The table of these configurations; those that `compiles` names are compiled and assembled.
+    /// Returns the table of these configurations; those that `compiles` accepts are compiled and assembled.
     fn table(
         &self,
         all: &[Configuration],
@@ -198,7 +198,7 @@ impl<'a> Survey<'a> {
         row.stages = Some(admitted.config.stages);
         row.shared = Some(admitted.dynamic_shared);
         let Some(assembler) = self.assembler.as_ref().filter(|_| compiles) else { return Ok(row) };
-        // As gpt-oss runs it.
+        // The setup that gpt-oss uses.
         let setup = Setup::plain(admitted.config);
         let code = assembler.gemm(self.kernels, &Settings::GPT_OSS, &setup, &admitted)?;
         if let Some(used) = code.resources {

@@ -1,4 +1,4 @@
-//! The assembler behind a verb that compiles kernels, and the capabilities that its matrix grants.
+//! Selects the ptxas for jobs that compile kernels, and determines its capabilities from the matrix.
 
 use ptx::arch::Target;
 
@@ -10,7 +10,7 @@ use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Places, Toolkit};
 
-/// A ptxas, and the capabilities that the matrix grants to its targets.
+/// A ptxas and the capabilities of its targets according to the matrix.
 pub struct Toolchain {
     /// The ptxas.
     pub toolkit: Toolkit,
@@ -18,11 +18,11 @@ pub struct Toolchain {
 }
 
 impl Toolchain {
-    /// Finds the ptxas of the version that `name` names, the newest when left out, and asks what it has for these targets.
-    /// Nothing where the machine has no ptxas: then capabilities are not checked, and a warning says so.
+    /// Finds the ptxas of version `name`, or the newest if that is `None` or not found, and queries its capabilities for these
+    /// targets. If the machine has no ptxas, emits a warning that capabilities are not checked and returns `None`.
     ///
     /// # Errors
-    /// [`JobError::Select`] where `name` is a path without a usable ptxas; what querying capabilities meets.
+    /// [`JobError::Select`] if `name` is a path without a usable ptxas; an error of the capability query.
     pub fn find(
         name: Option<&str>,
         targets: &[Target],
@@ -62,7 +62,7 @@ impl Toolchain {
             names.any(|name| capabilities.has(&name, chosen.version, *target) == Some(false))
         };
         if targets.iter().any(lacks) {
-            // The sentence then says which other toolkit has what this one lacks.
+            // With the other toolkits queried, the message can name one that has the missing capability.
             let mut all: Vec<&Toolkit> =
                 discovery.toolkits.iter().filter(|t| t.version != chosen.version).collect();
             all.dedup_by_key(|t| t.version);
@@ -73,17 +73,17 @@ impl Toolchain {
         Ok(Some(Self { toolkit: chosen.clone(), capabilities }))
     }
 
-    /// What admission needs to know for a target.
+    /// Returns the toolchain as admission sees it, for one target.
     #[must_use]
     pub fn of(&self, target: Target) -> admission::Toolchain<'_> {
         admission::Toolchain { capabilities: &self.capabilities, toolkit: self.toolkit.version, target }
     }
 }
 
-/// The ptxas of the version that `name` names, the newest when left out; none where the machine has none and none is named.
+/// Returns the ptxas of version `name`, or the newest if `None`; `None` if no version is named and the machine has no ptxas.
 ///
 /// # Errors
-/// [`JobError::Select`] where `name` names none.
+/// [`JobError::Select`] if the named toolkit is not found.
 pub fn ptxas(name: Option<&str>, store: Option<&Store>) -> Result<Option<Toolkit>, JobError> {
     let names: Vec<String> = name.map(str::to_owned).into_iter().collect();
     let mut places = Places::from_environment(store.map(Store::root));

@@ -17,43 +17,43 @@ use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
 
-/// What is fetched when a machine has no toolkit: the newest, and the first that knows sm_121.
+/// The toolkits that are fetched if the machine has none: the newest, and the first that supports `sm_121`.
 const FIRST_TOOLKITS: [&str; 2] = ["latest", "12.9"];
 
-/// What is queried, and how.
+/// The options of the whole job: snippets, toolkits, targets and limits.
 #[derive(Debug, Clone, Default)]
 pub struct Options {
     /// A folder of snippets instead of the built-in ones.
     pub snippets: Option<PathBuf>,
-    /// Toolkits by name or path; the newest and 12.9 where there is none.
+    /// Toolkits by name or path; if empty, the newest and the newest 12.9.
     pub toolkits: Vec<String>,
-    /// Targets by name; the six SM12x targets where there is none.
+    /// Targets by name; the six SM12x targets if empty.
     pub targets: Vec<String>,
-    /// Globs over ids of variants.
+    /// Globs that select variants by ID.
     pub filters: Vec<String>,
     /// Whether nothing may be fetched.
     pub offline: bool,
-    /// How long ptxas may take for one variant.
+    /// The time limit of ptxas for one variant.
     pub time_limit: Duration,
-    /// Threads; as many as there are cores where left out.
+    /// The number of threads; one per core if `None`.
     pub jobs: Option<usize>,
-    /// The part of the job that is done.
+    /// The shard of the job to run; the whole job if `None`.
     pub shard: Option<Shard>,
-    /// Whether machine code is not disassembled.
+    /// Whether disassembly of machine code is skipped.
     pub no_sass: bool,
 }
 
 impl Options {
-    /// Whether nothing narrows the job to snippets or variants.
+    /// Whether neither a snippet folder nor a filter narrows the job.
     #[must_use]
     pub fn is_whole(&self) -> bool {
         self.snippets.is_none() && self.filters.is_empty()
     }
 
-    /// Targets and filters, parsed.
+    /// Parses targets and filters.
     ///
     /// # Errors
-    /// [`JobError::Target`] and [`JobError::Filter`] where a word is none.
+    /// [`JobError::Target`] if a word is not a target, [`JobError::Filter`] if a filter is not a glob.
     pub fn selection(&self) -> Result<Selection, JobError> {
         let mut targets: Vec<Target> = Vec::new();
         for name in &self.targets {
@@ -69,7 +69,7 @@ impl Options {
     }
 }
 
-/// Snippets, toolkits and cache of a run.
+/// A prepared run: its snippets, toolkits and cache.
 pub struct Job<'a> {
     /// The snippets.
     pub library: Library,
@@ -80,10 +80,10 @@ pub struct Job<'a> {
 }
 
 impl<'a> Job<'a> {
-    /// Loads snippets, finds toolkits, and fetches the first ones where there is none.
+    /// Loads snippets and finds toolkits; fetches toolkits if the machine has none.
     ///
     /// # Errors
-    /// Snippets that cannot be read, and what fetching meets.
+    /// Snippets that cannot be read; any error of the download.
     pub fn prepare(options: &Options, context: &'a Context<'a>) -> Result<Self, JobError> {
         if let Some(jobs) = options.jobs {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
@@ -111,13 +111,9 @@ impl<'a> Job<'a> {
         self.discovery = toolkit::discover(self.store.as_ref(), &places);
     }
 
-    /// Fetches, at once, what the job needs and the machine has none of: toolkits, and an NVRTC for the pipeline.
+    /// If the machine has no toolkit, fetches toolkits and, if also missing, an NVRTC for the pipeline in one installation.
     fn fetch_first(&mut self, options: &Options) -> Result<(), JobError> {
-        let no_toolkit = self.discovery.toolkits.is_empty() && options.toolkits.is_empty();
-        let compiles = options.is_whole() && !options.offline && self.store.is_some();
-        let no_nvrtc =
-            compiles && toolkit::nvrtcs(self.store.as_ref(), &Environment::of_process()).is_empty();
-        if !no_toolkit {
+        if !self.discovery.toolkits.is_empty() || !options.toolkits.is_empty() {
             // The pipeline fetches the NVRTC itself.
             return Ok(());
         }
@@ -133,7 +129,7 @@ impl<'a> Job<'a> {
         };
         let pins = Pins::built_in()?;
         let mut names = FIRST_TOOLKITS.map(str::to_owned).to_vec();
-        if no_nvrtc {
+        if options.is_whole() && toolkit::nvrtcs(Some(store), &Environment::of_process()).is_empty() {
             names.push(compiler::NEWEST.to_owned());
         }
         let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();
@@ -147,23 +143,23 @@ impl<'a> Job<'a> {
         Ok(())
     }
 
-    /// The cache; none where it cannot be used.
+    /// Returns the cache, or `None` if it cannot be used.
     #[must_use]
     pub fn store(&self) -> Option<&Store> {
         self.store.as_ref()
     }
 
-    /// Keeps the cache within its bounds.
+    /// Trims the cache to its size limit.
     pub fn trim(&self) {
         if let Some(store) = &self.store {
             store.trim(ENTRY_BYTES_KEPT);
         }
     }
 
-    /// The toolkits that the options name.
+    /// Returns the toolkits that the options name.
     ///
     /// # Errors
-    /// [`JobError::Select`] where one is not here.
+    /// [`JobError::Select`] if one is not found.
     pub fn toolkits(&self, options: &Options) -> Result<Vec<&Toolkit>, JobError> {
         let toolkits = self.discovery.select(&options.toolkits)?;
         let target: Target = "sm_121a".parse()?;
@@ -174,11 +170,11 @@ impl<'a> Job<'a> {
         Ok(toolkits)
     }
 
-    /// The pipeline's default set on the emulator, and the tiles, into `record`; skipped there, with the reason, where no NVRTC
-    /// can be had. The NVRTC.
+    /// Runs the pipeline's default set on the emulator and adds its rows and the tile table to `record`. Without an NVRTC the part is
+    /// recorded as skipped, with the reason. Returns the NVRTC.
     ///
     /// # Errors
-    /// What compiling and running meets that is no verdict.
+    /// Errors of compilation and execution that are not a verdict.
     pub fn pipeline(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
         let nvrtc = self.nvrtc(options, record)?;
         if let Some(nvrtc) = &nvrtc {
@@ -187,8 +183,8 @@ impl<'a> Job<'a> {
         Ok(nvrtc)
     }
 
-    /// The NVRTC that compiles the pipeline's kernels, fetched where there is none; what needs it is skipped in `record`, with the
-    /// reason, where none can be had.
+    /// Returns the NVRTC that compiles the pipeline's kernels, fetched if the machine has none. If it has none and nothing may be
+    /// fetched, records the pipeline as skipped, with the reason, and returns `None`.
     fn nvrtc(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
         let store = self.store.as_ref();
         if !options.offline && store.is_some() {
@@ -204,7 +200,7 @@ impl<'a> Job<'a> {
         Ok(Some(nvrtc.clone()))
     }
 
-    /// The selected variants that say how they are run, and with an NVRTC the pipeline, on this GPU, into `record`.
+    /// Runs the selected executable variants on this GPU and, with an NVRTC, the pipeline; adds the results to `record`.
     fn on_gpu(
         &self,
         options: &Options,
@@ -230,11 +226,12 @@ impl<'a> Job<'a> {
         }
     }
 
-    /// The matrix, and where nothing narrows the job the pipeline; both on the GPU, too, which starts trials for `time`. A reason
-    /// in its place becomes a skipped part. `matrix_done` sees the record as soon as it holds the matrix.
+    /// Runs the matrix and, if nothing narrows the job, the pipeline. With a GPU, also runs executable variants and the pipeline on
+    /// it, where trials start for at most `time`. An `Err` for `device` is the reason why the GPU part is recorded as skipped.
+    /// `matrix_done` receives the record as soon as it contains the matrix.
     ///
     /// # Errors
-    /// What cannot be fetched, planned or run.
+    /// Anything that cannot be fetched, planned or run.
     pub fn whole(
         &self,
         options: &Options,
@@ -253,10 +250,10 @@ impl<'a> Job<'a> {
         Ok((record, figures))
     }
 
-    /// The matrix.
+    /// Runs the matrix.
     ///
     /// # Errors
-    /// What cannot be planned or run.
+    /// Anything that cannot be planned or run.
     pub fn run(&self, options: &Options, isolated: bool) -> Result<(Record, Figures), JobError> {
         let toolkits = self.toolkits(options)?;
         let plan = Plan::new(&self.library, &toolkits, &options.selection()?)?;
@@ -274,10 +271,10 @@ impl<'a> Job<'a> {
     }
 }
 
-/// The snippets of a folder, or the built-in ones; problems are told.
+/// Loads the snippets of a folder, or the built-in ones, and reports problems to the sink.
 ///
 /// # Errors
-/// [`JobError::Snippet`] where the folder cannot be read.
+/// [`JobError::Snippet`] if the folder cannot be read.
 pub fn snippets(folder: Option<&Path>, sink: &dyn Sink) -> Result<Library, JobError> {
     let library = match folder {
         Some(folder) => Library::load(folder)?,

@@ -1,4 +1,4 @@
-//! Questions about one module to many assemblers, each asked once and kept.
+//! Runs one module through many assemblers; each query runs once and its result is cached.
 
 use std::collections::HashMap;
 use std::io;
@@ -16,10 +16,10 @@ use crate::record::Outcome;
 use crate::store::{self, Store};
 use crate::toolkit::Toolkit;
 
-/// Kind of the entries in the store; the number changes with the format or with how ptxas is run.
+/// Kind of the entries in the store; the number changes with the format or the way ptxas is run.
 const KIND: &str = "lint-1";
 
-/// One question: a module, as written where nothing stands, for one `-arch`.
+/// One query: a module for one `-arch`; `.version` and `.target` are as written if `None`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Question {
     /// Index into the toolkits.
@@ -34,11 +34,11 @@ pub(super) struct Question {
 pub(super) struct Said {
     /// Line of the module, from 1.
     pub(super) line: Option<usize>,
-    /// ptxas's words.
+    /// The message of ptxas.
     pub(super) text: String,
 }
 
-/// What a ptxas answered.
+/// The result of one run of ptxas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Answer {
     pub(super) outcome: Outcome,
@@ -48,19 +48,19 @@ pub(super) struct Answer {
 
 type Stored = (char, Vec<Said>, Vec<Said>);
 
-/// Who is asked, and how.
+/// The assemblers to run, with their time limit, cache and sink.
 pub struct Assemblers<'a> {
     /// The toolkits, ascending.
     pub toolkits: &'a [&'a Toolkit],
-    /// Where answers are kept; nowhere when left out.
+    /// The cache of results; no cache if `None`.
     pub store: Option<&'a Store>,
-    /// Time that one run of ptxas gets.
+    /// The time limit of one run of ptxas.
     pub limit: Duration,
-    /// Who is told of warnings.
+    /// Receives progress and warnings.
     pub sink: &'a dyn Sink,
 }
 
-/// The answers about one module.
+/// The results for one module.
 pub(super) struct Desk<'a> {
     pub(super) assemblers: &'a Assemblers<'a>,
     module: &'a Module,
@@ -73,7 +73,7 @@ impl<'a> Desk<'a> {
         Self { assemblers, module, scratch, answers: HashMap::new() }
     }
 
-    /// The same question without what the module says anyway.
+    /// Normalizes a query: drops a version or target that equals the module's.
     fn plain(&self, mut question: Question) -> Question {
         if question.version.is_some() && question.version == self.module.isa() {
             question.version = None;
@@ -84,7 +84,7 @@ impl<'a> Desk<'a> {
         question
     }
 
-    /// Asks what has not been asked, several at a time.
+    /// Runs the queries that have no result yet, in parallel.
     pub(super) fn ask(&mut self, questions: impl IntoIterator<Item = Question>) {
         let mut open: Vec<Question> = Vec::new();
         for question in questions {
@@ -109,7 +109,7 @@ impl<'a> Desk<'a> {
         self.answers.extend(answered);
     }
 
-    /// The answer to a question that was asked.
+    /// Returns the result of a query that was run.
     pub(super) fn get(&self, question: Question) -> Option<&Answer> {
         self.answers.get(&self.plain(question))
     }
@@ -118,7 +118,7 @@ impl<'a> Desk<'a> {
         let toolkit = self.assemblers.toolkits[question.toolkit];
         let name = question.arch.to_string();
         if !toolkit.knows(question.arch) {
-            // What ptxas says then is known, and it says nothing about the file.
+            // The message of ptxas is known in this case, and it does not depend on the file.
             let text = format!("Value '{name}' is not defined for option 'gpu-name'");
             let errors = vec![Said { line: None, text }];
             return Answer { outcome: Outcome::UnknownTarget, errors, warnings: Vec::new() };
@@ -135,7 +135,7 @@ impl<'a> Desk<'a> {
         match matrix::ask_file(toolkit, question.arch, &text, self.scratch, self.assemblers.limit) {
             Ok(answer) => {
                 let answer = taken(answer);
-                // What may be the machine's fault is not kept.
+                // Crashes and time-outs may be caused by the machine and are not cached.
                 if !matches!(answer.outcome, Outcome::Crashed | Outcome::TimedOut) {
                     self.keep(&key, &answer);
                 }
@@ -171,7 +171,7 @@ fn kept(store: &Store, key: &str) -> Option<Answer> {
 fn taken(answer: FileAnswer) -> Answer {
     let said = |list: Vec<matrix::Diagnostic>| {
         let one = |d: matrix::Diagnostic| {
-            // Some errors name their line in words alone: `Unexpected EOF encountered on line 13`.
+            // Some errors name their line only in the text: `Unexpected EOF encountered on line 13`.
             let line = d.line.or_else(|| spoken_line(&d.text));
             Said { line, text: d.text }
         };
@@ -186,7 +186,7 @@ fn spoken_line(text: &str) -> Option<usize> {
     text.rsplit_once(ON_LINE)?.1.parse().ok()
 }
 
-/// ptxas's words with the file's line in the place of the module's.
+/// Converts the line in a message of ptxas from the module's line to the file's.
 pub(super) fn of_file(said: &Said, first_line: usize) -> (Option<usize>, String) {
     let line = said.line.map(|l| l + first_line - 1);
     let text = match (said.text.rsplit_once(ON_LINE), spoken_line(&said.text), line) {

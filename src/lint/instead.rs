@@ -1,4 +1,4 @@
-//! The nearest accepted form of a refused instruction, from a data file; each is shown only where ptxas has accepted it in this run.
+//! Suggests alternatives to rejected instructions from a data file; each is shown only if ptxas accepts it for the target.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -21,13 +21,13 @@ use ptx::scan::instructions;
 
 const TABLE: &str = include_str!("instead.yaml");
 
-/// Kind of the entries in the store: who accepts which variants; the number changes with the format.
+/// Kind of the entries in the store that list accepted variants; the number changes with the format.
 const KIND: &str = "lint-instead-1";
 
-/// Variant, target and toolkit of an acceptance.
+/// The variant, target and toolkit of an acceptance.
 type Accepted = (String, String, String);
 
-/// The least suffix that has a form.
+/// The minimum target suffix that a form requires.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum Least {
@@ -36,43 +36,43 @@ enum Least {
     A,
 }
 
-/// One row: instructions that SM12x refuses, and what it has.
+/// One row of the table: instructions that SM12x rejects, and their alternatives.
 #[derive(Debug, Clone, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Instead {
     /// A regular expression over the instruction with its modifiers.
     #[serde(rename = "match")]
     pattern: String,
-    /// Variants of snippets that show what is accepted.
+    /// Snippet variants that demonstrate the alternatives.
     pub variants: Vec<String>,
     shows: Vec<String>,
     from: Least,
-    /// What else has to change.
+    /// Other changes that the alternative requires.
     pub how: String,
-    /// Who says so.
+    /// The source of this information.
     pub source: String,
 }
 
-/// What is wrong with the table.
+/// The reason why the table is invalid.
 #[derive(Debug, thiserror::Error)]
 pub enum InsteadError {
-    /// It is no YAML of our form.
+    /// It is not YAML in the expected format.
     #[error(transparent)]
     Header(#[from] HeaderError),
-    /// A pattern is no regular expression.
+    /// A pattern is not a regular expression.
     #[error("`{pattern}` is not a pattern: {source}")]
     Pattern {
         /// The pattern.
         pattern: String,
-        /// Why.
+        /// The underlying error.
         source: regex::Error,
     },
 }
 
-/// Every row of the built-in table with its pattern.
+/// Returns every row of the built-in table with its compiled pattern.
 ///
 /// # Errors
-/// [`InsteadError`], which a test excludes.
+/// [`InsteadError`] if the table is invalid; a test checks that it is not.
 pub fn table() -> Result<Vec<(Regex, Instead)>, InsteadError> {
     let rows: Vec<Instead> = header::parse_file(Path::new("src/lint/instead.yaml"), TABLE)?;
     let compiled = |row: Instead| match Regex::new(&row.pattern) {
@@ -83,7 +83,7 @@ pub fn table() -> Result<Vec<(Regex, Instead)>, InsteadError> {
 }
 
 impl Instead {
-    /// The SM12x targets that accept every variant of the row.
+    /// Returns the SM12x targets that accept every variant of the row.
     #[must_use]
     pub fn targets(&self) -> Vec<Target> {
         let has = |t: &Target| match self.from {
@@ -94,7 +94,7 @@ impl Instead {
         Target::default_set().into_iter().filter(has).collect()
     }
 
-    /// The instruction that a variant shows.
+    /// Returns the instruction that a variant demonstrates.
     #[must_use]
     pub fn shown(&self, variant: &Variant) -> Option<String> {
         let text = text_of(&variant.code);
@@ -110,7 +110,7 @@ fn text_of(code: &Code) -> String {
     }
 }
 
-/// Adds accepted forms to problems.
+/// Adds accepted alternatives to problems.
 pub(super) struct Advisor<'a> {
     assemblers: &'a Assemblers<'a>,
     library: &'a Library,
@@ -119,11 +119,11 @@ pub(super) struct Advisor<'a> {
 
 impl<'a> Advisor<'a> {
     pub(super) fn new(assemblers: &'a Assemblers<'a>, library: &'a Library) -> Self {
-        // A damaged table advises nothing, and a test says so.
+        // An invalid table yields no suggestions; a test checks that it is valid.
         Self { assemblers, library, table: table().unwrap_or_default() }
     }
 
-    /// Looks every refused instruction up, asks ptxas about the forms that the table names, and adds those it accepts.
+    /// Looks up every rejected instruction, runs ptxas on the alternatives in the table, and adds those that it accepts.
     pub(super) fn advise(&self, files: &mut [FileRow]) -> Result<(), MatrixError> {
         let mut variants: BTreeSet<&str> = BTreeSet::new();
         let mut targets: BTreeSet<Target> = BTreeSet::new();
@@ -145,7 +145,7 @@ impl<'a> Advisor<'a> {
         Ok(())
     }
 
-    /// Who accepts these variants for these targets: as kept from an earlier run that asked the same, or by asking.
+    /// Returns the acceptances of these variants for these targets, from the cache or by running ptxas.
     fn accepted(&self, ids: &BTreeSet<&str>, targets: Vec<Target>) -> Result<Vec<Accepted>, MatrixError> {
         let (store, sink) = (self.assemblers.store, self.assemblers.sink);
         let toolkits: &[&Toolkit] = self.assemblers.toolkits;
@@ -187,7 +187,7 @@ impl<'a> Advisor<'a> {
         self.library.variants.iter().find(|v| v.id == id)
     }
 
-    /// The table's row about a refused instruction; none where the words are about something else than what the target has.
+    /// Returns the table row for a rejected instruction; `None` if the problem has no instruction or no row matches.
     fn row(&self, problem: &ProblemRow) -> Option<&Instead> {
         if problem.instruction.is_empty() {
             return None;
@@ -223,7 +223,7 @@ impl<'a> Advisor<'a> {
     }
 }
 
-/// Where a form may replace a refused instruction: the targets that refuse it, and those of the same GPUs with a suffix.
+/// Returns the targets for alternatives: those that reject the instruction, and those of the same GPUs with more features.
 fn places(problem: &ProblemRow) -> BTreeSet<Target> {
     let mut out: BTreeSet<Target> = BTreeSet::new();
     for refusal in &problem.refused {

@@ -1,8 +1,8 @@
-//! Lint: any PTX over toolkits and targets, with the line that each refuses and what would be accepted in its place.
+//! Lint: checks PTX against toolkits and targets; reports the lines that ptxas rejects and alternatives that it accepts.
 //!
-//! A file is put to every ptxas as written and with `.version` and `.target` rewritten; where it is refused as written, the
-//! smaller changes are tried, one by one. Nothing is inferred: an acceptance was seen. A toolkit that does not know a
-//! target says nothing about the file.
+//! Every ptxas assembles a file as written, and with `.version` and `.target` rewritten. If it rejects the file as written, smaller
+//! changes are tried one at a time. Nothing is inferred: each reported acceptance was observed. A toolkit that does not support a
+//! target provides no information about the file.
 
 mod ask;
 mod gates;

@@ -1,4 +1,4 @@
-//! One module over all cells: its answers, what is not as demanded, what would cure it, and what is refused where.
+//! Lints one module for all toolkits and targets: results, conformance, changes that make it accepted, and problems by line.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
@@ -22,23 +22,23 @@ use crate::snippet::Library;
 /// Version of the JSON.
 const SCHEMA: u32 = 1;
 
-/// What is asked.
+/// The options of a lint run.
 #[derive(Debug, Clone)]
 pub struct Asked {
-    /// The targets, each as `-arch`.
+    /// The targets, each passed as `-arch`.
     pub targets: Vec<Target>,
-    /// Whether somebody named them. If not, those that a module's `.target` cannot go to are not demanded of it.
+    /// Whether the user named the targets. If not, conformance ignores targets that a module's `.target` cannot be assembled for.
     pub named: bool,
-    /// What is demanded.
+    /// The condition for conformance.
     pub require: Require,
-    /// Whether every refused line is told, or the first of each answer.
+    /// Whether every rejected line is reported, or only the first of each result.
     pub all_errors: bool,
 }
 
-/// Lints files. `unusable` are those that could not be read, in words.
+/// Lints files. `unusable` describes the files that could not be read.
 ///
 /// # Errors
-/// [`MatrixError`] when no temporary folder can be made; whatever ptxas does is an answer.
+/// [`MatrixError`] if no temporary folder can be created or the check of alternatives fails; a failure of ptxas is a result.
 pub fn lint(
     sources: &[Source],
     unusable: Vec<String>,
@@ -66,7 +66,7 @@ pub fn lint(
     })
 }
 
-/// What decides about one module.
+/// One module with its options and results.
 struct Bench<'a> {
     module: &'a Module,
     asked: &'a Asked,
@@ -100,7 +100,7 @@ fn one(module: &Module, asked: &Asked, assemblers: &Assemblers<'_>, scratch: &Pa
     }
 }
 
-/// Targets of the same GPU with more features, the most portable first.
+/// Returns the targets of the same GPU with more features, the most portable first.
 pub(super) fn siblings(target: Target) -> impl Iterator<Item = Target> {
     let more: &[Suffix] = match target.suffix {
         Suffix::Base => &[Suffix::Family, Suffix::Arch],
@@ -115,7 +115,7 @@ impl Bench<'_> {
         self.desk.assemblers.toolkits.len()
     }
 
-    /// The question that a form is; `to` is the `.target` of the forms that change it.
+    /// Returns the query for a form; `to` is the `.target` for forms that change it.
     fn question(&self, toolkit: usize, arch: Target, form: Form, to: Target) -> Question {
         let own = self.desk.assemblers.toolkits[toolkit].isa;
         let (version, target, arch) = match form {
@@ -137,7 +137,7 @@ impl Bench<'_> {
         self.desk.get(question).is_some_and(|a| a.outcome == Outcome::Accepted)
     }
 
-    /// For each toolkit the smallest change with which it accepts what it refuses as written.
+    /// Finds, for each toolkit that rejects the module as written, the smallest change with which it accepts it.
     fn cures(&mut self, target: Target) -> Vec<CureRow> {
         let mut refused: Vec<usize> = (0..self.toolkits())
             .filter(|t| {
@@ -170,7 +170,7 @@ impl Bench<'_> {
         out
     }
 
-    /// The lowest of the asked toolkits' PTX versions with which an accepted question is accepted.
+    /// Returns the lowest of the toolkits' PTX versions with which an accepted query is still accepted.
     fn lowest(&mut self, question: Question) -> PtxIsa {
         let own = self.desk.assemblers.toolkits[question.toolkit].isa;
         let versions: BTreeSet<PtxIsa> =
@@ -189,7 +189,7 @@ impl Bench<'_> {
         self.desk.assemblers.toolkits[toolkit].version.to_string()
     }
 
-    /// Whether the module is meant for a target at all: when somebody names it, or the module's `.target` can go there.
+    /// Whether a target applies to the module: the user named targets, or the module's `.target` can be assembled for it.
     fn is_meant_for(&self, target: Target) -> bool {
         self.asked.named || self.module.known_target().is_none_or(|own| own.may_assemble_for(target))
     }
@@ -226,7 +226,7 @@ impl Bench<'_> {
         out
     }
 
-    /// Whether the demand counts an answer.
+    /// Whether conformance depends on a result.
     fn counts(&self, toolkit: usize, target: Target, form: Form) -> bool {
         let demanded = match self.asked.require {
             Require::Rewritten => Form::Rewritten,
@@ -237,12 +237,12 @@ impl Bench<'_> {
             Require::All | Require::Any => self.knows(toolkit, target),
             Require::Newest | Require::Rewritten => Some(toolkit) == newest,
         };
-        // Rewritten, a module goes to every target.
+        // A rewritten module applies to every target.
         let meant = self.asked.require == Require::Rewritten || self.is_meant_for(target);
         form == demanded && one_of && meant
     }
 
-    /// What is not as demanded, a sentence for each target.
+    /// Returns why the module does not conform, one sentence per target.
     fn misses(&self, cells: &[CellRow]) -> Vec<String> {
         let mut out = Vec::new();
         let mut demanded = false;
@@ -279,10 +279,10 @@ impl Bench<'_> {
         out
     }
 
-    /// What is refused, by line; and how many lines are refused and not told.
+    /// Returns the problems by line, and the number of rejected lines that are not reported.
     fn problems(&self) -> (Vec<ProblemRow>, usize) {
         let mut gathered = Gathered::default();
-        // Words about the target that has most: what it lacks, the others lack too.
+        // Targets with the most features come first: the others lack what these lack.
         let mut targets: Vec<&Target> = self.asked.targets.iter().collect();
         targets.sort_by_key(|t| match t.suffix {
             Suffix::Arch => 0,
@@ -291,7 +291,7 @@ impl Bench<'_> {
         });
         for form in [Form::Written, Form::Rewritten] {
             for target in &targets {
-                // The newest speaks first: its words are shown.
+                // The newest toolkit comes first: its message is shown.
                 for t in (0..self.toolkits()).rev().filter(|t| self.knows(*t, **target)) {
                     let Some(answer) = self.desk.get(self.question(t, **target, form, **target)) else {
                         continue;
@@ -351,7 +351,7 @@ impl Bench<'_> {
     }
 }
 
-/// One problem while it is gathered.
+/// One problem during collection.
 struct Found {
     key: String,
     line: Option<usize>,
@@ -363,7 +363,7 @@ struct Found {
 #[derive(Default)]
 struct Gathered {
     found: Vec<Found>,
-    /// Every refused line.
+    /// Every rejected line.
     lines: BTreeSet<usize>,
 }
 
@@ -372,7 +372,7 @@ impl Gathered {
         self.lines.extend(answer.errors.iter().filter_map(|e| e.line));
         let mut told: BTreeSet<Option<usize>> = BTreeSet::new();
         for said in &answer.errors {
-            // That PTX for one architecture does not go to another is no fault of the file.
+            // It is not a problem of the file that PTX for one architecture does not assemble for another.
             let kind = matrix::meaning(&said.text).map(|m| m.kind);
             if kind == Some("target_does_not_fit_arch")
                 && !bench.is_meant_for(target)
@@ -408,7 +408,7 @@ impl Gathered {
 }
 
 impl Bench<'_> {
-    /// Whether the module's `.target` can go to any of the asked targets.
+    /// Whether the module's `.target` can be assembled for any of the queried targets.
     fn goes_somewhere(&self) -> bool {
         self.asked
             .targets
@@ -417,10 +417,10 @@ impl Bench<'_> {
     }
 }
 
-/// Characters of a line that are shown.
+/// The number of characters shown of a long line.
 const SHOWN: usize = 400;
 
-/// A line, or the part of a long one that begins where something is meant; and the column of its first character.
+/// Returns a line, or the part of a long line from `column` on, and the column of its first character.
 fn clipped(line: String, column: usize) -> (usize, String) {
     if line.chars().nth(SHOWN).is_none() {
         return (1, line);
@@ -431,7 +431,7 @@ fn clipped(line: String, column: usize) -> (usize, String) {
 
 static NAMES: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"sm_\d+[af]?|\d+\.\d+").ok());
 
-/// Words that differ in targets and versions alone are the same.
+/// Returns a key that is equal for messages that differ only in targets and versions.
 fn same(text: &str) -> String {
     NAMES.as_ref().map_or_else(|| text.to_owned(), |names| names.replace_all(text, "~").into_owned())
 }

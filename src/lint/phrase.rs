@@ -1,7 +1,7 @@
-//! Toolkits in words: which of a row of versions, from which on.
+//! Describes sets of toolkit versions in words.
 
-/// `12.9.41 to 13.0.88, 13.5.37` of the versions chosen out of all (both ascending), `all 16 toolkits` of all, `13.1.80 on` where the
-/// newest ends a run.
+/// Describes the versions in `chosen`, a subset of `all` (both ascending), as in `12.9.41 to 13.0.88, 13.5.37`; as `13.1.80 on` if a
+/// run ends with the newest; as `all 16 toolkits` if all are chosen.
 pub(crate) fn ranges(chosen: &[String], all: &[String]) -> String {
     if chosen.is_empty() {
         return "no toolkit".to_owned();

@@ -1,45 +1,45 @@
-//! What lint found, as it is written to JSON.
+//! The results of lint, as written to JSON.
 
 use ptx::arch::{Target, ToolkitVersion};
 use serde::Serialize;
 
 use crate::record::Outcome;
 
-/// When a file is good enough.
+/// The condition under which a file conforms.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Require {
-    /// Every toolkit that knows a target accepts the file for it as written.
+    /// Every toolkit that supports a target accepts the file for it as written.
     #[default]
     All,
     /// The newest toolkit accepts the file as written for every target.
     Newest,
-    /// For every target there is a toolkit that accepts the file as written.
+    /// At least one toolkit accepts the file as written, for every target.
     Any,
-    /// The newest toolkit accepts the file for every target once `.version` and `.target` are rewritten for it.
+    /// The newest toolkit accepts the file for every target with `.version` and `.target` rewritten.
     Rewritten,
 }
 
-/// How a module is put to ptxas.
+/// The form in which ptxas receives a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Form {
-    /// As it stands.
+    /// As written.
     Written,
     /// With the toolkit's `.version`.
     Version,
-    /// With the asked `.target`.
+    /// With the queried `.target`.
     Target,
     /// With both.
     Rewritten,
-    /// As written, for the asked GPU's target with another suffix.
+    /// With `.target` and `-arch` replaced by the queried GPU's target with another suffix.
     Suffix,
     /// With that target and the toolkit's `.version`.
     SuffixAndVersion,
 }
 
 impl Form {
-    /// The word that stands for it.
+    /// Returns its name in JSON.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -53,18 +53,18 @@ impl Form {
     }
 }
 
-/// The whole run.
+/// The result of a whole run.
 #[derive(Debug, Clone, Serialize)]
 pub struct Lint {
-    /// Version of this form.
+    /// Version of this JSON format.
     pub schema: u32,
-    /// The toolkits that were asked, ascending.
+    /// The toolkits that were run, ascending.
     pub toolkits: Vec<String>,
-    /// The targets (`-arch`) that were asked.
+    /// The targets (`-arch`) that were queried.
     pub targets: Vec<String>,
-    /// What was demanded.
+    /// The condition for conformance.
     pub require: Require,
-    /// Whether every module is as demanded, and every file could be used.
+    /// Whether every module conforms and every file could be used.
     pub conforms: bool,
     /// The files, in the order named.
     pub files: Vec<FileRow>,
@@ -75,9 +75,9 @@ pub struct Lint {
 /// One file.
 #[derive(Debug, Clone, Serialize)]
 pub struct FileRow {
-    /// How it was named.
+    /// Its path as given.
     pub file: String,
-    /// What was left out of it.
+    /// Notes about parts that were removed or skipped.
     pub notes: Vec<String>,
     /// Its modules.
     pub modules: Vec<ModuleRow>,
@@ -90,23 +90,23 @@ pub struct ModuleRow {
     pub first_line: usize,
     /// Last line in the file.
     pub last_line: usize,
-    /// What stands behind `.version`.
+    /// The operand of `.version`.
     pub version: Option<String>,
-    /// What stands behind `.target`.
+    /// The operand of `.target`.
     pub target: Option<String>,
-    /// What is not as demanded; empty where the module conforms.
+    /// Why the module does not conform; empty if it does.
     pub misses: Vec<String>,
-    /// The answers, by target and toolkit: as written and rewritten.
+    /// The results by target, form (as written and rewritten) and toolkit.
     pub cells: Vec<CellRow>,
-    /// What makes ptxas accept what it refuses as written.
+    /// Changes that make ptxas accept a module that it rejects as written.
     pub cures: Vec<CureRow>,
-    /// What ptxas refuses, each once, by line.
+    /// The problems that ptxas reports, each once, by line.
     pub problems: Vec<ProblemRow>,
-    /// Further lines that ptxas refuses and that are not in `problems`.
+    /// The number of rejected lines that are not in `problems`.
     pub further_lines: usize,
 }
 
-/// One answer.
+/// The result of one toolkit for one target and form.
 #[derive(Debug, Clone, Serialize)]
 pub struct CellRow {
     /// The toolkit.
@@ -115,20 +115,20 @@ pub struct CellRow {
     /// The `-arch`.
     #[serde(serialize_with = "as_text")]
     pub target: Target,
-    /// Written or rewritten.
+    /// The form: written or rewritten.
     pub form: Form,
     /// The outcome.
     #[serde(serialize_with = "as_word")]
     pub outcome: Outcome,
-    /// Whether the demand counts it.
+    /// Whether conformance depends on it.
     pub counts: bool,
-    /// Errors.
+    /// The number of errors.
     pub errors: usize,
-    /// Line of the first, in the file.
+    /// Line of the first error in the file.
     pub line: Option<usize>,
-    /// Its kind, when one is known.
+    /// The kind of the first error, if known.
     pub kind: Option<&'static str>,
-    /// ptxas's words.
+    /// The first error message of ptxas; empty if there is none.
     pub message: String,
     /// Warnings of an accepted module.
     pub warnings: Vec<WarningRow>,
@@ -139,61 +139,61 @@ pub struct CellRow {
 pub struct WarningRow {
     /// Line in the file.
     pub line: Option<usize>,
-    /// ptxas's words.
+    /// The message of ptxas.
     pub message: String,
 }
 
-/// What makes ptxas accept a module for a target; each was tried.
+/// A change that makes ptxas accept a module for a target; each was tried.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct CureRow {
-    /// The asked target.
+    /// The queried target.
     #[serde(serialize_with = "as_text")]
     pub target: Target,
-    /// What is changed.
+    /// The form that is accepted.
     pub form: Form,
-    /// The `.target` to write; as it is where left out.
+    /// The `.target` to write; unchanged if `None`.
     pub write_target: Option<String>,
-    /// The lowest `.version` that the newest of the toolkits accepts; as it is where left out.
+    /// The lowest `.version` that the newest of these toolkits accepts; unchanged if `None`.
     pub write_version: Option<String>,
-    /// The toolkits that then accept it.
+    /// The toolkits that accept the change.
     pub toolkits: Vec<String>,
 }
 
-/// Something ptxas refuses.
+/// A problem that ptxas reports.
 #[derive(Debug, Clone, Serialize)]
 pub struct ProblemRow {
-    /// Line in the file; nothing where ptxas speaks of the whole.
+    /// Line in the file; `None` if the message names no line.
     pub line: Option<usize>,
-    /// First column of what is underlined, in characters from 1.
+    /// First underlined column, in characters from 1.
     pub column: usize,
-    /// Characters underlined.
+    /// The number of underlined characters.
     pub length: usize,
-    /// The line; of one that is longer than anybody reads, a part of it.
+    /// The line, or a part of it if the line is very long.
     pub excerpt: String,
-    /// The column at which the excerpt begins, from 1.
+    /// The column where the excerpt starts, from 1.
     pub excerpt_from: usize,
-    /// The instruction with its modifiers, where there is one.
+    /// The instruction with its modifiers; empty if there is none.
     pub instruction: String,
-    /// ptxas's words: of the newest toolkit that refuses it, for its first target.
+    /// The message of the newest toolkit that reports it, for its first target.
     pub message: String,
-    /// Further words on the same line.
+    /// Further messages for the same line.
     pub also: Vec<String>,
-    /// Its kind; nothing where the words are none of those known.
+    /// Its kind; `None` if the message is unknown.
     pub kind: Option<&'static str>,
-    /// Why, in a sentence.
+    /// The cause, in a sentence.
     pub cause: Option<&'static str>,
-    /// What to do, in a sentence.
+    /// The remedy, in a sentence.
     pub remedy: Option<&'static str>,
-    /// Who refuses it.
+    /// The toolkits, targets and forms for which it is reported.
     pub refused: Vec<RefusalRow>,
-    /// The nearest forms that are accepted.
+    /// The nearest accepted alternatives.
     pub instead: Vec<InsteadRow>,
 }
 
-/// Who refuses something.
+/// The toolkits that report a problem for one form and target.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct RefusalRow {
-    /// How the module was put.
+    /// The form of the module.
     pub form: Form,
     /// The `-arch`.
     #[serde(serialize_with = "as_text")]
@@ -202,20 +202,20 @@ pub struct RefusalRow {
     pub toolkits: Vec<String>,
 }
 
-/// A form that is accepted where another is refused.
+/// An accepted alternative to a rejected instruction.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 pub struct InsteadRow {
-    /// The `.target`s, of those that refuse the other and of the same GPUs with a suffix, that accept it.
+    /// The targets that accept it, among those that reject the original and their siblings with more features.
     pub targets: Vec<String>,
     /// The instruction.
     pub form: String,
-    /// The variant of a snippet that shows it, for `sm121probe explain`.
+    /// The snippet variant that demonstrates it, for `sm121probe explain`.
     pub variant: String,
     /// The toolkits of this run that accept it.
     pub toolkits: Vec<String>,
-    /// What else has to change.
+    /// Other changes that it requires.
     pub how: String,
-    /// Who says so.
+    /// The source of this information.
     pub source: String,
 }
 

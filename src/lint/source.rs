@@ -1,7 +1,7 @@
-//! Files that hold PTX somewhere: which lines are modules, and which are not PTX.
+//! Reads files that contain PTX and splits them into modules and lines that are not PTX.
 //!
-//! A file that opens with PTX is given to ptxas as it stands. A dump (text in front of the first `.version`, several of
-//! them, or the markers of an IR dump) is cut into its modules; what lies outside is named, never judged.
+//! A file that starts with PTX and contains one module is passed to ptxas unchanged. A dump (text before the first `.version`,
+//! several `.version` directives, or the markers of an IR dump) is split into modules; other lines are listed but not checked.
 
 use std::io::{self, Read};
 use std::ops::Range;
@@ -13,13 +13,13 @@ use ptx::scan::{CodeLines, outline};
 
 use crate::store;
 
-/// Bytes of the largest file that is read.
+/// The size limit of a file, bytes.
 pub const SIZE_LIMIT: u64 = 32 << 20;
 
-/// What `--stdin` is called in messages.
+/// The name of `--stdin` in messages.
 pub const STDIN: &str = "<stdin>";
 
-/// Why a file is not linted. The others are.
+/// The reason why a file is not linted. Other files of the run still are.
 #[derive(Debug, thiserror::Error)]
 pub enum SourceError {
     /// The file cannot be read.
@@ -27,7 +27,7 @@ pub enum SourceError {
     Read {
         /// The file.
         file: String,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The file is too large.
@@ -44,17 +44,17 @@ pub enum SourceError {
         /// The file.
         file: String,
     },
-    /// The file is no text.
+    /// The file is not text.
     #[error("{file}:{line}: not text but {what}")]
     Binary {
         /// The file.
         file: String,
-        /// The line of the first byte that no text has.
+        /// The line of the first NUL byte; 1 if there is none.
         line: usize,
-        /// What it is, and what to do.
+        /// Its actual format and a remedy.
         what: &'static str,
     },
-    /// There is no PTX in it.
+    /// The file contains no PTX.
     #[error(
         "{file}:1: no PTX found: no line begins with `.version`, `.target` or an entry; name the .ptx file, or the \
         dump that contains it"
@@ -74,9 +74,9 @@ pub struct Module {
     pub last_line: usize,
     /// The text.
     pub text: String,
-    /// What stands behind `.version`.
+    /// The operand of `.version`.
     pub version: Option<String>,
-    /// What stands behind `.target`, without further words.
+    /// The first operand of `.target`.
     pub target: Option<String>,
     version_at: Option<Range<usize>>,
     target_at: Option<Range<usize>>,
@@ -87,13 +87,13 @@ pub struct Module {
 /// A file with its modules.
 #[derive(Debug, Clone)]
 pub struct Source {
-    /// How it was named.
+    /// Its path as given.
     pub file: String,
-    /// The whole text, without byte order mark and trailing NULs.
+    /// The whole text, without byte order mark and trailing NUL bytes.
     pub text: String,
     /// The modules, in order; at least one.
     pub modules: Vec<Module>,
-    /// What was left out of it, in sentences.
+    /// Notes about parts that were removed or skipped, in sentences.
     pub notes: Vec<String>,
 }
 
@@ -113,19 +113,19 @@ impl Module {
         }
     }
 
-    /// The `.version`, when it is one.
+    /// Returns the `.version`, if it is valid.
     #[must_use]
     pub fn isa(&self) -> Option<PtxIsa> {
         self.version.as_deref()?.parse().ok()
     }
 
-    /// The `.target`, when its name is known.
+    /// Returns the `.target`, if it is known.
     #[must_use]
     pub fn known_target(&self) -> Option<Target> {
         self.target.as_deref()?.parse().ok()
     }
 
-    /// The text with another `.version` and `.target`, each as written where `None`; lines stay where they are.
+    /// Returns the text with `.version` and `.target` replaced, each unchanged if `None`; line numbers stay the same.
     #[must_use]
     pub fn with(&self, version: Option<PtxIsa>, target: Option<Target>) -> String {
         let mut out = self.text.clone();
@@ -138,12 +138,12 @@ impl Module {
         }
         match (target, &self.target_at, &self.version_at) {
             (Some(t), Some(at), _) => edits.push((at.clone(), t.to_string())),
-            // `.target` stands behind `.version`.
+            // `.target` must follow `.version`.
             (Some(t), None, Some(at)) => edits.push((at.end..at.end, format!(" .target {t}"))),
             (Some(t), None, None) => front.push_str(&format!(".target {t} ")),
             (None, ..) => {}
         }
-        // From the back, so that earlier places stay true.
+        // Replace from the end, so that earlier ranges stay valid.
         edits.sort_by_key(|(range, _)| std::cmp::Reverse((range.start, range.end)));
         for (range, new) in edits {
             out.replace_range(range, &new);
@@ -174,13 +174,13 @@ impl Source {
     /// [`SourceError`]: cannot be read, too large, or no PTX.
     pub fn take(file: &str, stream: impl Read) -> Result<Self, SourceError> {
         let mut bytes = Vec::new();
-        // A pipe has no size to look at.
+        // The size of a pipe is unknown in advance.
         let read = stream.take(SIZE_LIMIT + 1).read_to_end(&mut bytes);
         read.map_err(|source| SourceError::Read { file: file.to_owned(), source })?;
         Self::of(file, &bytes)
     }
 
-    /// Takes the bytes of a file apart.
+    /// Parses the bytes of a file into modules.
     ///
     /// # Errors
     /// [`SourceError`]: too large, empty, binary, or no PTX in it.
@@ -210,7 +210,7 @@ impl Source {
         }
         let text = match str::from_utf8(rest) {
             Ok(text) => text.to_owned(),
-            // ptxas judges it; lines stay where they are.
+            // The decision is left to ptxas; line numbers stay the same.
             Err(error) => {
                 let line = rest[..error.valid_up_to()].iter().filter(|b| **b == b'\n').count() + 1;
                 notes.push(format!("line {line} is not UTF-8"));
@@ -223,7 +223,7 @@ impl Source {
     }
 }
 
-/// What bytes are that are no text.
+/// Returns the format of bytes that are not text, with a remedy.
 fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let is = |magic: &[u8]| bytes.starts_with(magic);
     if is(b"\x7fELF") {
@@ -241,13 +241,13 @@ fn not_text(bytes: &[u8]) -> Option<&'static str> {
     bytes.contains(&0).then_some("binary; name the .ptx file")
 }
 
-/// The modules of a text, and what lies outside of them; `None` when there is none.
+/// Splits a text into modules and a note on the lines outside of them; `None` if it contains no PTX.
 fn divide(text: &str) -> Option<(Vec<Module>, Option<String>)> {
     let mut scanner = CodeLines::default();
     let lines: Vec<Line<'_>> = lines(text, &mut scanner);
     let starts: Vec<usize> = (0..lines.len()).filter(|n| lines[*n].is_version()).collect();
     if starts.is_empty() {
-        // Without a `.version` ptxas says more than we could.
+        // A file without `.version` is passed to ptxas, which has the better message.
         let ptx = lines.iter().any(Line::opens_ptx);
         return ptx.then(|| (vec![Module::new(text, 1)], None));
     }
@@ -274,14 +274,14 @@ fn divide(text: &str) -> Option<(Vec<Module>, Option<String>)> {
     Some((modules, note))
 }
 
-/// First and last line (from 1) of what is said between two lines; nothing where it is comments.
+/// Returns the first and last line (from 1) of non-comment text between two lines; `None` if there is only whitespace or comments.
 fn said(lines: &[Line<'_>], from: usize, to: usize) -> Option<(usize, usize)> {
     let first = (from..to).find(|n| !lines[*n].code.is_empty())?;
     let last = (from..to).rev().find(|n| !lines[*n].code.is_empty())?;
     Some((first + 1, last + 1))
 }
 
-/// The line behind a module that opens at `start`: the marker of a dump, text that no module has at its top level, or `limit`.
+/// Returns the line after a module that starts at `start`: a dump marker, text that is not valid at module scope, or `limit`.
 fn end_of_module(lines: &[Line<'_>], start: usize, limit: usize) -> usize {
     let mut depth = 0_i32;
     let mut complete = true;
@@ -310,7 +310,7 @@ fn end_of_module(lines: &[Line<'_>], start: usize, limit: usize) -> usize {
     limit
 }
 
-/// A line, with its code: what is no comment, strings emptied, trimmed.
+/// A line, and its code: trimmed, without comments, with strings emptied.
 struct Line<'a> {
     start: usize,
     raw: &'a str,

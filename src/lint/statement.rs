@@ -1,21 +1,21 @@
-//! The instruction that a message speaks of: its words, and where in the line it stands.
+//! Locates the instruction that a message of ptxas refers to.
 
 use ptx::scan::forms_on;
 
-/// What a message points at.
+/// The place in a line that a message refers to.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Offence {
     /// The line, without its line end.
     pub(super) excerpt: String,
-    /// First column of what is meant, in characters from 1.
+    /// First column of the underlined part, in characters from 1.
     pub(super) column: usize,
-    /// Characters of it.
+    /// Length of the underlined part, in characters.
     pub(super) length: usize,
-    /// The instruction with all its modifiers and without operands: `mma.sync.aligned.m16n8k32…`; empty where there is none.
+    /// The instruction with all modifiers but without operands: `mma.sync.aligned.m16n8k32…`; empty if there is none.
     pub(super) form: String,
 }
 
-/// Looks at `line` (from 1) of `lines` for what `message` quotes, else for the first instruction there.
+/// Searches `line` (from 1) of `lines` for the part that `message` quotes, or else for the first instruction.
 pub(super) fn offence(lines: &[&str], line: usize, message: &str) -> Option<Offence> {
     let number = line.checked_sub(1)?;
     let excerpt = (*lines.get(number)?).to_owned();
@@ -23,7 +23,7 @@ pub(super) fn offence(lines: &[&str], line: usize, message: &str) -> Option<Offe
     let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).filter(|w| !w.is_empty()).collect();
     let holds = |form: &&String| quoted.iter().any(|w| form.contains(w));
     let form = forms.iter().find(holds).or_else(|| forms.first()).cloned().unwrap_or_default();
-    // The instruction's first word on this line, or the part of it that is quoted.
+    // Underline the instruction's first word on this line, or the quoted part.
     let head = form.split('.').next().unwrap_or_default();
     let from = excerpt.find(&form).or_else(|| word_at(&excerpt, head)).unwrap_or(0);
     let part = quoted.iter().find_map(|w| Some((excerpt[from..].find(w)? + from, w.len())));

@@ -1,5 +1,6 @@
-//! The `ptxas` that a program under `exec` finds: a link to this command, by that name. It gives PTX in place of machine code, which
-//! cannot be emulated, after a real ptxas has accepted the PTX, where there is one.
+//! The `ptxas` that a program under `exec` finds: a symbolic link to this executable.
+//!
+//! It writes PTX instead of machine code, which cannot be emulated. If the machine has a real ptxas, that must accept the PTX first.
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
@@ -14,37 +15,37 @@ use crate::store::Store;
 use crate::toolkit::{Environment, Origin, Places, Toolkit, discover};
 use crate::worker::{self, Ended};
 
-/// What the link is called.
+/// The name of the link.
 const NAME: &str = "ptxas";
 
-/// Holds the value that `exec` replaced, of each variable that names a ptxas.
+/// Environment variables that name a ptxas, each with the variable that keeps the value that `exec` replaced.
 const REPLACED: [(&str, &str); 2] = [
     ("TRITON_PTXAS_PATH", "SM121PROBE_EXEC_TRITON_PTXAS_PATH"),
     ("TRITON_PTXAS_BLACKWELL_PATH", "SM121PROBE_EXEC_TRITON_PTXAS_BLACKWELL_PATH"),
 ];
 
-/// How long the real ptxas may take.
+/// The time limit of the real ptxas.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What `--version` says where there is no real ptxas: the CUDA release whose PTX the emulator reads.
+/// The output of `--version` without a real ptxas: the CUDA release whose PTX the emulator reads.
 const VERSION: &str = "ptxas of `sm121probe exec`: gives PTX in place of machine code\n\
     Cuda compilation tools, release 13.0, V13.0.0\n";
 
-/// What came of a call.
+/// The result of a call.
 #[derive(Debug, Default)]
 pub struct Assembled {
     /// The exit code.
     pub code: u8,
-    /// For standard output.
+    /// Bytes for standard output.
     pub stdout: Vec<u8>,
-    /// For standard error.
+    /// Bytes for standard error.
     pub stderr: Vec<u8>,
 }
 
-/// Why a call fails that a real ptxas did not refuse.
+/// The reason why a call fails, other than rejection by a real ptxas.
 #[derive(Debug, thiserror::Error)]
 pub enum AssembleError {
-    /// Neither a file to assemble nor a question that can be answered.
+    /// The call neither assembles a file nor can be answered without a real ptxas.
     #[error(
         "ptxas under `sm121probe exec` needs a PTX file and `-o FILE`; only a real ptxas answers anything else, and none is installed"
     )]
@@ -54,7 +55,7 @@ pub enum AssembleError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The output cannot be written.
@@ -62,7 +63,7 @@ pub enum AssembleError {
     Write {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
     /// The real ptxas cannot be started.
@@ -70,19 +71,19 @@ pub enum AssembleError {
     Start {
         /// The program.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: io::Error,
     },
 }
 
-/// Whether a command line calls this executable by the link's name.
+/// Whether a command line invokes this executable by the link's name.
 #[must_use]
 pub fn is_assembler(typed: &[OsString]) -> bool {
     typed.first().is_some_and(|name| Path::new(name).file_name() == Some(OsStr::new(NAME)))
 }
 
-/// Makes the link in `folder`, and has `command` find it before any other ptxas. Triton keeps machine code by the version of ptxas: it gets a
-/// cache of its own, so that no other program loads PTX from there.
+/// Creates the link in `folder` and makes `command` find it before any other ptxas. Triton caches machine code by the version of
+/// ptxas; it is redirected to a private cache, so that no other program loads PTX from its own.
 pub(super) fn offer(command: &mut Command, program: &Path, folder: &Path) -> io::Result<()> {
     let bin = folder.join("bin");
     fs::create_dir(&bin)?;
@@ -102,7 +103,7 @@ pub(super) fn offer(command: &mut Command, program: &Path, folder: &Path) -> io:
     Ok(())
 }
 
-/// Where a call reads and writes.
+/// The input, output and target of a call.
 #[derive(Debug, Default, PartialEq)]
 struct Call<'a> {
     input: Option<&'a Path>,
@@ -134,10 +135,10 @@ impl<'a> Call<'a> {
     }
 }
 
-/// Does what ptxas is asked to do, but writes PTX.
+/// Performs a ptxas call, but writes the PTX to the output file.
 ///
 /// # Errors
-/// [`AssembleError`].
+/// [`AssembleError`]; a rejection by a real ptxas is not an error but an exit code.
 pub fn assemble(arguments: &[OsString]) -> Result<Assembled, AssembleError> {
     let call = Call::of(arguments);
     let real = real(call.target);
@@ -158,7 +159,7 @@ pub fn assemble(arguments: &[OsString]) -> Result<Assembled, AssembleError> {
         return Ok(done);
     }
     let mut text = fs::read(input).map_err(|source| AssembleError::Read { path: input.into(), source })?;
-    // Who loads it from memory hands a string in C's form.
+    // Programs pass the file's content to the driver as a C string, which must end with a zero byte.
     text.push(0);
     replace(output, &text).map_err(|source| AssembleError::Write { path: output.into(), source })?;
     Ok(done)
@@ -182,7 +183,7 @@ fn started(path: &Path, arguments: &[OsString]) -> Result<Assembled, AssembleErr
     Ok(Assembled { code, stdout: output.stdout, stderr: output.stderr })
 }
 
-/// The real ptxas: that of Triton, whose options it knows, or the newest of the machine.
+/// Returns the real ptxas: Triton's if present, because it supports the options that Triton passes, otherwise the machine's newest.
 fn real(target: Option<Target>) -> Option<Toolkit> {
     let mut environment = Environment::of_process();
     for (name, replaced) in REPLACED {

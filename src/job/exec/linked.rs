@@ -5,10 +5,10 @@
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSymbol, ReadRef};
 
-/// What host code of nvcc calls before `main` to register its device code: an import where the runtime is shared.
+/// The function that nvcc's host code calls before `main` to register device code; an import if the runtime is shared.
 const REGISTERS: &[u8] = b"__cudaRegisterFatBinary";
 
-/// Whether a program has device code of nvcc and the runtime that registers it is part of the program.
+/// Whether a program contains nvcc's device code and is statically linked with the runtime that registers it.
 pub(super) fn has_static_runtime<'data>(file: impl ReadRef<'data>) -> bool {
     let Ok(file) = ElfFile64::<LittleEndian, _>::parse(file) else { return false };
     file.section_by_name_bytes(b".nv_fatbin").is_some()
@@ -19,7 +19,7 @@ pub(super) fn has_static_runtime<'data>(file: impl ReadRef<'data>) -> bool {
 mod tests {
     use super::*;
 
-    /// An ELF file with a section of device code that imports a function.
+    /// Builds an ELF file that imports a function and has a section named `device_code`.
     fn file(imported: &str, device_code: &str) -> Vec<u8> {
         let names = format!("\0.dynsym\0{device_code}\0.strings\0");
         let strings = format!("\0{imported}\0");
@@ -61,7 +61,7 @@ mod tests {
 
     #[test]
     fn a_static_runtime_is_device_code_that_does_not_import_its_registration() {
-        // The driver's library beside the static runtime changes nothing.
+        // An import of the driver's library does not change the result for a static runtime.
         for other in ["puts", "cuInit"] {
             assert!(has_static_runtime(&*file(other, ".nv_fatbin")), "{other}");
         }

@@ -1,4 +1,4 @@
-//! `exec`: a CUDA program runs on a simulated GPU, and what it did is read back.
+//! The `exec` job: runs a CUDA program on a simulated GPU and collects its launches and violations.
 
 mod assembler;
 mod linked;
@@ -23,10 +23,10 @@ use crate::job::Context;
 
 pub use assembler::{AssembleError, Assembled, assemble, is_assembler};
 
-/// The library's file.
+/// The file name of the library.
 const LIBRARY: &str = "libsm121probe_cuda.so";
 
-/// What to run, and how.
+/// A program and the options of its run.
 #[derive(Debug, Clone)]
 pub struct Execution {
     /// The program.
@@ -35,69 +35,69 @@ pub struct Execution {
     pub arguments: Vec<OsString>,
     /// Key of the GPU.
     pub gpu: String,
-    /// Whether the program goes on behind violations.
+    /// Whether the program continues after violations.
     pub keep_going: bool,
-    /// Schedules of each launch.
+    /// The number of schedules to run for each launch.
     pub schedules: u64,
-    /// The hardware whose results are computed; that of the GPU when none.
+    /// The tensor core model whose results are computed; that of the GPU if `None`.
     pub model: Option<Model>,
-    /// Whether an unqualified product and the sum that uses it round once.
+    /// Whether an unqualified product and the sum that uses it are contracted, i.e. rounded once.
     pub contracts: bool,
-    /// The folder that each launch is recorded in.
+    /// The folder in which each launch is recorded.
     pub record: Option<PathBuf>,
 }
 
 /// The launches of one kernel.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct KernelLaunches {
-    /// How many.
+    /// The number of launches.
     pub launches: u64,
-    /// Instructions that warps executed in all of them.
+    /// Warp instructions executed in all of them.
     pub instructions: u64,
-    /// Violations in them, each as often as it came about.
+    /// Violations in them, counted by occurrence.
     pub violations: u64,
 }
 
-/// What a program did.
+/// The results of a program's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Executed {
     /// Key of the GPU.
     pub gpu: String,
-    /// The hardware model, where it is not that of the GPU.
+    /// The tensor core model, if it is not the GPU's default.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<String>,
-    /// Whether an unqualified product and the sum that uses it rounded once.
+    /// Whether an unqualified product and the sum that uses it were contracted, i.e. rounded once.
     pub contracted: bool,
-    /// Processes that used it.
+    /// Processes that used the simulated GPU.
     pub processes: usize,
-    /// Processes that ended without saying so: they crashed or were killed.
+    /// Processes that crashed or were killed: they wrote no end event.
     pub cut_short: usize,
     /// Launches by kernel.
     pub kernels: BTreeMap<String, KernelLaunches>,
-    /// Violations, one for each rule and instruction.
+    /// Violations, merged by rule and instruction.
     pub violations: Vec<ViolationRecord>,
-    /// Kernels that could not run, and why.
+    /// Kernels that could not run, each with the reason.
     pub refused: BTreeMap<String, String>,
-    /// Functions of the API that are not served.
+    /// API functions that were called but are not implemented.
     pub missing: Vec<String>,
-    /// Allocations that were not freed: how many, and their bytes.
+    /// Allocations that were not freed: their number and total bytes.
     pub leaks: (usize, u64),
-    /// The program's exit code; 128 and the signal where one ended it.
+    /// The program's exit code; 128 plus the signal number if a signal ended it.
     pub code: u8,
 }
 
-/// Why a program cannot be run.
+/// The reason why a program cannot be run.
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
-    /// The library is not where the command is.
+    /// The library is not next to the executable.
     #[error("{LIBRARY} is not beside {}; copy it there from the folder of the command that `cargo build --release` built", .0.display())]
     NoLibrary(PathBuf),
-    /// The folder of libraries cannot be made, or the results cannot be read.
+    /// A folder or file of the run cannot be created or read.
     #[error("{what}: {error}")]
     Io {
         /// What failed.
         what: &'static str,
-        /// Why.
+        /// The underlying error.
         error: io::Error,
     },
     /// The program is linked with the static CUDA runtime.
@@ -108,7 +108,7 @@ pub enum ExecError {
     Start {
         /// The program.
         program: OsString,
-        /// Why.
+        /// The underlying error.
         error: io::Error,
     },
 }
@@ -116,7 +116,7 @@ pub enum ExecError {
 /// Runs a program to its end.
 ///
 /// # Errors
-/// [`ExecError`]. A program that fails is none.
+/// [`ExecError`]. A program that fails is not an error.
 pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, ExecError> {
     let failed = |what| move |error| ExecError::Io { what, error };
     let library = library(context)?;
@@ -171,7 +171,7 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     Ok(Executed { model, contracted: execution.contracts, ..executed })
 }
 
-/// The file of a program, as the system finds it.
+/// Finds the file of a program as the system does: by path, or in `PATH`.
 fn find(program: &OsStr) -> Option<PathBuf> {
     if program.as_encoded_bytes().contains(&b'/') {
         return Some(PathBuf::from(program));
@@ -180,7 +180,7 @@ fn find(program: &OsStr) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|folder| folder.join(program)).find(|file| file.is_file())
 }
 
-/// Removes what processes that were killed did not complete.
+/// Removes incomplete files and folders of killed processes.
 fn remove_incomplete(folder: &Path) {
     for entry in fs::read_dir(folder).into_iter().flatten().flatten() {
         if entry.file_name().to_string_lossy().starts_with(events::INCOMPLETE) {
@@ -190,7 +190,7 @@ fn remove_incomplete(folder: &Path) {
     }
 }
 
-/// The library: where a package says, or beside the executable, where Cargo builds it and archives have it.
+/// Finds the library: in the folder that a package names, or near the executable, as in Cargo's target folder and in archives.
 fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
     let executable = fs::canonicalize(&context.program);
     let executable =
@@ -201,8 +201,8 @@ fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
     places.find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
 }
 
-/// The names by which programs know the library. `libcudart` has versions of symbols, which the dynamic linker wants to see in a file of
-/// that name.
+/// Creates the library under the names that programs load. `libcudart` has versioned symbols, and the dynamic linker checks the
+/// versions in a file of that name; so `libcudart` is a stub that depends on `libcuda.so.1`.
 fn libraries(folder: &Path, library: &Path) -> io::Result<()> {
     for name in ["libcuda.so.1", "libcuda.so"] {
         symlink(library, folder.join(name))?;
@@ -222,19 +222,19 @@ fn library_path(folder: &Path) -> OsString {
     path
 }
 
-/// The lines that processes wrote; one that a process was killed in is left out.
+/// Parses the lines that processes wrote; skips a line that a killed process left incomplete.
 fn read(text: &str) -> Vec<Event> {
     text.lines().filter_map(|line| serde_json::from_str(line).ok()).collect()
 }
 
-/// The two numbers of a slot; 0 where the process was killed before it wrote them.
+/// Reads the two numbers of a slot; 0 if the process was killed before it wrote them.
 fn slot(counts: &[u8], slot: usize) -> [u64; 2] {
     let number =
         |at: usize| counts.get(at..).and_then(|b| b.first_chunk()).map_or(0, |b| u64::from_le_bytes(*b));
     [number(slot * events::SLOT), number(slot * events::SLOT + 8)]
 }
 
-/// What happened in all processes; `counts` gives those of a process.
+/// Merges the events of all processes; `counts` reads the counters of a process.
 fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8>) -> Executed {
     let mut all = Executed { gpu: gpu.to_owned(), code, ..Executed::default() };
     let mut held: HashMap<&str, Vec<u8>> = HashMap::new();
@@ -253,7 +253,7 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 of.instructions += instructions;
             }
             Event::Violation { process, slot: number, violation } => {
-                // At least the one that the line tells of.
+                // The event itself proves at least `violation.times` occurrences.
                 let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
                 let times = times.max(violation.times);
                 all.kernels.entry(violation.kernel.clone()).or_default().violations += times;
@@ -304,7 +304,7 @@ mod tests {
         let lines = [of("1.0"), of("2.0"), r#"{"event":"kernel","process":"2.0","sl"#.to_owned()];
         let counts = |process: &str| match process {
             "1.0" => [2u64, 11, 4, 0].into_iter().flat_map(u64::to_le_bytes).collect(),
-            // Killed before it counted.
+            // Killed before it wrote its counters.
             _ => Vec::new(),
         };
         let all = gather(&read(&lines.join("\n")), "gb10", 139, counts);

@@ -1,22 +1,24 @@
-//! Python under `exec`: CuTe DSL's host code calls the simulated GPU's library instead of its own runtime, and it keeps the PTX of the
-//! kernels that it compiles; `cuda.bindings.runtime` calls `libcudart` instead of the runtime that it holds.
+//! Prepares Python programs for `exec`.
+//!
+//! CuTe DSL's host code calls the simulated GPU's library instead of its own runtime, and keeps the PTX of the kernels that it
+//! compiles. `cuda.bindings.runtime` calls `libcudart` instead of its built-in static runtime.
 
 use std::io;
 use std::path::Path;
 use std::process::Command;
 
-/// What CuTe DSL's runtime is called.
+/// The file name of CuTe DSL's runtime.
 const RUNTIME: &str = "libcute_dsl_runtime.so";
 
-/// What Python runs when it starts.
+/// The code that Python runs at startup.
 const START: &str = include_str!("cuda_bindings.py");
 
-/// Prepares `command`; `library` is that of the simulated GPU, and `folder` the run's own.
+/// Prepares `command`; `library` is the simulated GPU's library, `folder` the temporary folder of the run.
 pub(super) fn offer(command: &mut Command, library: &Path, folder: &Path) -> io::Result<()> {
     let runtime = folder.join(RUNTIME);
     std::os::unix::fs::symlink(library, &runtime)?;
     command.env("CUTE_DSL_LIBS", runtime);
-    // PTX beside the machine code, which tells whose PTX it is; the second pair is that of older versions.
+    // The machine code is kept with the PTX, to match a loaded module with its PTX. Older versions read the last two variables.
     let kept = std::env::var("CUTE_DSL_KEEP").unwrap_or_default();
     let kept = if kept.is_empty() { "ptx,cubin".to_owned() } else { format!("{kept},ptx,cubin") };
     command.env("CUTE_DSL_KEEP", kept).env("CUTE_DSL_KEEP_PTX", "1").env("CUTE_DSL_KEEP_CUBIN", "1");

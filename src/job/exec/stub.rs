@@ -1,13 +1,13 @@
-//! A shared library without code: its name, the version that its symbols have, and the library that has the symbols.
+//! Writes a stub shared library without code: its name, a symbol version, and the library that implements the symbols.
 //!
-//! The dynamic linker looks for a version of symbols in the file whose name the program was linked with, and for the symbols themselves in
-//! all libraries. So one library with the code serves programs of several versions.
+//! The dynamic linker looks up a symbol version in the file that the program was linked with, but the symbols themselves in all
+//! libraries. So one library with the code serves programs linked with several versions.
 
-/// Where the only segment is loaded.
+/// Size of the ELF header, bytes; the program headers follow it.
 const HEADER: usize = 64;
 const PROGRAM_HEADERS: usize = 2 * 56;
 
-/// The table of strings: each text once, with its offset.
+/// The string table of an ELF file.
 #[derive(Default)]
 struct Strings(Vec<u8>);
 
@@ -23,7 +23,7 @@ impl Strings {
     }
 }
 
-/// The hash of System V's ABI.
+/// The symbol hash of the System V ABI.
 fn hash(name: &str) -> u32 {
     name.bytes().fold(0, |h: u32, byte| {
         let h = (h << 4).wrapping_add(u32::from(byte));
@@ -32,21 +32,21 @@ fn hash(name: &str) -> u32 {
     })
 }
 
-/// The machine of ELF files of this host.
+/// The value of `e_machine` for this host.
 const fn machine() -> u16 {
     if cfg!(target_arch = "aarch64") { 183 } else { 62 }
 }
 
-/// A library called `name` with symbols of version `name`, which needs the library `needs`.
+/// Returns a library named `name` that defines the symbol version `name` and depends on the library `needs`.
 pub(super) fn library(name: &str, needs: &str) -> Vec<u8> {
     let mut strings = Strings::default();
     let (own, needed) = (strings.add(name), strings.add(needs));
     let strings = strings.0;
-    // One symbol, the undefined one that every table begins with; a hash table of one bucket.
+    // One symbol, the undefined one that starts every symbol table; a hash table with one bucket.
     let symbols = [0u8; 24];
     let table: Vec<u8> = [1u32, 1, 0, 0].into_iter().flat_map(u32::to_le_bytes).collect();
     let versions = [0u8; 8];
-    // The definitions: the file itself, and the one version.
+    // The version definitions: the file itself and the one version.
     let mut definitions = Vec::new();
     for (flags, index, next) in [(1u16, 1u16, 28u32), (0, 2, 0)] {
         for half in [1, flags, index, 1] {
@@ -96,7 +96,7 @@ pub(super) fn library(name: &str, needs: &str) -> Vec<u8> {
     for half in [HEADER as u16, 56, 2, 64, 0, 0] {
         file.extend(half.to_le_bytes());
     }
-    // One segment with everything, writable because the linker notes addresses in the dynamic section, and that section.
+    // One segment with everything, writable because the dynamic linker stores addresses in the dynamic section; then that section.
     let len = dynamic.len() as u64;
     for (kind, at, size, align) in [(1u32, 0, all, 0x1_0000u64), (2, at_dynamic, len, 8)] {
         file.extend(kind.to_le_bytes());

@@ -1,4 +1,4 @@
-//! The launch of a command line: one kernel, an argument for each parameter.
+//! Builds a launch from the command line: one kernel, one argument per parameter.
 
 use std::path::{Path, PathBuf};
 
@@ -14,40 +14,40 @@ use super::session::{Buffer, Initial, Session, Step, Value};
 use super::triton;
 use crate::job::Context;
 
-/// Threads of a CTA when neither the call nor the kernel says so.
+/// Threads of a CTA if neither the call nor the kernel specifies them.
 pub(super) const WARP: u32 = 32;
 
-/// A call, as it is typed.
+/// A call as typed on the command line.
 #[derive(Debug, Clone, Default)]
 pub struct CommandLine {
-    /// The file of the kernel, or a folder of Triton's cache.
+    /// The file with the kernel, or a folder of Triton's cache.
     pub file: PathBuf,
-    /// Whether it is such a folder.
+    /// Whether `file` is a folder of Triton's cache.
     pub triton: bool,
-    /// For a `.cu` file.
+    /// Compiler options for a `.cu` file.
     pub compile: Compile,
-    /// The kernel; the only one when left out.
+    /// The kernel; may be `None` if the module has only one.
     pub entry: Option<String>,
-    /// CTAs of the grid; 1 when left out.
+    /// CTAs of the grid; 1 if `None`.
     pub grid: Option<[u32; 3]>,
-    /// Threads of a CTA; what the kernel requires when left out, or a warp.
+    /// Threads of a CTA; if `None`, what the kernel requires, or one warp.
     pub block: Option<[u32; 3]>,
     /// CTAs of a cluster.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all CTAs are resident together.
+    /// Whether the launch is cooperative: all CTAs are resident at the same time.
     pub cooperative: bool,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: Option<u32>,
-    /// Arguments as [`argument::parse`] reads them.
+    /// Arguments in the syntax of [`argument::parse`].
     pub args: Vec<String>,
-    /// Buffers as [`argument::parse_buffer`] reads them.
+    /// Buffers in the syntax of [`argument::parse_buffer`].
     pub buffers: Vec<String>,
 }
 
-/// The launch of a call. Its modules are loaded, its buffers made.
+/// Builds the session of a call: loads the module and creates the buffers.
 ///
 /// # Errors
-/// [`LaunchError`] with what is wrong in the call.
+/// [`LaunchError`] that describes what is wrong in the call.
 pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Session, LaunchError> {
     let cached = match call.triton {
         true => Some(triton::Cached::find(&call.file, call.entry.as_deref())?),
@@ -95,11 +95,11 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
 }
 
 impl Session {
-    /// Compares each buffer with the tensor of its name in a safetensors file.
+    /// Expects each buffer to equal the tensor of the same name in a safetensors file, within `tolerance`.
     ///
     /// # Errors
-    /// [`LaunchError::NothingExpected`] where no buffer is named like a tensor; [`LaunchError::NoBuffer`] where one of the tensors has no
-    /// buffer; [`LaunchError::NoOutput`] where there are outputs (`out:`) and none has a tensor; what is wrong with the file.
+    /// [`LaunchError::NothingExpected`] if no buffer is named like a tensor; [`LaunchError::NoBuffer`] if a tensor has no buffer;
+    /// [`LaunchError::NoOutput`] if there are outputs (`out:`) and none has a tensor; other errors if the file is unusable.
     pub fn expect_file(&mut self, path: &Path, tolerance: Tolerance) -> Result<(), LaunchError> {
         let mut files = Files::default();
         let tensors = files.tensors(path)?;
@@ -129,7 +129,7 @@ impl Session {
     }
 }
 
-/// Why a value of `bytes` bytes of `element` is no argument for a parameter, in words.
+/// If a value of `bytes` bytes of `element` does not fit a parameter, describes the value in words.
 pub(super) fn unfit(param: &Parameter, element: Element, bytes: usize) -> Option<String> {
     let float = matches!(param.ty, Type::F32 | Type::F64);
     let integer = matches!(param.ty, Type::U32 | Type::S32 | Type::U64 | Type::S64);
@@ -137,12 +137,12 @@ pub(super) fn unfit(param: &Parameter, element: Element, bytes: usize) -> Option
     (bytes != param.size || !same_kind).then(|| format!("{bytes} bytes of {}", element.name()))
 }
 
-/// Whether a parameter takes an address.
+/// Whether a parameter can hold an address.
 pub(super) fn takes_address(param: &Parameter) -> bool {
     param.size == 8 && !matches!(param.ty, Type::F64)
 }
 
-/// The bytes that a map spans beyond its buffer, in words.
+/// If a tensor map extends beyond its buffer, describes this in words.
 pub(super) fn beyond(map: &MapOf, offset: u64, buffer: &Buffer) -> Option<String> {
     (offset.saturating_add(map.span()) > buffer.shape.bytes as u64).then(|| {
         format!(
@@ -192,7 +192,7 @@ fn arguments(
                 if param.size != TENSOR_MAP_BYTES {
                     return Err(fit(format!("the {TENSOR_MAP_BYTES} bytes of a tensor map")));
                 }
-                // Its buffer may come behind it.
+                // Its buffer may be defined later.
                 let value = Value::Map { buffer: usize::MAX, offset: 0, map: map.map };
                 maps.push((n, map));
                 value

@@ -1,8 +1,8 @@
-//! How much memory the machine has to spare.
+//! The available memory of the machine.
 
 use std::fs;
 
-/// Bytes that may be used: what Linux says is available, or a modest guess.
+/// Returns the available memory in bytes according to Linux, or 4 GiB if unknown.
 pub(super) fn available_memory() -> usize {
     let text = fs::read_to_string("/proc/meminfo").unwrap_or_default();
     let kib = text.lines().find_map(|line| {

@@ -1,4 +1,4 @@
-//! Outcomes of two trials compared, byte by byte; sums of float atomics within the bound that the order of their adds explains.
+//! Compares the outcomes of two trials byte by byte; sums of float atomics within the rounding error that reordering can cause.
 
 use std::ops::Range;
 
@@ -8,19 +8,19 @@ use super::error::LaunchError;
 use super::run::Outcome;
 use super::session::Session;
 
-/// Sums of float atomics that differed between trials, within their bounds.
+/// Statistics of float-atomic sums that differed between trials, within their bounds.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Sums {
-    /// Elements of buffers that are such sums.
+    /// Buffer elements that are sums of float atomics.
     pub elements: usize,
-    /// How often one differed from the first schedule.
+    /// The number of differences from the first schedule.
     pub differences: usize,
-    /// The largest difference, as a part of its bound.
+    /// The largest difference, as a fraction of its bound.
     pub worst: f64,
 }
 
 impl Session {
-    /// Compares an outcome with the first; `sums` gathers what float atomics did.
+    /// Compares an outcome with the first; `sums` accumulates the differences of float-atomic sums.
     ///
     /// # Errors
     /// [`LaunchError::Schedules`], [`LaunchError::Sums`] and [`LaunchError::Poison`].
@@ -57,7 +57,7 @@ impl Session {
                 };
                 let (sum, sum_there) = (value(&a), value(&b));
                 let (difference, bound) = ((sum - sum_there).abs(), one.bound().max(two.bound()));
-                // Not so for a NaN, nor where the bound is infinite.
+                // False for a NaN or an infinite bound.
                 if !(difference <= bound && bound.is_finite()) {
                     return Err(LaunchError::Sums {
                         buffer: buffer.name.clone(),
@@ -81,16 +81,16 @@ impl Session {
     }
 }
 
-/// What was stored to a buffer in two trials. Bytes that no store has changed in either are no result.
+/// The bytes that were stored to a buffer in two trials. Bytes that no store has changed in either trial are not compared.
 struct Stored {
-    /// Stretches that stores have changed in both trials, up to `alone`.
+    /// Ranges that stores have changed in both trials, up to `alone`.
     both: Vec<Range<usize>>,
-    /// The first byte that a store has changed in one trial alone.
+    /// The first byte that a store has changed in only one trial.
     alone: Option<usize>,
 }
 
 impl Stored {
-    /// Of a buffer of `len` bytes, of which no store has changed these in the two trials.
+    /// Computes the stored bytes of a buffer of `len` bytes from the ranges that no store has changed in the two trials.
     fn of(one: &[Range<usize>], two: &[Range<usize>], len: usize) -> Self {
         let same = one.iter().zip(two).take_while(|(a, b)| a == b).count();
         let alone = match (one.get(same), two.get(same)) {
@@ -109,7 +109,7 @@ impl Stored {
         Self { both, alone }
     }
 
-    /// The first byte from `at` on that differs.
+    /// Returns the first byte from `at` on that differs.
     fn next_difference(&self, (a, b): (&[u8], &[u8]), at: usize) -> Option<usize> {
         let from = self.both.partition_point(|run| run.end <= at);
         let difference = |run: &Range<usize>| {
@@ -121,7 +121,7 @@ impl Stored {
     }
 }
 
-/// The sum in which a byte lies in both outcomes: its address, and what was added in each.
+/// Returns the float-atomic sum that contains a byte in both outcomes: its address, and the sum in each outcome.
 fn same_sum(first: &Outcome, other: &Outcome, place: u64) -> Option<(u64, FloatSum, FloatSum)> {
     let (start, one) = first.memory.float_sum(place)?;
     let (there, two) = other.memory.float_sum(place)?;
@@ -144,7 +144,7 @@ mod tests {
         assert_eq!(next(&[], &[], zero(2..4), 0), Some(2));
         assert_eq!(next(&[], &[], zero(2..4), 3), Some(3));
         assert_eq!(next(&[(0, 8)], &[(0, 8)], zero(0..8), 0), None);
-        // A store in one trial alone is a difference, even of the same value.
+        // A store in only one trial is a difference, even if it stores the same value.
         assert_eq!(next(&[(2, 4)], &[], zero(0..0), 0), Some(2));
         assert_eq!(next(&[(2, 4)], &[(2, 6)], zero(2..4), 0), Some(4));
         assert_eq!(next(&[(2, 4)], &[(3, 4)], zero(1..2), 0), Some(1));

@@ -1,4 +1,4 @@
-//! What buffers hold at first: made, or read from files, each of which is read once.
+//! The initial content of buffers: generated, or read from files, each of which is read once.
 
 use std::collections::HashMap;
 use std::collections::hash_map::Entry;
@@ -12,12 +12,12 @@ use super::dtypes::element;
 use super::error::LaunchError;
 use super::session::{Buffer, Initial, check_memory};
 
-/// Files that have been read.
+/// A cache of the files that have been read.
 #[derive(Debug, Default)]
 pub(super) struct Files(HashMap<PathBuf, Vec<u8>>);
 
 impl Files {
-    /// The bytes of a file.
+    /// Returns the bytes of a file.
     pub(super) fn bytes(&mut self, path: &Path) -> Result<&[u8], LaunchError> {
         Ok(match self.0.entry(path.to_owned()) {
             Entry::Occupied(known) => known.into_mut(),
@@ -29,7 +29,7 @@ impl Files {
         })
     }
 
-    /// The names of the tensors in a safetensors file, sorted.
+    /// Returns the sorted names of the tensors in a safetensors file.
     pub(super) fn tensors(&mut self, path: &Path) -> Result<Vec<String>, LaunchError> {
         let failed = |error: safetensors::SafeTensorError| LaunchError::Tensor {
             path: path.to_owned(),
@@ -41,7 +41,7 @@ impl Files {
         Ok(names)
     }
 
-    /// A tensor of a safetensors file.
+    /// Returns shape and bytes of a tensor in a safetensors file.
     pub(super) fn tensor(&mut self, path: &Path, tensor: &str) -> Result<(Shape, Vec<u8>), LaunchError> {
         let failed = |why: String| LaunchError::Tensor { path: path.to_owned(), why };
         let file = SafeTensors::deserialize(self.bytes(path)?).map_err(|error| failed(error.to_string()))?;
@@ -60,7 +60,10 @@ impl Files {
     }
 }
 
-/// A buffer of the command line beside those that there are.
+/// Adds a buffer with this content.
+///
+/// # Errors
+/// [`LaunchError::Twice`] if the name is in use, [`LaunchError::Memory`] if memory does not suffice; an unusable file.
 pub(super) fn add(
     buffers: &mut Vec<Buffer>,
     name: String,
@@ -81,7 +84,7 @@ pub(super) fn add(
             (shape, Initial::Unwritten)
         }
         Content::Zeros(ref shape) | Content::Iota(ref shape) | Content::Random(_, ref shape) => {
-            // Nothing is made before it is known to fit.
+            // Data are generated only if they fit into memory.
             check_memory(buffers, shape.bytes)?;
             let bytes = match content {
                 Content::Random(seed, _) => argument::random(seed, shape),

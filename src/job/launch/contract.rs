@@ -1,4 +1,4 @@
-//! Contraction in a session: which of the readings that PTX allows its modules have, and where they differ.
+//! Contraction of products and sums in a session: selects one of the readings that PTX allows, and finds results that differ.
 
 use std::sync::Arc;
 
@@ -13,28 +13,28 @@ use crate::job::{self, Context};
 use crate::store::Store;
 use crate::toolkit::{self, Contract};
 
-/// Elements of a buffer that contraction changes.
+/// The elements of a buffer that contraction changes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Undetermined {
     /// The buffer.
     pub buffer: String,
-    /// How many elements differ.
+    /// The number of elements that differ.
     pub differing: usize,
-    /// Its elements.
+    /// The number of all its elements.
     pub elements: usize,
-    /// The index of the first that differs, the outermost dimension first.
+    /// The index of the first element that differs, the outermost dimension first.
     pub index: Vec<usize>,
-    /// What it is where products and sums round on their own.
+    /// Its value if products and sums are rounded separately.
     pub separate: String,
-    /// What it is where they round once.
+    /// Its value if they are contracted, i.e. rounded once.
     pub contracted: String,
 }
 
 impl Session {
-    /// Chooses the reading of all modules.
+    /// Selects how the products and sums of all modules are contracted.
     ///
     /// # Errors
-    /// [`LaunchError::Contraction`] for [`Contract::AsPtxas`]; [`LaunchError::Stopped`].
+    /// [`LaunchError::Contraction`] if [`Contract::AsPtxas`] cannot be determined; [`LaunchError::Stopped`] if a module is unusable.
     pub fn contract(&mut self, contract: Contract, context: &Context<'_>) -> Result<(), LaunchError> {
         if contract == Contract::Off {
             return Ok(());
@@ -59,7 +59,7 @@ impl Session {
         Ok(())
     }
 
-    /// The modules with every pair contracted; nothing where they have no pairs, or where the reading was chosen before.
+    /// Returns the modules with every pair contracted; `None` if they have no pairs, or if contraction was already selected.
     pub(super) fn contracted_modules(&self) -> Result<Option<Vec<Module>>, LaunchError> {
         if self.modules.iter().any(|module| module.program.is_contracted()) {
             return Ok(None);
@@ -83,7 +83,7 @@ impl Session {
         self.modules.iter().map(contracted).collect::<Result<_, LaunchError>>().map(Some)
     }
 
-    /// Where two outcomes of the same trial differ, the second with pairs contracted.
+    /// Returns the differences between two outcomes of the same trial, the second of which has all pairs contracted.
     pub(super) fn undetermined(&self, separate: &Outcome, contracted: &Outcome) -> Vec<Undetermined> {
         let results = self.buffers.iter().enumerate().filter(|(_, buffer)| !buffer.scratch);
         results

@@ -1,4 +1,4 @@
-//! Element types as safetensors files name them.
+//! Maps element types to safetensors types and back.
 
 use emulator::argument::Element;
 use safetensors::tensor::Dtype;
@@ -24,12 +24,12 @@ const DTYPES: [(Element, Dtype); 17] = [
     (Element::E2m1, Dtype::F4),
 ];
 
-/// The type that a safetensors file gives elements.
+/// Returns the safetensors type of an element type; `U8` for types that safetensors does not have.
 pub(super) fn dtype(element: Element) -> Dtype {
     DTYPES.iter().find(|(e, _)| *e == element).map_or(Dtype::U8, |(_, dtype)| *dtype)
 }
 
-/// The elements of a type of a safetensors file, where there are such.
+/// Returns the element type of a safetensors type, if there is one.
 pub(super) fn element(dtype: Dtype) -> Option<Element> {
     DTYPES.iter().find(|(_, d)| *d == dtype).map(|(element, _)| *element)
 }

@@ -1,4 +1,4 @@
-//! All buffers of an outcome as a safetensors file.
+//! Writes all buffers of an outcome to a safetensors file.
 
 use std::path::Path;
 
@@ -14,7 +14,7 @@ impl Session {
     /// Writes all buffers, scratch included.
     ///
     /// # Errors
-    /// [`LaunchError::Dump`].
+    /// [`LaunchError::Dump`] if the file cannot be written.
     pub fn dump(&self, outcome: &Outcome, path: &Path) -> Result<(), LaunchError> {
         let failed = |why: String| LaunchError::Dump { path: path.to_owned(), why };
         let mut views = Vec::new();

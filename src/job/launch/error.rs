@@ -1,4 +1,4 @@
-//! Why launches cannot be made, or give other results than they should.
+//! Errors of launches: invalid calls and files, failed launches, and wrong results.
 
 use std::path::PathBuf;
 
@@ -10,7 +10,7 @@ use crate::header::{EntriesError, HeaderError};
 use crate::job::JobError;
 use crate::toolkit::{ContractionError, NvrtcError};
 
-/// Why launches cannot be made, or give other results than they should.
+/// The reason why launches failed, or why their results are wrong.
 #[derive(Debug, thiserror::Error)]
 pub enum LaunchError {
     /// A file cannot be read.
@@ -18,67 +18,67 @@ pub enum LaunchError {
     Read {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The underlying error.
         source: std::io::Error,
     },
-    /// A file has no name of a kernel's source.
+    /// A file is neither `.ptx` nor `.cu`.
     #[error("{} is neither .ptx nor .cu", .0.display())]
     Kind(PathBuf),
-    /// An option of the compiler for a file that is not compiled.
+    /// A compiler option was given for a file that is not compiled.
     #[error("{0} is for .cu files; a .ptx file names its own target")]
     OnlyCuda(&'static str),
-    /// The name of the target is none.
+    /// The target is unknown.
     #[error(transparent)]
     Target(#[from] ptx::arch::UnknownTarget),
-    /// No NVRTC, or it refuses the source.
+    /// NVRTC is not found, or it rejects the source.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
-    /// The NVRTC cannot be had.
+    /// The NVRTC or the ptxas cannot be selected or fetched.
     #[error(transparent)]
     Job(Box<JobError>),
     /// A module cannot be loaded, or a kernel violates a rule.
     #[error(transparent)]
     Stopped(#[from] Stopped),
-    /// No such kernel, or several to choose from.
+    /// The kernel does not exist, or none is named and the module does not have exactly one.
     #[error("{file} has no entry{wanted}; its entries: {there}")]
     Entry {
         /// The module.
         file: String,
-        /// The name, in words.
+        /// The requested kernel, in words.
         wanted: String,
         /// The names of the entries.
         there: String,
     },
-    /// Text that is no argument.
+    /// An argument cannot be parsed.
     #[error(transparent)]
     Argument(#[from] BadArgument),
-    /// Arguments that are too few or too many.
+    /// The number of arguments differs from the number of parameters.
     #[error("{kernel} takes {wanted} arguments, not {given}: {list}")]
     Count {
         /// The kernel.
         kernel: String,
-        /// Its parameters.
+        /// The number of parameters.
         wanted: usize,
-        /// The arguments.
+        /// The number of arguments.
         given: usize,
         /// The parameters, in words.
         list: String,
     },
-    /// An argument that its parameter cannot take. In words, for the parts would make every result large.
+    /// An argument does not fit its parameter, in words: structured fields would make every `Result` large.
     #[error("{0}")]
     Fit(String),
-    /// A name for two buffers.
+    /// Two buffers have the same name.
     #[error("two buffers are named `{0}`")]
     Twice(String),
-    /// More than the machine has.
+    /// The buffers need more memory than the machine has.
     #[error("the buffers need {wanted} bytes in total; this machine has {there} free")]
     Memory {
-        /// Bytes.
+        /// Bytes that the buffers need.
         wanted: usize,
-        /// Bytes.
+        /// Bytes that are available.
         there: usize,
     },
-    /// A file of tensors that cannot be used.
+    /// A safetensors file, or a tensor in it, cannot be used.
     #[error("{} has no usable tensor: {why}", path.display())]
     Tensor {
         /// The file.
@@ -86,7 +86,7 @@ pub enum LaunchError {
         /// What is wrong.
         why: String,
     },
-    /// A tensor that no buffer is compared with.
+    /// No buffer is named like a tensor of the file.
     #[error("{} is to be compared, but no buffer is named like one of its tensors ({there}); the buffers are: {buffers}", path.display())]
     NothingExpected {
         /// The file.
@@ -96,7 +96,7 @@ pub enum LaunchError {
         /// The names of the buffers.
         buffers: String,
     },
-    /// A tensor whose name no buffer has.
+    /// A tensor has no buffer of the same name.
     #[error("{}: no buffer is named like tensor `{tensor}`; the buffers are: {buffers}", path.display())]
     NoBuffer {
         /// The file.
@@ -106,7 +106,7 @@ pub enum LaunchError {
         /// The names of the buffers.
         buffers: String,
     },
-    /// A file that has inputs alone.
+    /// The file has tensors for inputs only.
     #[error("{} has no tensor for any result of the kernel ({outputs}), so nothing would be compared", path.display())]
     NoOutput {
         /// The file.
@@ -114,31 +114,31 @@ pub enum LaunchError {
         /// The names of the outputs.
         outputs: String,
     },
-    /// A launch file that is not of its form.
+    /// A launch file does not match its schema.
     #[error(transparent)]
     Form(#[from] HeaderError),
-    /// A launch file that cannot be read.
+    /// A launch file cannot be read.
     #[error(transparent)]
     File(#[from] EntriesError),
-    /// A launch file whose meaning is impossible.
+    /// A launch file is semantically invalid.
     #[error("{}:{line}: {message}", path.display())]
     Invalid {
         /// The file.
         path: PathBuf,
         /// The line, from 1.
         line: usize,
-        /// What is wrong, and what to do.
+        /// What is wrong and how to fix it.
         message: String,
     },
     /// A module variable cannot be set.
     #[error(transparent)]
     Variable(#[from] VariableError),
-    /// A folder of Triton's cache that cannot be used.
+    /// A folder of Triton's cache cannot be used.
     #[error("{}: {why}", path.display())]
     Triton {
         /// The folder or file.
         path: PathBuf,
-        /// What is wrong, and what to do.
+        /// What is wrong and how to fix it.
         why: String,
     },
     /// The results cannot be written.
@@ -146,10 +146,10 @@ pub enum LaunchError {
     Dump {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Outputs differ between schedules.
+    /// Results differ between schedules.
     #[error(
         "schedules disagree: buffer `{buffer}` differs between seed 0 and seed {seed}, first at byte {byte}; the \
         result depends on the order of warps, on a GPU too"
@@ -162,7 +162,7 @@ pub enum LaunchError {
         /// The byte.
         byte: usize,
     },
-    /// Sums of float atomics differ by more than the order of their adds explains.
+    /// Sums of float atomics differ by more than reordering the additions can explain.
     #[error(
         "schedules disagree: element {index} of buffer `{buffer}`, a sum of {terms} numbers by float atomics, is {first} under seed \
         0 and {other} under seed {seed}; the order of the adds explains a difference of {bound:e} at most"
@@ -170,20 +170,20 @@ pub enum LaunchError {
     Sums {
         /// The buffer.
         buffer: String,
-        /// The element.
+        /// The index of the element.
         index: usize,
         /// The schedule.
         seed: u64,
-        /// Numbers in the sum.
+        /// The number of terms in the sum.
         terms: u64,
         /// The sum under seed 0.
         first: f64,
-        /// The sum under the schedule.
+        /// The sum under seed `seed`.
         other: f64,
         /// The largest difference that rounding explains.
         bound: f64,
     },
-    /// Outputs depend on what nobody wrote.
+    /// Results depend on uninitialized memory or registers.
     #[error(
         "buffer `{buffer}` depends on memory or registers that nobody wrote: byte {byte} differs where they hold {first:#04x} and \
         where they hold {other:#04x}"
@@ -193,21 +193,21 @@ pub enum LaunchError {
         buffer: String,
         /// The byte.
         byte: usize,
-        /// What unwritten bytes held.
+        /// The fill byte of uninitialized memory in one trial.
         first: u8,
-        /// What they held the other time.
+        /// The fill byte in the other trial.
         other: u8,
     },
-    /// It is not known what ptxas contracts.
+    /// It is unknown which pairs ptxas contracts.
     #[error(transparent)]
     Contraction(#[from] ContractionError),
-    /// Results differ from what is expected.
+    /// Results differ from the expected values: the number of buffers.
     #[error("{0} of the compared buffers differ from the expected values")]
     Expected(usize),
 }
 
 impl LaunchError {
-    /// Whether the kernel is at fault, not the call.
+    /// Whether the error is a finding about the kernel, not a problem of the call.
     #[must_use]
     pub fn is_finding(&self) -> bool {
         match self {

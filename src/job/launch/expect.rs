@@ -1,51 +1,51 @@
-//! Results compared with what is expected: |result - expected| <= atol + rtol |expected|, integers exactly where neither is given.
+//! Compares results with expected values: |result - expected| <= atol + rtol |expected|; exactly, if neither is given.
 
 use emulator::argument::Element;
 
 use super::run::Outcome;
 use super::session::{Buffer, Expectation, Session};
 
-/// How far a result may lie apart from what is expected.
+/// The tolerance of a comparison with expected values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Tolerance {
-    /// As a part of the expected value.
+    /// `rtol`, relative to the expected value.
     pub relative: f64,
-    /// Beside that.
+    /// `atol`, added to the relative tolerance.
     pub absolute: f64,
 }
 
-/// One element that is not as expected.
+/// One element that differs from its expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
     /// Its index, the outermost dimension first.
     pub index: Vec<usize>,
-    /// What it is, or that nobody wrote it.
+    /// Its value, or `unwritten`.
     pub got: String,
-    /// What it should be.
+    /// The expected value.
     pub wanted: String,
 }
 
-/// A buffer that was compared.
+/// The comparison of one buffer with its expected values.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Checked {
     /// The buffer.
     pub buffer: String,
-    /// Its elements.
+    /// The number of its elements.
     pub elements: usize,
-    /// Elements that are not as expected.
+    /// The number of elements that differ by more than the tolerance.
     pub wrong: usize,
     /// The first of them.
     pub first: Option<Mismatch>,
     /// The largest difference of finite values.
     pub largest: f64,
-    /// How far they may lie apart.
+    /// The tolerance of the comparison.
     pub tolerance: Tolerance,
 }
 
-/// What a buffer is to hold, checked against its elements.
+/// Returns the expectation of a buffer.
 ///
 /// # Errors
-/// That there are more or fewer elements, in words.
+/// A message if the numbers of elements differ.
 pub(super) fn expectation(
     buffer: usize,
     of: &Buffer,
@@ -61,25 +61,25 @@ pub(super) fn expectation(
 }
 
 impl Session {
-    /// Compares a trial's results with all that is expected, in order.
+    /// Compares a trial's results with all expectations, in order.
     #[must_use]
     pub fn check(&self, outcome: &Outcome) -> Vec<Checked> {
         self.expectations.iter().map(|expected| self.check_one(expected, outcome)).collect()
     }
 
-    /// The results that are compared with nothing: buffers that kernels have changed.
+    /// Returns the names of buffers that kernels have changed but that have no expectation.
     #[must_use]
     pub fn not_compared(&self, outcome: &Outcome) -> Vec<String> {
         self.changed_buffers(outcome, false)
     }
 
-    /// Whether a buffer that kernels have changed is compared.
+    /// Whether at least one buffer that kernels have changed is compared.
     #[must_use]
     pub fn compares_results(&self, outcome: &Outcome) -> bool {
         !self.changed_buffers(outcome, true).is_empty()
     }
 
-    /// The names of buffers that kernels have changed, and that are or are not compared.
+    /// Returns the names of buffers that kernels have changed and that are compared, or, if `compared` is false, that are not.
     fn changed_buffers(&self, outcome: &Outcome, compared: bool) -> Vec<String> {
         let is_compared = |n: usize| self.expectations.iter().any(|e| e.buffer == n);
         let wanted =
@@ -117,7 +117,7 @@ impl Session {
             if written && difference.is_finite() {
                 checked.largest = checked.largest.max(difference);
             }
-            // An infinite expectation makes the limit infinite; only itself is equal to it.
+            // An infinite expected value makes the limit infinite; only the same infinity matches it.
             if written && (difference == 0.0 || difference.is_finite() && difference <= limit) {
                 continue;
             }
@@ -132,7 +132,7 @@ impl Session {
     }
 }
 
-/// How far two values lie apart: exactly 0 only where they are equal, a NaN being equal to a NaN.
+/// Returns the difference of two values: 0 only if they are equal, where NaNs are equal to each other.
 fn difference((one, a): (Element, u64), (other, b): (Element, u64)) -> f64 {
     if let (Some(a), Some(b)) = (one.integer(a), other.integer(b)) {
         return (a - b).unsigned_abs() as f64;
@@ -140,13 +140,13 @@ fn difference((one, a): (Element, u64), (other, b): (Element, u64)) -> f64 {
     let (a, b) = (one.value(a), other.value(b));
     match a == b || a.is_nan() && b.is_nan() {
         true => 0.0,
-        // Never 0: the difference of two that are not equal is at least a subnormal.
+        // Never 0: the difference of two unequal values is at least a subnormal.
         false if a.is_nan() || b.is_nan() => f64::INFINITY,
         false => (a - b).abs(),
     }
 }
 
-/// The index of element `n`, the outermost dimension first.
+/// Returns the index of element `n`, the outermost dimension first.
 pub(super) fn index_of(n: usize, dims: &[usize]) -> Vec<usize> {
     let mut left = n;
     let mut index: Vec<usize> = dims
@@ -176,7 +176,7 @@ mod tests {
         assert_eq!(difference(f32(f32::INFINITY), f32(f32::MAX)), f64::INFINITY);
         assert_eq!(difference(f32(0.0), f32(-0.0)), 0.0);
         assert_eq!(difference(s32(-1), (Element::U32, 0xFFFF_FFFF)), 4_294_967_296.0);
-        // Integers that are the same in 53 bits are not equal for that.
+        // Integers that agree in their upper 53 bits are still not equal.
         let u64 = |x: u64| (Element::U64, x);
         assert_eq!(difference(u64(u64::MAX), u64(u64::MAX - 1)), 1.0);
         assert_eq!(index_of(7, &[2, 2, 3]), [1, 0, 1]);

@@ -1,4 +1,4 @@
-//! A launch file as it is written. `docs/emulator.md` describes it, `docs/launch.schema.json` is its schema.
+//! The launch file format. `docs/emulator.md` describes it, `docs/launch.schema.json` is its schema.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -271,7 +271,7 @@ impl Three {
     }
 }
 
-/// A map of which no key comes twice.
+/// Deserializes a map and rejects duplicate keys.
 fn unique<'de, D, K, V>(from: D) -> Result<IndexMap<K, V>, D::Error>
 where
     D: Deserializer<'de>,

@@ -1,4 +1,4 @@
-//! All trials of a session: what the first gave, what any of them found, and whether their outputs agree.
+//! Runs all trials of a session: reports the results of the first, collects the violations of all, and compares their results.
 
 use emulator::{Counts, GlobalMemory, InStream, Options, Stop};
 
@@ -10,35 +10,34 @@ use super::run::{Heard, Outcome};
 use super::session::Session;
 use super::trials::{Findings, JudgeBy, Trial, Trials};
 
-/// What all trials gave. Their outputs agree.
+/// The results of all trials, which agree.
 pub struct Judged {
-    /// The first trial.
+    /// The outcome of the first trial.
     pub outcome: Outcome,
-    /// Violations that launches went on behind, of all trials.
+    /// Violations after which launches continued, of all trials.
     pub findings: Findings,
-    /// Sums of float atomics.
+    /// Differences of float-atomic sums.
     pub sums: Sums,
-    /// The comparisons with what is expected, of the trial with most buffers wrong.
+    /// The comparisons with expected values, of the trial with the most wrong buffers.
     pub checked: Vec<Checked>,
-    /// Pairs of a product and a sum in the modules, of which PTX leaves open whether they round once, where both readings were run:
-    /// what they change.
+    /// The elements that change if products and sums are contracted where PTX leaves it open; `None` if only one reading was run.
     pub undetermined: Option<Vec<Undetermined>>,
 }
 
 impl Judged {
-    /// Compared buffers that differ from what is expected.
+    /// Returns the number of buffers that differ from their expected values.
     #[must_use]
     pub fn wrong(&self) -> usize {
         wrong(&self.checked)
     }
 }
 
-/// Trials that did not all end, or do not agree.
+/// Trials that failed or do not agree.
 #[derive(Debug)]
 pub struct Ended<E> {
-    /// Why.
+    /// The error.
     pub error: E,
-    /// Violations that launches went on behind until then, which may say why.
+    /// Violations after which launches continued until then; they may explain the error.
     pub findings: Findings,
 }
 
@@ -47,11 +46,11 @@ fn wrong(checked: &[Checked]) -> usize {
 }
 
 impl Session {
-    /// Runs all trials and compares them. `launch` makes each launch, as for [`Session::run`], and is told whether it is of the first
-    /// trial.
+    /// Runs all trials and compares them. `launch` performs each launch, as in [`Session::run`]; its first argument tells whether the
+    /// launch belongs to the first trial.
     ///
     /// # Errors
-    /// What `launch` and [`Session::run`] meet; what [`Session::compare`] finds.
+    /// The errors of `launch`, [`Session::run`] and [`Session::compare`].
     pub fn judge<E: From<LaunchError>>(
         &mut self,
         trials: &Trials,
@@ -97,7 +96,7 @@ impl Session {
         Ok(Judged { outcome, findings, sums, checked, undetermined })
     }
 
-    /// Runs the first trial with all pairs contracted, where results decide and PTX leaves a reading open.
+    /// Runs the first trial again with all pairs contracted, if results are judged by value and PTX leaves contraction open.
     fn both_readings<E: From<LaunchError>>(
         &mut self,
         trials: &Trials,

@@ -1,24 +1,24 @@
-//! Structs as C lays them out: fields at multiples of their alignment, or where an offset says.
+//! Lays out structs as C does: each field at a multiple of its alignment, or at an explicit offset.
 
 use super::session::Value;
 
 /// The alignment of a tensor map in a struct (`CUtensorMap`).
 const MAP_ALIGN: usize = 64;
 
-/// The largest struct, bytes: far above any that a kernel takes, and no danger to the machine.
+/// The size limit of a struct, bytes: far above any kernel parameter, but harmless to the machine.
 const MOST: usize = 1 << 30;
 
 /// A field to lay out.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct Field {
-    /// Its offset, where it is given.
+    /// Its offset, if explicit.
     pub(super) at: Option<usize>,
     pub(super) align: usize,
     pub(super) value: Value,
 }
 
 impl Field {
-    /// The alignment of a value that is no struct and no number.
+    /// Returns the alignment of a tensor map or an address.
     pub(super) fn natural(value: &Value) -> usize {
         match value {
             Value::Map { .. } => MAP_ALIGN,
@@ -27,10 +27,10 @@ impl Field {
     }
 }
 
-/// A struct of these fields, with its alignment. `size` and `align` are those of the struct, where they are given.
+/// Lays out a struct and returns it with its alignment. `size` and `align` override the struct's own.
 ///
 /// # Errors
-/// The field at fault, from 0, where there is one, and what is wrong with it.
+/// The index of the invalid field from 0, if one is to blame, and what is wrong.
 pub(super) fn lay_out(
     fields: Vec<Field>,
     size: Option<usize>,
@@ -62,7 +62,7 @@ pub(super) fn lay_out(
         return Err((None, format!("{size} bytes are more than a struct may have ({MOST})")));
     }
     if placed.iter().all(|(_, v)| matches!(v, Value::Bytes(_))) {
-        // Nothing in it depends on addresses.
+        // No field depends on addresses.
         let all = Value::Fields { size, fields: placed };
         return all.bytes(&[]).map(|bytes| (Value::Bytes(bytes), align)).map_err(|why| (None, why));
     }

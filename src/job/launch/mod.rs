@@ -1,4 +1,4 @@
-//! Launches on the emulator, described on the command line or in a file: modules, buffers, arguments, what the results are compared with.
+//! Launches on the emulator, described on the command line or in a file: modules, buffers, arguments and expected results.
 
 mod arguments;
 mod available_memory;

@@ -1,4 +1,4 @@
-//! Modules from their files: PTX as it is, CUDA C++ through NVRTC.
+//! Loads modules from files: PTX directly, CUDA C++ through NVRTC.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -16,31 +16,31 @@ use crate::job::{self, Context};
 use crate::store::Store;
 use crate::toolkit;
 
-/// What a CUDA C++ file is compiled for when nothing is said.
+/// The default target of a CUDA C++ file.
 const TARGET: &str = "sm_121a";
 
-/// How long NVRTC may take.
+/// The time limit of NVRTC.
 const COMPILE_LIMIT: Duration = Duration::from_secs(120);
 
-/// How a `.cu` file is compiled.
+/// The compiler options of a `.cu` file.
 #[derive(Debug, Clone, Default)]
 pub struct Compile {
-    /// The target; `sm_121a` when left out.
+    /// The target; `sm_121a` if `None`.
     pub target: Option<String>,
-    /// The version of NVRTC; the newest when left out.
+    /// The version of NVRTC; the newest if `None`.
     pub toolkit: Option<String>,
 }
 
-/// A file with kernels.
+/// A source file with kernels.
 #[derive(Debug, Clone)]
 pub struct Source {
     /// The file, `.ptx` or `.cu`.
     pub path: PathBuf,
-    /// For a `.cu` file.
+    /// Compiler options for a `.cu` file.
     pub compile: Compile,
 }
 
-/// The PTX of a file, and what messages call it.
+/// Returns the name of a file's module in messages, and the PTX.
 fn ptx_of(source: &Source, context: &Context<'_>) -> Result<(String, String), LaunchError> {
     let Source { path, compile } = source;
     let text = fs::read_to_string(path).map_err(|source| LaunchError::Read { path: path.clone(), source })?;
@@ -63,10 +63,10 @@ fn ptx_of(source: &Source, context: &Context<'_>) -> Result<(String, String), La
     }
 }
 
-/// The PTX of CUDA C++ that messages call `name`, and the version of the NVRTC that compiled it.
+/// Compiles CUDA C++ that messages call `name`. Returns the version of NVRTC and the PTX.
 ///
 /// # Errors
-/// [`LaunchError`] where there is no such NVRTC, or it refuses the text.
+/// [`LaunchError`] if there is no such NVRTC, or if it rejects the text.
 pub fn compile_cuda(
     text: &str,
     name: &str,
@@ -85,13 +85,13 @@ pub fn compile_cuda(
     Ok((nvrtc.version.to_string(), compiled.ptx))
 }
 
-/// The module of a file, with these entries decoded.
+/// Loads the module of a file and decodes these entries.
 pub(super) fn load(source: &Source, entries: &[&str], context: &Context<'_>) -> Result<Module, LaunchError> {
     let (name, text) = ptx_of(source, context)?;
     module(name, text, entries)
 }
 
-/// The module of a text.
+/// Loads the module of a PTX text and decodes these entries.
 pub(super) fn module(name: String, text: String, entries: &[&str]) -> Result<Module, LaunchError> {
     match emulator::load_only(&text, entries) {
         Ok(program) => Ok(Module { name, text, program: Arc::new(program), variables: None }),
@@ -99,7 +99,7 @@ pub(super) fn module(name: String, text: String, entries: &[&str]) -> Result<Mod
     }
 }
 
-/// The kernel of a name; without one, the only entry there is.
+/// Returns the kernel called `name`, or the module's only entry if `None`.
 pub(super) fn entry<'a>(
     module: &'a Module,
     path: &Path,
@@ -121,14 +121,14 @@ pub(super) fn entry<'a>(
     })
 }
 
-/// A parameter in words.
+/// Describes a parameter in words.
 pub(super) fn wanted(param: &Parameter) -> String {
     let one = param.ty.bytes();
     let ty = format!("{:?}", param.ty).to_lowercase();
     if param.size == one { format!(".{ty}, {one} bytes") } else { format!("{} bytes of .{ty}", param.size) }
 }
 
-/// That there are not as many arguments as parameters.
+/// Returns the error for a wrong number of arguments.
 pub(super) fn miscounted(kernel: &Kernel, params: &[Parameter], given: usize) -> LaunchError {
     let list: Vec<String> = params.iter().map(|p| format!("{} ({})", p.name, wanted(p))).collect();
     LaunchError::Count {

@@ -1,16 +1,16 @@
-//! Where in a launch file a key is: YAML readers tell places of text that does not fit its type, not of values whose meaning is wrong.
+//! Finds the line of a key in a launch file: YAML parsers locate type errors, but not values that are semantically invalid.
 
-/// A step from the top of a file to a value.
+/// One component of the path from the top of a file to a value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Part {
     Key(String),
     Item(usize),
 }
 
-/// The line, from 1, of the value at the end of a path, or of the last part of it that is found.
+/// Returns the line, from 1, of the value at the end of a path, or of the last part that is found.
 pub(super) fn line_of(text: &str, path: &[Part]) -> usize {
     let lines: Vec<&str> = text.lines().collect();
-    // The line where the search goes on, and the least indentation of what is inside.
+    // The line where the search continues, and the minimum indentation of nested lines.
     let (mut at, mut inside) = (0, 0);
     for part in path {
         let found = match part {
@@ -37,13 +37,13 @@ pub(super) fn line_of(text: &str, path: &[Part]) -> usize {
     at + 1
 }
 
-/// Spaces in front of a line; `None` for one without content.
+/// Returns the indentation of a line; `None` for an empty line or a comment.
 fn indent(line: &str) -> Option<usize> {
     let content = line.trim_start();
     (!content.is_empty() && !content.starts_with('#')).then_some(line.len() - content.len())
 }
 
-/// Whether `key:` is in a line, at its beginning or in braces.
+/// Whether a line contains `key:`, at its start or inside a flow mapping or sequence.
 fn has_key(line: &str, key: &str) -> bool {
     line.match_indices(key).any(|(at, _)| {
         let before = line[..at].trim_end_matches(['"', '\'']);

@@ -1,4 +1,4 @@
-//! A launch file into a [`Session`]: names resolved, files read, arguments checked against the kernels.
+//! Turns a launch file into a [`Session`]: resolves names, reads files, checks arguments against the kernels.
 
 mod buffer;
 mod value;
@@ -19,7 +19,7 @@ use crate::header::{self, read_text};
 use crate::job::Context;
 use value::scalar;
 
-/// What is wrong: with a value of the file, or without a place in it.
+/// An error: at a value of the file, or without a location in it.
 enum Fault {
     At(Vec<Part>, String),
     Other(LaunchError),
@@ -31,7 +31,7 @@ impl From<LaunchError> for Fault {
     }
 }
 
-/// A path with one more part.
+/// Appends a key to a path.
 fn with(path: &[Part], key: &str) -> Vec<Part> {
     path.iter().cloned().chain([Part::Key(key.to_owned())]).collect()
 }
@@ -44,10 +44,10 @@ fn fault<T>(path: Vec<Part>, message: impl Into<String>) -> Result<T, Fault> {
     Err(Fault::At(path, message.into()))
 }
 
-/// The launches of a file. Its modules are loaded, its buffers made.
+/// Builds the session of a launch file: loads its modules and creates its buffers.
 ///
 /// # Errors
-/// [`LaunchError`] with the line of the file, where one is at fault.
+/// [`LaunchError`], with the line if a value of the file is invalid.
 pub fn from_file(path: &Path, context: &Context<'_>) -> Result<Session, LaunchError> {
     let text = read_text(path, "a launch file")?;
     let file: LaunchFile = header::parse_file(path, &text)?;
@@ -63,7 +63,7 @@ pub fn from_file(path: &Path, context: &Context<'_>) -> Result<Session, LaunchEr
 
 struct Reader {
     folder: PathBuf,
-    /// Names of all buffers, those to come included.
+    /// Names of all buffers, including those that are not read yet.
     names: Vec<String>,
     buffers: Vec<Buffer>,
     files: Files,
@@ -103,7 +103,7 @@ impl Reader {
             let found = entry.variables.as_ref().map(|names| names.iter().enumerate().map(find).collect());
             module.variables = found.transpose()?;
         }
-        // Maps are checked against buffers, and so are expectations, when all are there.
+        // Tensor maps and expectations are checked against the buffers once all buffers are read.
         let mut expectations = Vec::new();
         for (n, (name, entry)) in file.buffers.iter().enumerate() {
             let path = [Part::Key("buffers".to_owned()), Part::Key(name.clone())];

@@ -1,4 +1,4 @@
-//! What launches gave, for machines.
+//! The results of launches as JSON.
 
 use emulator::{Stop, Violation};
 use serde::Serialize;
@@ -11,24 +11,24 @@ use super::session::{Initial, Session, Step};
 use super::trials::{Findings, Trials};
 use crate::store;
 
-/// What launches gave. The first trial is reported; the others agree with it.
+/// The machine-readable results of launches. They are those of the first trial; the other trials agree with it.
 #[derive(Debug, Serialize)]
 pub struct LaunchResults {
     launches: Vec<LaunchResult>,
-    /// Why the launches failed; the results are left out then.
+    /// The reason why the launches failed; there are no results then.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
-    /// Schedules and contents of unwritten memory that were tried.
+    /// The number of schedules; `poisons` is the number of fill bytes of uninitialized memory.
     schedules: u64,
     poisons: u8,
     buffers: Vec<BufferResult>,
     violations: Vec<Found>,
     remarks: Vec<Found>,
     expectations: Vec<ExpectationResult>,
-    /// Results that the file of expected tensors lacks.
+    /// Changed buffers for which the file of expected tensors has no tensor.
     not_compared: Vec<String>,
     float_atomics: SumsResult,
-    /// What contraction changes; left out where both readings were not run.
+    /// Elements that contraction changes; absent unless both readings were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     undetermined: Option<Vec<UndeterminedResult>>,
 }
@@ -37,9 +37,9 @@ pub struct LaunchResults {
 struct UndeterminedResult {
     buffer: String,
     elements: usize,
-    /// Elements that differ.
+    /// The number of elements that differ.
     differing: usize,
-    /// The first of them.
+    /// The index of the first of them.
     index: Vec<usize>,
     separate: String,
     contracted: String,
@@ -50,7 +50,7 @@ struct LaunchResult {
     kernel: String,
     grid: [u32; 3],
     block: [u32; 3],
-    /// Instructions that warps executed; left out where the launches failed.
+    /// Warp instructions executed; absent if the launches failed.
     #[serde(skip_serializing_if = "Option::is_none")]
     instructions: Option<u64>,
 }
@@ -63,7 +63,7 @@ struct BufferResult {
     address: u64,
     bytes: usize,
     unwritten_bytes: usize,
-    /// Whether it differs from what it held at first.
+    /// Whether it differs from its initial content.
     changed: bool,
     sha256: String,
 }
@@ -103,7 +103,7 @@ struct First {
 struct SumsResult {
     elements: usize,
     differences: usize,
-    /// The largest difference between two schedules, as a part of its bound.
+    /// The largest difference between two schedules, as a fraction of its bound.
     worst: f64,
 }
 
@@ -121,7 +121,7 @@ fn violation(found: &Violation) -> Found {
     }
 }
 
-/// What is known where a trial failed: the violations, the one that ended it last.
+/// Returns the results if a trial failed: the violations, with the one that ended the trial last.
 #[must_use]
 pub fn failure(
     session: &Session,
@@ -150,7 +150,7 @@ pub fn failure(
     }
 }
 
-/// The results of all trials; `not_compared` are those that a file of expected tensors lacks.
+/// Returns the results of all trials; `not_compared` names changed buffers for which the file of expected tensors has no tensor.
 #[must_use]
 pub fn results(
     session: &Session,
@@ -224,7 +224,7 @@ pub fn results(
 }
 
 impl Session {
-    /// Whether a buffer differs from what it held at first.
+    /// Whether a buffer differs from its initial content.
     #[must_use]
     pub fn changed(&self, buffer: usize, outcome: &Outcome) -> bool {
         match &self.buffers[buffer].initial {

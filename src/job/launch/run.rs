@@ -1,4 +1,4 @@
-//! A trial on the emulator: fresh memory, all launches in order.
+//! Runs a trial on the emulator: all launches in order, on fresh memory.
 
 use std::borrow::Cow;
 use std::sync::Arc;
@@ -9,58 +9,58 @@ use super::error::LaunchError;
 use super::session::{Initial, Session, Step};
 use super::trials::{Findings, JudgeBy, Trial, Trials};
 
-/// A module that cannot be loaded, or a launch that did not end well, with the PTX it speaks of.
+/// A module that cannot be loaded or a launch that failed, with the PTX.
 #[derive(Debug, thiserror::Error)]
 #[error("{stop}")]
 pub struct Stopped {
-    /// What messages call the module.
+    /// The name of the module in messages.
     pub name: String,
     /// Its PTX.
     pub text: String,
-    /// What happened.
+    /// The cause.
     pub stop: Stop,
 }
 
-/// What a launch told its observer.
+/// Remarks and violations that the observer of a launch collected.
 #[derive(Debug, Default)]
 pub struct Heard {
     /// Remarks.
     pub remarks: Vec<Remark>,
-    /// Violations that it went on behind.
+    /// Violations after which the launch continued.
     pub violations: Vec<Violation>,
 }
 
-/// What a trial left.
+/// The results of a trial.
 pub struct Outcome {
     /// The trial.
     pub trial: Trial,
-    /// Instructions that warps executed, by launch.
+    /// Warp instructions executed, by launch.
     pub instructions: Vec<u64>,
-    /// The memory.
+    /// The memory after the last launch.
     pub memory: GlobalMemory,
-    /// Where the buffers lie.
+    /// The addresses of the buffers.
     pub addresses: Vec<u64>,
     /// Remarks.
     pub remarks: Vec<Remark>,
-    /// Violations that launches went on behind.
+    /// Violations after which launches continued.
     pub violations: Vec<Violation>,
 }
 
 impl Outcome {
-    /// The bytes of a buffer, a copy only where the host has lent some of them and kernels have written others.
+    /// Returns the bytes of a buffer. They are copied only if some are lent by the host and kernels have written others.
     #[must_use]
     pub fn bytes(&self, buffer: usize) -> Cow<'_, [u8]> {
         self.addresses.get(buffer).and_then(|at| self.memory.contents(*at)).unwrap_or_default()
     }
 
-    /// Whether a buffer holds the same bytes as in an outcome of the same session.
+    /// Whether a buffer has the same bytes in another outcome of the same session.
     #[must_use]
     pub fn agrees(&self, other: &Self, buffer: usize) -> bool {
         let address = self.addresses.get(buffer);
         address.is_none_or(|at| self.memory.first_difference_of(*at, &other.memory).is_none())
     }
 
-    /// Bytes of a buffer that nobody has written.
+    /// Returns the number of unwritten bytes in a buffer.
     #[must_use]
     pub fn unwritten(&self, buffer: usize) -> usize {
         self.addresses.get(buffer).map_or(0, |at| self.memory.unwritten(*at))
@@ -68,10 +68,11 @@ impl Outcome {
 }
 
 impl Session {
-    /// Runs all launches on fresh memory. `launch` makes each of them, on its number, and says what it heard.
+    /// Runs all launches on fresh memory. `launch` performs one launch, given its index, and returns its counts and what its observer
+    /// collected.
     ///
     /// # Errors
-    /// What `launch` meets; [`LaunchError::Stopped`] and what else is wrong with the session.
+    /// The errors of `launch`; [`LaunchError::Stopped`]; other errors if the session is invalid.
     pub fn run<E: From<LaunchError>>(
         &mut self,
         trial: Trial,
@@ -116,7 +117,7 @@ impl Session {
         let mut findings = Findings::default();
         let mut remarks: Vec<Remark> = Vec::new();
         let mut instructions = Vec::new();
-        // The launch that left a buffer with undefined bytes.
+        // For each buffer, the launch that left undefined bytes in it.
         let mut blame: Vec<Option<(Trap, usize)>> = vec![None; self.buffers.len()];
         for (n, step) in self.steps.iter().enumerate() {
             let stopped = |stop: Stop, memory: &GlobalMemory| {
@@ -143,7 +144,8 @@ impl Session {
                 cooperative: step.cooperative,
                 ..InStream::new(&module.program, kernel, &launched)
             };
-            // What is promised is for strict judges; results are as on a GPU.
+            // Shifting tests whether a kernel relies on more than its declared alignment: only under strict judging. Otherwise results are
+            // as on a GPU.
             let shift_shared = step.shift_shared && judge == Judge::Strict;
             let options = Options { shift_shared, ..options.clone() };
             let (counts, heard) = launch(n, &in_stream, &mut memory, &options)?;
@@ -176,9 +178,9 @@ impl Session {
         Ok(Outcome { trial, instructions, memory, addresses, remarks, violations: findings.0 })
     }
 
-    /// Allocates the buffers in order; their addresses.
+    /// Allocates the buffers in order and returns their addresses.
     fn place(&self, memory: &mut GlobalMemory) -> Result<Vec<u64>, LaunchError> {
-        // A value may hold addresses of buffers behind its own: this memory only tells where all lie.
+        // A value may contain addresses of later buffers, so all addresses are determined first, with a layout copy of the memory.
         let mut layout = memory.layout();
         let reserved = self.buffers.iter().map(|b| match (&b.initial, b.address) {
             (Initial::There(address), _) => Some(*address),
@@ -191,7 +193,7 @@ impl Session {
         for (buffer, address) in self.buffers.iter().zip(&addresses) {
             let (bytes, len) = match &buffer.initial {
                 Initial::Bytes(bytes) => (Some(bytes.clone()), bytes.len()),
-                // Only at an address of its own it is a copy.
+                // Bytes at a fixed address are copied.
                 Initial::Lent(host) => (buffer.address.map(|_| host.bytes().to_vec()), host.bytes().len()),
                 Initial::Value(value) => {
                     let bytes = value.bytes(&addresses).map_err(LaunchError::Fit)?;
@@ -237,7 +239,7 @@ impl Session {
     }
 }
 
-/// A violation with the names of buffers.
+/// Replaces addresses in a violation by names of buffers.
 fn named(memory: &GlobalMemory, trap: Trap) -> Trap {
     Trap { what: memory.name_addresses(&trap.what), ..trap }
 }

@@ -1,4 +1,4 @@
-//! What is launched: everything read and checked, with buffers in place of addresses, which each trial has anew.
+//! The session of launches: everything read and checked. It refers to buffers, because each trial assigns new addresses.
 
 use emulator::argument::{Element, Shape};
 use std::ops::Range;
@@ -10,51 +10,51 @@ use super::available_memory::available_memory;
 use super::error::LaunchError;
 use super::expect::Tolerance;
 
-/// A module.
+/// A loaded module.
 pub struct Module {
-    /// What messages call it.
+    /// Its name in messages.
     pub name: String,
     /// Its PTX.
     pub text: String,
     /// The decoded module.
     pub program: Arc<Program>,
-    /// The buffers that its variables in global memory are, where they are given: indices of [`Session::buffers`].
+    /// The buffers that back its global-memory variables, if given: indices of [`Session::buffers`].
     pub variables: Option<Vec<usize>>,
 }
 
-/// What a buffer holds at first.
+/// The initial content of a buffer.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Initial {
-    /// Nothing: nobody has written it.
+    /// Uninitialized.
     Unwritten,
     /// These bytes.
     Bytes(Vec<u8>),
-    /// Bytes of the host, read where they lie; each trial copies what it writes.
+    /// Host bytes, read in place; each trial copies what it writes.
     Lent(HostBytes),
-    /// Values with addresses among them.
+    /// Values that contain addresses.
     Value(Value),
-    /// What lies at this address in the memory before the first launch ([`Session::base`]).
+    /// The content of the memory before the first launch ([`Session::base`]) at this address.
     There(u64),
 }
 
-/// A buffer.
+/// A buffer in global memory.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Buffer {
-    /// Its name, of which there is one.
+    /// Its unique name.
     pub name: String,
-    /// Its elements.
+    /// Its shape and element type.
     pub shape: Shape,
-    /// What it holds at first.
+    /// Its initial content.
     pub initial: Initial,
-    /// Its address, where it is given.
+    /// Its fixed address, if any.
     pub address: Option<u64>,
-    /// Bytes that nobody has written.
+    /// Bytes that are uninitialized.
     pub unwritten: Vec<Range<usize>>,
-    /// Whether its contents are no result: they are neither printed nor compared.
+    /// Whether the buffer is scratch: its contents are neither printed nor compared.
     pub scratch: bool,
 }
 
-/// A value of which a part may depend on where buffers lie.
+/// A value that may depend on the addresses of buffers.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Value {
     /// Bytes, little endian.
@@ -66,7 +66,7 @@ pub enum Value {
         /// The byte.
         offset: u64,
     },
-    /// A tensor map that begins at a byte of a buffer.
+    /// A tensor map whose base address is a byte of a buffer.
     Map {
         /// The buffer, an index of [`Session::buffers`].
         buffer: usize,
@@ -77,15 +77,15 @@ pub enum Value {
     },
     /// A struct.
     Fields {
-        /// Its bytes.
+        /// Its size, bytes.
         size: usize,
-        /// Its fields by offset; zeros between them.
+        /// Its fields with their offsets; padding is zero.
         fields: Vec<(usize, Value)>,
     },
 }
 
 impl Value {
-    /// Its bytes.
+    /// Returns its size in bytes.
     #[must_use]
     pub fn size(&self) -> usize {
         match self {
@@ -96,10 +96,10 @@ impl Value {
         }
     }
 
-    /// Its bytes, with buffers at these addresses.
+    /// Returns its bytes for buffers at these addresses.
     ///
     /// # Errors
-    /// A tensor map that cannot be encoded where its buffer lies, in words.
+    /// A message if a tensor map cannot be encoded at the address of its buffer.
     pub fn bytes(&self, addresses: &[u64]) -> Result<Vec<u8>, String> {
         let at = |buffer: usize, offset: u64| {
             addresses.get(buffer).copied().unwrap_or_default().wrapping_add(offset)
@@ -132,7 +132,7 @@ pub struct Variable {
     pub name: String,
     /// The first byte to set.
     pub at: usize,
-    /// What it becomes.
+    /// The value to set.
     pub value: Value,
 }
 
@@ -147,34 +147,34 @@ pub struct Step {
     pub grid: [u32; 3],
     /// Threads of a CTA in x, y, z.
     pub block: [u32; 3],
-    /// CTAs of a cluster in x, y, z, where the launch names them.
+    /// CTAs of a cluster in x, y, z, if the launch specifies them.
     pub cluster: Option<[u32; 3]>,
-    /// Whether all CTAs are resident together.
+    /// Whether the launch is cooperative: all CTAs are resident at the same time.
     pub cooperative: bool,
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// Whether a schedule may shift dynamic shared memory within the alignment that the kernel declares.
     pub shift_shared: bool,
-    /// One for each parameter, of its size.
+    /// One argument for each parameter, of the parameter's size.
     pub args: Vec<Value>,
 }
 
-/// What a buffer is to hold after the last launch.
+/// The expected content of a buffer after the last launch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Expectation {
     /// The buffer, an index of [`Session::buffers`].
     pub buffer: usize,
-    /// The type of the expected elements, which may be another than the buffer's.
+    /// The type of the expected elements, which may differ from the buffer's.
     pub element: Element,
     /// The expected elements, as many as the buffer has.
     pub bytes: Vec<u8>,
     /// Bytes that are not compared.
     pub unwritten: Vec<Range<usize>>,
-    /// How far results may lie apart from them.
+    /// The tolerance of the comparison.
     pub tolerance: Tolerance,
 }
 
-/// Launches in order on the same memory.
+/// A sequence of launches on the same memory.
 pub struct Session {
     /// The modules.
     pub modules: Vec<Module>,
@@ -182,26 +182,26 @@ pub struct Session {
     pub base: GlobalMemory,
     /// The buffers.
     pub buffers: Vec<Buffer>,
-    /// Module variables that are set.
+    /// Module variables to set before the first launch.
     pub variables: Vec<Variable>,
     /// The launches.
     pub steps: Vec<Step>,
-    /// What the results are compared with.
+    /// The expected results.
     pub expectations: Vec<Expectation>,
 }
 
 impl Session {
-    /// The kernel of a launch.
+    /// Returns the kernel of a launch.
     #[must_use]
     pub fn kernel(&self, step: &Step) -> Option<&Kernel> {
         self.modules.get(step.module)?.program.kernel(&step.entry)
     }
 }
 
-/// The bytes that a buffer of this shape needs beside those of the others, checked against the machine.
+/// Checks that the machine has memory for the buffers and `more` bytes.
 pub(super) fn check_memory(buffers: &[Buffer], more: usize) -> Result<(), LaunchError> {
     let all = buffers.iter().try_fold(more, |all, b| all.checked_add(b.shape.bytes));
-    // The bytes, a copy of them, and the bit that says whether each was written.
+    // The bytes, a copy of them, and the record of which bytes were written.
     let wanted = all.and_then(|all| all.checked_mul(3)).unwrap_or(usize::MAX);
     let there = available_memory();
     if wanted > there { Err(LaunchError::Memory { wanted, there }) } else { Ok(()) }

@@ -1,74 +1,74 @@
-//! The trials of which results are compared: schedules, and contents of unwritten memory.
+//! The trials whose results are compared: combinations of a schedule and a fill byte for uninitialized memory.
 
 use emulator::{Options, Violation};
 use numerics::tensor_core::Model;
 
-/// What a violation does.
+/// How a violation is treated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum JudgeBy {
-    /// The first ends the launch.
+    /// The first violation ends the launch.
     Strict,
-    /// Races and undefined values are listed, and results decide.
+    /// Races and undefined values are listed; the results decide.
     Values,
 }
 
-/// Schedules and contents of unwritten memory by which [`JudgeBy::Values`] judges.
+/// The default numbers of schedules and of fill bytes under [`JudgeBy::Values`].
 const SCHEDULES: u64 = 4;
 const POISONS: u8 = 2;
 
 /// One run of all launches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trial {
-    /// The schedule.
+    /// The seed of the schedule.
     pub seed: u64,
-    /// What memory holds that nobody has written, byte by byte.
+    /// The fill byte of uninitialized memory.
     pub poison: u8,
 }
 
-/// How launches are tried and judged.
+/// The options of trials: judging, schedules, fill bytes and limits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Trials {
-    /// What a violation does.
+    /// How a violation is treated.
     pub judge: JudgeBy,
-    /// The schedule, where not several are compared.
+    /// The seed of the schedule; ignored if `schedules` is given.
     pub seed: u64,
-    /// Schedules from 0 on.
+    /// The number of schedules, with seeds from 0; if `None`, the default for `judge` and `seed`.
     pub schedules: Option<u64>,
-    /// Contents of unwritten memory.
+    /// The number of fill bytes of uninitialized memory; if `None`, the default for `judge`.
     pub poisons: Option<u8>,
-    /// Instructions that warps may execute in each launch.
+    /// The limit of warp instructions in each launch.
     pub fuel: u64,
-    /// The hardware whose results are computed; that of the module's target when none.
+    /// The tensor core model whose results are computed; that of the module's target if `None`.
     pub model: Option<Model>,
 }
 
 impl Trials {
-    /// Contents of unwritten memory that are tried.
+    /// Returns the number of fill bytes of uninitialized memory to try.
     #[must_use]
     pub fn poisons(&self) -> u8 {
         self.poisons.unwrap_or(if self.judge == JudgeBy::Values { POISONS } else { 1 })
     }
 
-    /// Schedules that are tried.
+    /// Returns the number of schedules to try.
     #[must_use]
     pub fn schedules(&self) -> u64 {
         let by_values = self.judge == JudgeBy::Values && self.seed == 0;
         self.schedules.unwrap_or(if by_values { SCHEDULES } else { 1 })
     }
 
-    /// The one that is reported.
+    /// Returns the first trial, whose results are reported.
     #[must_use]
     pub fn first(&self) -> Trial {
         let seed = if self.schedules.is_some() { 0 } else { self.seed };
         Trial { seed, poison: Options::default().poison }
     }
 
-    /// All of them, the first in front.
+    /// Returns all trials, starting with the first.
     #[must_use]
     pub fn all(&self) -> Vec<Trial> {
         let Trial { seed, poison } = self.first();
         let schedules = self.schedules();
-        // Fresh memory of a device is mostly zero. An odd step gives every other byte once.
+        // Fresh device memory is mostly zero. An odd step visits every other byte once.
         let others =
             (1..=u8::MAX).map(|n| poison.wrapping_add(n.wrapping_mul(0x69))).filter(|byte| *byte != 0);
         let seeds = move |n: u64| seed.wrapping_add(n);
@@ -77,12 +77,12 @@ impl Trials {
     }
 }
 
-/// Violations of several trials.
+/// The violations of several trials.
 #[derive(Debug, Default)]
 pub struct Findings(pub Vec<Violation>);
 
 impl Findings {
-    /// Adds up what a trial found, by rule and line.
+    /// Adds the violations of a trial; merges those with the same rule, kernel and line.
     pub fn gather(&mut self, more: Vec<Violation>) {
         for found in more {
             let same = |known: &&mut Violation| {

@@ -1,5 +1,6 @@
-//! Kernels from Triton's cache: `NAME.ptx` and `NAME.json`, from which Triton's launcher takes the block, the dynamic shared memory, the
-//! cluster and the parameters behind those of the source.
+//! Reads kernels from Triton's cache: `NAME.ptx` and `NAME.json`, the metadata that Triton's launcher uses.
+//!
+//! The metadata determine the block, the dynamic shared memory, the cluster and the parameters that follow those of the source.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -10,7 +11,7 @@ use serde::Deserialize;
 use super::error::LaunchError;
 use super::session::{Buffer, Initial, Step, Value, check_memory};
 
-/// What the launcher reads of `NAME.json`. Other fields are the compiler's.
+/// The fields of `NAME.json` that the launcher uses. Other fields concern the compiler.
 #[derive(Debug, Deserialize)]
 pub struct TritonMetadata {
     name: String,
@@ -20,13 +21,13 @@ pub struct TritonMetadata {
     warp_size: u32,
     #[serde(default = "one")]
     num_ctas: u32,
-    /// Until Triton 3.5; 1, 1, 1 beside `num_ctas` above 1 since then.
+    /// The cluster until Triton 3.5; since then 1, 1, 1 even if `num_ctas` is above 1.
     cluster_dims: Option<[u32; 3]>,
     #[serde(default)]
     launch_cooperative_grid: bool,
-    /// Bytes for each CTA. Since Triton 3.3 a pointer to them is the first hidden parameter.
+    /// Scratch bytes per CTA. Since Triton 3.3 a pointer to the scratch is the first hidden parameter.
     global_scratch_size: Option<u64>,
-    /// The same, since Triton 3.5: the second hidden parameter.
+    /// Profiling scratch bytes per CTA, since Triton 3.5: the second hidden parameter.
     profile_scratch_size: Option<u64>,
 }
 
@@ -38,17 +39,17 @@ fn one() -> u32 {
     1
 }
 
-/// A kernel of the cache.
+/// A kernel in the cache.
 #[derive(Debug)]
 pub(super) struct Cached {
     /// Its name.
     pub(super) name: String,
-    /// Its PTX.
+    /// Path of its PTX.
     pub(super) ptx: PathBuf,
     pub(super) metadata: TritonMetadata,
 }
 
-/// What the call says itself.
+/// Launch parameters that the call gives explicitly.
 #[derive(Debug, Clone, Copy, Default)]
 pub struct Given {
     /// Threads of a CTA.
@@ -58,10 +59,10 @@ pub struct Given {
 }
 
 impl Cached {
-    /// The kernel in a folder of the cache, or in the folders of the whole cache; `name` chooses among several.
+    /// Finds the kernel in one folder of the cache, or in all folders of the cache; `name` chooses among several.
     ///
     /// # Errors
-    /// [`LaunchError::Triton`] with the kernels that there are.
+    /// [`LaunchError::Triton`], which lists the kernels found, if none or several match.
     pub(super) fn find(folder: &Path, name: Option<&str>) -> Result<Self, LaunchError> {
         let failed = |why: String| LaunchError::Triton { path: folder.to_owned(), why };
         let mut found = Vec::new();
@@ -103,7 +104,7 @@ impl Cached {
         Ok(Self { name: metadata.name.clone(), ptx: path.with_extension("ptx"), metadata })
     }
 
-    /// The PTX.
+    /// Reads the PTX.
     pub(super) fn text(&self) -> Result<String, LaunchError> {
         let path = &self.ptx;
         fs::read_to_string(path).map_err(|source| LaunchError::Read { path: path.clone(), source })
@@ -111,7 +112,7 @@ impl Cached {
 }
 
 impl TritonMetadata {
-    /// Parameters that the launcher adds behind those of the source.
+    /// Returns the number of parameters that the launcher appends to those of the source.
     #[must_use]
     pub fn hidden(&self) -> usize {
         self.scratch().count()
@@ -123,11 +124,11 @@ impl TritonMetadata {
             .filter_map(|(name, size)| size.map(|size| (name, size)))
     }
 
-    /// Completes a launch as Triton's launcher does, except for what the call says itself: a grid counts programs, each a cluster of
-    /// `num_ctas`. The hidden arguments, with their buffers.
+    /// Completes a launch as Triton's launcher does, except for explicit parameters. The grid counts programs, each of which is a
+    /// cluster of `num_ctas` CTAs. Returns the hidden arguments and adds their buffers.
     ///
     /// # Errors
-    /// [`LaunchError::Memory`] where the machine has too little for the scratch.
+    /// [`LaunchError::Memory`] if the machine has too little memory for the scratch.
     pub fn complete(
         &self,
         step: &mut Step,
@@ -137,7 +138,7 @@ impl TritonMetadata {
         let m = self;
         step.block = given.block.unwrap_or([m.num_warps.saturating_mul(m.warp_size), 1, 1]);
         step.shared_bytes = given.shared_bytes.unwrap_or(m.shared);
-        // Triton declares 16 bytes and relies on the alignment that a GPU gives, for tensor maps and swizzled tiles.
+        // Triton declares an alignment of 16 bytes, but relies on a GPU's actual alignment for tensor maps and swizzled tiles.
         step.shift_shared = false;
         step.cooperative |= m.launch_cooperative_grid;
         let cluster = match m.cluster_dims {
@@ -177,12 +178,12 @@ impl TritonMetadata {
     }
 }
 
-/// Whether a file is `NAME.json` beside `NAME.ptx`; Triton also writes `__grp__NAME.json`.
+/// Whether a file is `NAME.json` next to `NAME.ptx`; Triton also writes `__grp__NAME.json`.
 fn is_metadata(path: &Path) -> bool {
     path.extension().is_some_and(|e| e == "json") && path.with_extension("ptx").is_file()
 }
 
-/// The folder that a file is in, by its own name.
+/// Returns the name of the folder that contains a file.
 fn shown(path: &Path) -> String {
     path.parent().and_then(Path::file_name).map_or_else(String::new, |n| n.to_string_lossy().into_owned())
 }

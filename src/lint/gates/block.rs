@@ -1,4 +1,4 @@
-//! Blocks of the preprocessor: their conditions, and what each line of code is guarded by.
+//! Preprocessor conditionals: their conditions, and the code that each branch guards.
 
 use std::ops::Range;
 
@@ -9,39 +9,39 @@ use super::define::Definitions;
 use super::need::{Need, instructions, need};
 use super::token::{Kind, Token};
 
-/// A branch of a condition of the preprocessor, and what it guards.
+/// A branch of a preprocessor conditional and the code that it guards.
 pub(super) struct Block<'a> {
-    /// Which branch it is.
+    /// The kind of branch.
     pub(super) branch: Branch,
     /// The tokens of the condition.
     pub(super) range: Range<usize>,
     /// For each target, whether the branch is reached.
     pub(super) reached: Vec<Option<bool>>,
-    /// Instructions of its branch, each with the targets that certainly reach it.
+    /// Instructions in the branch, each with the targets that certainly reach it.
     pub(super) holds: Vec<(String, Vec<Target>)>,
     /// Names that the branch defines or mentions.
     pub(super) names: Vec<&'a str>,
 }
 
-/// A branch of a condition.
+/// The kind of a branch.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Branch {
-    /// Of `#if`, `#ifdef` and `#ifndef`.
+    /// `#if`, `#ifdef` or `#ifndef`.
     If,
-    /// Of `#elif`.
+    /// `#elif`, `#elifdef` or `#elifndef`.
     Elif,
-    /// Of `#else`: the condition before it is not true.
+    /// `#else`; its tokens are those of a condition before it, which is not true.
     Else,
 }
 
-/// What the preprocessor's directives say of a file.
+/// The preprocessor conditionals of a file.
 #[derive(Default)]
 pub(super) struct Blocks<'a> {
-    /// The branches of conditions that test the architecture.
+    /// The branches whose conditions test the architecture.
     pub(super) blocks: Vec<Block<'a>>,
-    /// Tokens that belong to directives with conditions, and code behind `#if 0`.
+    /// Token ranges of conditional directives, and of code in `#if 0`.
     pub(super) apart: Vec<Range<usize>>,
-    /// Whether code outside of them has an instruction that SM12x lacks: then nobody compiles the file for SM12x.
+    /// Whether code outside of the branches has an instruction that SM12x lacks: such a file is not compiled for SM12x.
     pub(super) lacking: bool,
 }
 
@@ -51,16 +51,16 @@ struct Open {
     reached: Vec<Option<bool>>,
     /// Whether an earlier branch was taken.
     taken: Vec<Option<bool>>,
-    /// The last condition of the branches so far that tests the architecture.
+    /// The last condition that tests the architecture, of the branches so far.
     tested: Option<Range<usize>>,
-    /// Where its code begins, if nobody compiles it.
+    /// The start of its code if it is never compiled (`#if 0`).
     dead: Option<usize>,
 }
 
-/// Names that are kept of a branch.
+/// The maximum number of names recorded for a branch.
 const NAMES: usize = 400;
 
-/// The blocks of a file of C.
+/// Returns the blocks of a C, C++ or CUDA file.
 pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Definitions<'_>) -> Blocks<'a> {
     let mut out = Blocks::default();
     let mut open: Vec<Open> = Vec::new();
@@ -140,14 +140,14 @@ impl<'a> Blocks<'a> {
         self.blocks.len() - 1
     }
 
-    /// Adds what a token says to the innermost block that tests the architecture; the token behind it.
+    /// Records a token in the innermost block that tests the architecture; returns the index of the next token.
     fn note(&mut self, tokens: &[Token<'a>], at: usize, open: &[Open], targets: &[Target]) -> usize {
         let texts = tokens[at..].iter().take_while(|t| t.kind == Kind::Text).count();
         let behind = at + texts.max(1);
         let block = open.iter().rev().find_map(|o| o.block).and_then(|n| self.blocks.get_mut(n));
         match tokens[at].kind {
             Kind::Text => {
-                // The compiler joins strings that follow each other.
+                // The compiler concatenates adjacent string literals.
                 let joined: String = tokens[at..behind].iter().map(|t| t.text.trim_matches('"')).collect();
                 let found = instructions(&joined);
                 let Some(block) = block else {
@@ -172,13 +172,13 @@ impl<'a> Blocks<'a> {
     }
 }
 
-/// For each target, whether a branch within open ones is reached.
+/// Returns, for each target, whether a branch nested in the open ones is reached.
 fn within(open: &[Open], reached: &[Option<bool>]) -> Vec<Option<bool>> {
     let around = |n: usize| open.iter().filter_map(|o| o.reached.get(n)).fold(reached[n], |a, b| both(a, *b));
     (0..reached.len()).map(around).collect()
 }
 
-/// Whether the directive behind one defines the name: then a file guards itself from a second inclusion.
+/// Whether the next directive defines the name, as in an include guard.
 fn is_defined_behind(tokens: &[Token<'_>], end: usize, name: &str) -> bool {
     tokens.get(end + 1..end + 4).is_some_and(|next| {
         next[0].kind == Kind::Directive && next[1].is("define") && next[2].text == name && !name.is_empty()

@@ -1,7 +1,7 @@
-//! Conditions on architectures: where they lie in the tokens, and what they are for each SM12x target.
+//! Parses conditions on architectures and evaluates them for each SM12x target.
 //!
-//! A condition is evaluated in three values: what is not known of an architecture, such as a macro of the project, is neither true
-//! nor false.
+//! Evaluation uses three-valued logic: an operand that does not depend on the architecture in a known way, such as a macro of the
+//! project, is neither true nor false.
 
 use ptx::arch::{Suffix, Target};
 
@@ -10,13 +10,13 @@ use super::flag;
 use super::name::{self, Meaning};
 use super::token::{Kind, Token};
 
-/// Definitions of names that are followed.
+/// The depth limit for following definitions of names.
 const DEPTH: usize = 8;
 
-/// Brackets and signs within each other; code that people read has fewer.
+/// The nesting limit of operands; hand-written code has fewer levels.
 const LEVELS: usize = 64;
 
-/// Calls that give what they are given: conversions, and makers of pairs.
+/// Functions that return their arguments unchanged: conversions and constructors of pairs.
 const PASSING: [&str; 10] = [
     "int",
     "float",
@@ -30,7 +30,7 @@ const PASSING: [&str; 10] = [
     "DeviceCapability",
 ];
 
-/// A comparison.
+/// A comparison operator.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Comparison {
     Same,
@@ -52,16 +52,16 @@ enum Node {
     Compare(Box<Node>, Vec<(Comparison, Node)>),
     Arithmetic(char, Box<Node>, Box<Node>),
     Number(f64),
-    /// A number with a point: 12.0.
+    /// A number with a decimal point: 12.0.
     Version(f64),
-    /// A version of the toolkit: this at least, since no older one knows SM12x.
+    /// A toolkit version of at least this value, since no older toolkit supports SM12x.
     AtLeast(f64),
     List(Vec<Node>),
     Means(Meaning),
-    /// A macro of the compiler, and whether it is defined.
+    /// A test of whether a macro is defined.
     Defined(String),
     Macro(String),
-    /// A family of the compiler's feature macros, with a number.
+    /// A macro that tests for the family of a number, or for its own suffix.
     Family(f64),
     Unknown,
 }
@@ -74,7 +74,7 @@ enum Value {
     Version(f64),
     AtLeast(f64),
     List(Vec<Value>),
-    /// 120 or 121 in whatever unit the other side has.
+    /// 120 or 121, compared in the unit of the other operand.
     Architecture(u16),
 }
 
@@ -85,18 +85,18 @@ pub(super) struct Condition {
 }
 
 impl Condition {
-    /// Parses tokens; what does not parse is unknown.
+    /// Parses tokens; if they do not parse, the condition is unknown.
     pub(super) fn parse(tokens: &[Token<'_>], names: &Definitions<'_>) -> Self {
         Self { root: parse(tokens, names, DEPTH) }
     }
 
-    /// `#ifdef` and `#ifndef`.
+    /// Returns the condition of `#ifdef` (`is`) or `#ifndef`.
     pub(super) fn defined(name: &str, is: bool) -> Self {
         let root = Node::Defined(name.to_owned());
         Self { root: if is { root } else { Node::Not(Box::new(root)) } }
     }
 
-    /// What it is for code of a target, or on a GPU of its number; none where that is not known.
+    /// Returns its value for code of a target, or on a GPU with the target's number; `None` if unknown.
     pub(super) fn on(&self, target: Target) -> Option<bool> {
         truth(&evaluate(&self.root, target))
     }
@@ -165,7 +165,7 @@ fn evaluate(node: &Node, target: Target) -> Value {
                 '*' => Value::Number(left * right),
                 '+' => Value::Number(left + right),
                 '-' => Value::Number(left - right),
-                // Division of C, and `//` of Python.
+                // Integer division: `/` in C, `//` in Python.
                 '/' if right != 0.0 => Value::Number((left / right).floor()),
                 '÷' if right != 0.0 => Value::Version(left / right),
                 '%' if right != 0.0 => Value::Number(left % right),
@@ -208,7 +208,7 @@ fn any(all: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     known
 }
 
-/// The number of an architecture in the unit of what it is compared with: 1200, 120, 12.1 or 12.
+/// Converts the number of an architecture to the unit of the other operand: 1200, 120, 12.1 or 12.
 fn in_unit(number: u16, other: f64) -> f64 {
     let number = f64::from(number);
     if other >= 1000.0 {
@@ -284,9 +284,9 @@ struct Parser<'a> {
     tokens: &'a [Token<'a>],
     at: usize,
     names: &'a Definitions<'a>,
-    /// How many definitions may be followed yet.
+    /// How many more definitions may be followed.
     depth: usize,
-    /// Operands within each other here.
+    /// The current nesting level of operands.
     level: usize,
 }
 
@@ -430,7 +430,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A group, a tuple, a list or a set.
+    /// Parses a group, a tuple, a list or a set.
     fn bracket(&mut self, open: &str) -> Node {
         let close = match open {
             "(" => ")",
@@ -447,7 +447,7 @@ impl Parser<'_> {
             let comma = self.takes(&[","]);
             commas |= comma;
             if !comma && !self.peek(0).is_some_and(|t| t.is(close)) {
-                // Something that is no list: skip to the bracket's end.
+                // Not a list: skip to the end of the bracket.
                 self.skip_to(close);
                 return Node::Unknown;
             }
@@ -474,7 +474,7 @@ impl Parser<'_> {
         }
     }
 
-    /// A name with members, calls and indices.
+    /// Parses a name with members, calls and indices.
     fn path(&mut self, first: String) -> Node {
         let mut names = vec![first];
         let mut index = None;
@@ -543,19 +543,19 @@ impl Parser<'_> {
         }
     }
 
-    /// What the file defines a name to be, where that is an architecture, a test of one, or a list.
+    /// Returns the file's definition of a name, if it is an architecture, an architecture test, or a list.
     fn definition(&self, name: &str) -> Option<Node> {
         let depth = self.depth.checked_sub(1)?;
         let mut all = self.names.of(name).iter().map(|tokens| parse(tokens, self.names, depth));
         let fits = |node: &Node| tests(node) || matches!(node, Node::List(_));
-        // Host code often has a second definition, such as 0.
+        // Host code often has a second definition, such as 0, which does not count.
         let mut found = all.by_ref().filter(fits);
         let node = found.next()?;
         found.next().is_none().then_some(node)
     }
 }
 
-/// Functions that compare the architecture of the device with their argument.
+/// Returns the comparison of a function that compares the device's architecture with its argument.
 fn asks(name: &str) -> Option<Comparison> {
     match name {
         "is_device_capability" => Some(Comparison::Same),

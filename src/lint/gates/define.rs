@@ -1,22 +1,22 @@
-//! What a file defines names to be: macros, constants and variables.
+//! Definitions of names in a file: macros, constants and variables.
 
 use std::collections::HashMap;
 
 use super::token::{Kind, Language, Token};
 
-/// Tokens of a definition; architectures and lists of them are shorter.
+/// The length limit of a definition in tokens; architectures and lists of them are shorter.
 const LENGTH: usize = 200;
 
-/// Definitions of one name; with more nobody knows which one holds.
+/// The limit of definitions of one name; with more it is unknown which one applies.
 const MOST: usize = 3;
 
 /// The definitions of a file.
 #[derive(Debug, Default)]
 pub(super) struct Definitions<'a> {
     names: HashMap<&'a str, Vec<&'a [Token<'a>]>>,
-    /// Those that are lists.
+    /// The definitions that are lists.
     lists: HashMap<&'a str, &'a [Token<'a>]>,
-    /// Whether `/` gives a fraction, as in Python.
+    /// Whether `/` is true division, as in Python.
     pub(super) divides_really: bool,
 }
 
@@ -32,7 +32,7 @@ impl<'a> Definitions<'a> {
                 continue;
             }
             let begin = if tokens[n - 1].is("define") && n > 1 && tokens[n - 2].kind == Kind::Directive {
-                // A macro with parameters is no value.
+                // A function-like macro is not a value.
                 let called = tokens.get(n + 1).is_some_and(|t| t.is("(") && t.at == tokens[n].end());
                 (!called).then_some(n + 1)
             } else {
@@ -63,18 +63,18 @@ impl<'a> Definitions<'a> {
         self.names.entry(name).or_default().push(if length <= LENGTH { &behind[..length] } else { &[] });
     }
 
-    /// The definitions of a name; none where it has many.
+    /// Returns the definitions of a name; none if it has more than [`MOST`].
     pub(super) fn of(&self, name: &str) -> &[&'a [Token<'a>]] {
         self.names.get(name).filter(|all| all.len() <= MOST).map_or(&[], Vec::as_slice)
     }
 
-    /// The tokens of a test, and of the lists that it names.
+    /// Returns the tokens of a test, and of the lists that it names.
     pub(super) fn with_lists(&self, tokens: &[Token<'a>]) -> Vec<Token<'a>> {
         let of = |t: &Token<'a>| self.lists.get(t.text).copied().unwrap_or_default();
         tokens.iter().flat_map(|t| std::iter::once(t).chain(of(t))).copied().collect()
     }
 
-    /// Whether some token of a list that a test names is such.
+    /// Whether any token of a list that a test names satisfies `is`.
     pub(super) fn any_in_lists(&self, tokens: &[Token<'_>], is: impl Fn(&Token<'_>) -> bool) -> bool {
         !self.lists.is_empty()
             && tokens.iter().filter_map(|t| self.lists.get(t.text)).flat_map(|l| *l).any(is)

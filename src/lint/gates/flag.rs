@@ -1,10 +1,10 @@
-//! Architectures in build options: `-gencode`, lists of CMake and Bazel.
+//! Architectures in build options: `-gencode`, CMake and Bazel lists.
 
 use ptx::arch::{Suffix, Target};
 
 use super::token::{Kind, Language, Token};
 
-/// An SM12x architecture that something is built for.
+/// An SM12x architecture in a build option.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Entry {
     pub(super) target: Target,
@@ -13,7 +13,7 @@ pub(super) struct Entry {
 }
 
 impl Entry {
-    /// The GPUs that its code loads on: with `a` its own alone, else its own and those of a later number.
+    /// Returns the GPUs that load its code: with `a` only its own, otherwise its own and those with a higher number.
     pub(super) fn loads_on(self) -> &'static [u16] {
         match (self.target.number, self.target.suffix) {
             (120, Suffix::Arch) => &[120],
@@ -23,13 +23,13 @@ impl Entry {
     }
 }
 
-/// The SM12x architectures of build options, in order.
+/// Returns the SM12x architectures in build options, in order.
 pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
     let mut out = Vec::new();
     if language == Language::C {
         return out;
     }
-    // Of a statement of CMake: whether it names a list of architectures so far, and whether it is a condition or a message.
+    // For a CMake statement: whether it has named an architecture list so far, and whether it is a condition or a message.
     let (mut names_list, mut tests) = (false, false);
     for (n, token) in tokens.iter().enumerate() {
         let begins = n == 0 || tokens[n - 1].kind == Kind::End;
@@ -38,7 +38,7 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
             tests = ["if", "elseif", "while", "message"].iter().any(|w| token.text.eq_ignore_ascii_case(w));
         }
         names_list |= language == Language::Cmake && is_list(token.text);
-        // In CMake a value needs no quotes, and the lexer takes `120a` for a number.
+        // In CMake a value needs no quotes, and the scanner classifies `120a` as a number.
         let options = match language {
             Language::C => false,
             Language::Python => token.kind == Kind::Text && (is_option(token.text) || is_value(tokens, n)),
@@ -55,20 +55,20 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
     out
 }
 
-/// Whether a string is an option of nvcc or CMake.
+/// Whether a string contains an architecture option of nvcc or CMake.
 fn is_option(text: &str) -> bool {
     let words = ["gencode", "compute_", "--gpu-architecture", "-arch=", "code=sm_"];
     let lists = ["CUDA_ARCH_LIST=", "CUDA_ARCHITECTURES="];
     words.iter().chain(&lists).any(|word| text.contains(word)) && !text.contains('\n')
 }
 
-/// Whether a word names a list of architectures, or the option itself.
+/// Whether a word names an architecture list or option.
 fn is_list(text: &str) -> bool {
     let text = text.to_ascii_uppercase();
     text.contains("ARCH") || text.contains("GENCODE") || text.contains("COMPUTE_")
 }
 
-/// Whether a string is the value of a list of architectures by name, or of an option in front of it.
+/// Whether a string is a value of a named architecture list, or of an option before it.
 fn is_value(tokens: &[Token<'_>], at: usize) -> bool {
     if targets(tokens[at].text).is_empty() {
         return false;
@@ -89,13 +89,14 @@ fn is_value(tokens: &[Token<'_>], at: usize) -> bool {
     false
 }
 
-/// `TORCH_CUDA_ARCH_LIST`, `CMAKE_CUDA_ARCHITECTURES`, `cuda_archs`, `HERMETIC_CUDA_COMPUTE_CAPABILITIES`.
+/// Whether a name denotes an architecture list, such as `TORCH_CUDA_ARCH_LIST`, `CMAKE_CUDA_ARCHITECTURES`, `cuda_archs` or
+/// `HERMETIC_CUDA_COMPUTE_CAPABILITIES`.
 fn names_build_list(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
     ["ARCH_LIST", "CUDA_ARCH", "COMPUTE_CAPABILITIES"].iter().any(|part| name.contains(part))
 }
 
-/// Whether a string of Bazel is an architecture by its prefix, and neither compared nor a target's name.
+/// Whether a Bazel string is an architecture by its prefix, and is neither compared nor the name of a Bazel target.
 fn is_architecture(tokens: &[Token<'_>], at: usize) -> bool {
     let bare = tokens[at].text.trim_matches(['"', '\'']);
     let before = |n: usize| at.checked_sub(n).and_then(|n| tokens.get(n)).map_or("", |t| t.text);
@@ -104,7 +105,7 @@ fn is_architecture(tokens: &[Token<'_>], at: usize) -> bool {
         && !(before(1) == "=" && before(2) == "name")
 }
 
-/// `120a`, `12.0f`, `sm_121a`, `compute_120`: the SM12x architectures in a text.
+/// Returns the SM12x architectures in a text, such as `120a`, `12.0f`, `sm_121a` or `compute_120`.
 fn targets(text: &str) -> Vec<Target> {
     let word = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_');
     let mut out = Vec::new();
@@ -125,7 +126,7 @@ fn targets(text: &str) -> Vec<Target> {
     out
 }
 
-/// The number in a string such as `"sm_120a"`, of any architecture.
+/// Returns the number in an architecture string such as `"sm_120a"`, not only of SM12x.
 pub(super) fn numbered(text: &str) -> Option<u16> {
     let bare = text.trim_matches(['"', '\'']);
     let digits = bare.strip_prefix("sm_").or_else(|| bare.strip_prefix("compute_"))?;

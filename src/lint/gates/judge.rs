@@ -1,4 +1,4 @@
-//! What is wrong with the tests of one file.
+//! Finds incorrect architecture tests and build options in one file.
 
 use std::ops::Range;
 
@@ -12,19 +12,19 @@ use super::need::{Need, need};
 use super::token::{Kind, Language, Token, tokens};
 use super::{GateFile, GateRow, GateRule, GateTest, place};
 
-/// Lines around a test in which another test for the other number is its counterpart.
+/// The distance in lines within which a test for the other number counts as a counterpart.
 const BESIDE: usize = 25;
 
-/// Lines around a test in which a mention of 12.1 says that both were thought of.
+/// The distance in lines within which a mention of the other number shows that the author considered both.
 const AROUND: usize = 6;
 
-/// Tokens before a test within which a variable of it is set.
+/// The number of tokens before a test to search for an assignment of its variable.
 const SET_WITHIN: usize = 400;
 
-/// Characters of a test that are shown.
+/// The number of characters shown of a test.
 const SHOWN: usize = 160;
 
-/// A condition and what it is for each target.
+/// A condition and its value for each target.
 struct Seen {
     range: Range<usize>,
     branch: Branch,
@@ -45,7 +45,7 @@ impl Seen {
         self.answers.iter().filter(|(_, a)| *a == Some(false)).map(|(t, _)| *t).collect()
     }
 
-    /// The number that it admits while it shuts out the other with the same suffix; none where it admits both, or neither.
+    /// Returns the number that it admits if it excludes the other number with the same suffix; `None` if it admits both or neither.
     fn lone(&self) -> Option<u16> {
         let pair = |suffix| {
             let [left, right] = [120, 121].map(|number| self.on(Target { number, suffix }));
@@ -61,7 +61,7 @@ impl Seen {
     }
 }
 
-/// The architecture tests of a file, and those that are wrong.
+/// Returns the architecture tests and the findings of a file.
 pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
     let tokens = tokens(text, language);
     let lines = Lines::new(text);
@@ -92,7 +92,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
                 continue;
             }
             let condition = Condition::parse(&tokens[range.clone()], &names);
-            // A program's own code knows the number of a GPU; only the preprocessor knows a suffix.
+            // Host code sees only the number of a GPU; only the preprocessor sees a suffix.
             let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
             let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
             let own = &tokens[range.clone()];
@@ -120,7 +120,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
         let guards = guarded.get(n).map_or(&[][..], |block| &block.names);
         let own = &read(&one.range);
         let is_singled = |number: u16| {
-            // Who names 12.1 beside 12.0 knows both; who names 12.1 alone may not.
+            // An author who names 12.1 with 12.0 knows both; one who names only 12.1 may not.
             let (knows_120, knows_121) = (knows(own, 120), knows(own, 121));
             let other = usize::from(!knows_121);
             // A test for the other number is a counterpart, as is the next branch of the same conditional.
@@ -163,12 +163,12 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
     out
 }
 
-/// A test that tells 12.0 from 12.1.
+/// A test that distinguishes 12.0 from 12.1.
 struct Lone {
     line: usize,
-    /// The one that it admits.
+    /// The number that it admits.
     number: u16,
-    /// Whether it names 12.0, and 12.1.
+    /// Whether it names 12.0 and whether it names 12.1.
     named: [bool; 2],
     /// Whether it is a `#elif`.
     next: bool,
@@ -183,7 +183,7 @@ fn names_120(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(|t| number(t) || t.text.contains("SM120") || t.text.contains("SM121"))
 }
 
-/// Whether a test names 12.0 or 12.1 itself, other than as a bound that it stays below.
+/// Whether a test names 12.0 or 12.1 exactly, other than as an exclusive upper bound.
 fn knows(tokens: &[Token<'_>], number: u16) -> bool {
     let (whole, minor) = (number.to_string(), (number % 10).to_string());
     let (macros, point) = (format!("{whole}0"), format!("12.{minor}"));
@@ -205,11 +205,11 @@ fn knows(tokens: &[Token<'_>], number: u16) -> bool {
     tokens.iter().enumerate().any(names) || tokens.windows(3).any(|w| pair(w) || minor(w))
 }
 
-/// Whether the `major` or `minor` of a test is that of software: the last statement that sets it speaks of a version.
+/// Whether the `major` or `minor` of a test belongs to software: the last statement that sets it refers to a software version.
 fn is_of_software(tokens: &[Token<'_>], range: &Range<usize>) -> bool {
     let part = |t: &Token<'_>| t.is("major") || t.is("minor");
     let Some(own) = (range.start..range.end).find(|n| part(&tokens[*n])) else { return false };
-    // A member is set where its owner is.
+    // A member is set when its owner is set.
     let owner = |n: usize| n.checked_sub(2).filter(|_| [".", "->"].iter().any(|sign| tokens[n - 1].is(sign)));
     let name = owner(own).map_or(tokens[own].text, |n| tokens[n].text);
     let sets = |n: usize| {
@@ -231,12 +231,12 @@ fn is_of_software(tokens: &[Token<'_>], range: &Range<usize>) -> bool {
     })
 }
 
-/// Whether a test is of a bare `sm`, which generators of kernels call the generation that they write for.
+/// Whether a test is on a bare `sm`, the name that kernel generators use for the generation they generate code for.
 fn is_generation(tokens: &[Token<'_>]) -> bool {
     tokens.iter().any(|t| t.is("sm"))
 }
 
-/// Whether a file takes its `sm` from a device.
+/// Whether a file assigns `sm` from a device's properties.
 fn sm_is_a_device(text: &str) -> bool {
     let assigns = |line: &str| {
         let (left, right) = line.split_once('=')?;
@@ -248,7 +248,8 @@ fn sm_is_a_device(text: &str) -> bool {
     text.lines().any(|line| assigns(line).is_some())
 }
 
-/// Whether a test, or what it guards, is about an architecture by name: it defines or reads the project's own name of it.
+/// Whether a test singles out an architecture intentionally: it, or the code that it guards, contains a project-specific name for
+/// the architecture.
 fn is_meant(tokens: &[Token<'_>], names: &[&str]) -> bool {
     let own = tokens.iter().filter(|t| t.kind == Kind::Name).map(|t| t.text);
     own.chain(names.iter().copied()).filter(|name| !name.starts_with("__CUDA_ARCH")).any(|name| {
@@ -257,7 +258,7 @@ fn is_meant(tokens: &[Token<'_>], names: &[&str]) -> bool {
     })
 }
 
-/// Whether a test also compares with a shape or a size: then it chooses what is fast, not what is there.
+/// Whether a test also compares a shape or size: then it selects the fastest code, not the supported code.
 fn is_tuning(tokens: &[Token<'_>]) -> bool {
     tokens.windows(3).any(|w| {
         let compared = ["==", "!=", "<", ">", "<=", ">="].iter().any(|sign| w[1].is(sign));
@@ -268,13 +269,13 @@ fn is_tuning(tokens: &[Token<'_>]) -> bool {
     })
 }
 
-/// Whether a number is one that an architecture has, whole or as `__CUDA_ARCH__` has it.
+/// Whether a number denotes an architecture, as in `sm_120` or in the unit of `__CUDA_ARCH__`.
 const fn is_architecture(number: u32) -> bool {
     let whole = if number >= 500 && number.is_multiple_of(10) { number / 10 } else { number };
     matches!(whole, 50..=53 | 60..=62 | 70 | 72 | 75 | 80 | 86..=90 | 100..=103 | 107 | 110 | 120 | 121 | 130)
 }
 
-/// An instruction of the branch that some target certainly reaches and does not have.
+/// Returns instructions of the branch that some target certainly reaches but does not support.
 fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
     let lacks = |need: Need, reached: &[Target]| reached.iter().any(|target| !need.is_met_by(*target));
     let held = block.holds.iter().filter_map(|(text, reached)| Some((text.as_str(), need(text)?, reached)));
@@ -288,7 +289,7 @@ fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
     Some((rule, held))
 }
 
-/// Whether a test admits `a` and shuts out `f`, though nothing in it needs `a`.
+/// Whether a test admits `a` and excludes `f`, although no guarded instruction needs `a`.
 fn no_family(seen: &Seen, block: &Block<'_>) -> bool {
     let shut = [120, 121].into_iter().all(|number| {
         let on = |suffix| seen.on(Target { number, suffix });
@@ -296,13 +297,13 @@ fn no_family(seen: &Seen, block: &Block<'_>) -> bool {
     });
     let admitted =
         [120, 121].into_iter().all(|number| seen.on(Target { number, suffix: Suffix::Arch }) != Some(false));
-    // A name such as SM120A says that `a` is meant.
+    // A name such as SM120A shows that `a` is intended.
     let meant = block.names.iter().any(|name| name.contains("SM120A") || name.contains("SM121A"));
     let needs_a = block.holds.iter().any(|(instruction, _)| need(instruction) == Some(Need::Arch));
     shut && admitted && !meant && !needs_a
 }
 
-/// Whether a test beside it admits `f` of SM12x: the two together admit both suffixes.
+/// Whether a nearby test admits `f` of SM12x, so that the two together admit both suffixes.
 fn family_beside(seen: &[Seen], one: &Seen, tokens: &[Token<'_>]) -> bool {
     let admits_f = |s: &Seen| s.answers.iter().any(|(t, a)| t.suffix == Suffix::Family && *a != Some(false));
     let base = |s: &Seen| s.answers.iter().any(|(t, a)| t.suffix == Suffix::Base && *a != Some(false));
@@ -311,7 +312,7 @@ fn family_beside(seen: &[Seen], one: &Seen, tokens: &[Token<'_>]) -> bool {
     })
 }
 
-/// Options whose code loads on one of 12.0 and 12.1 alone.
+/// Returns build options whose code loads on only one of 12.0 and 12.1.
 fn lone_builds(
     entries: &[Entry],
     tokens: &[Token<'_>],
@@ -335,7 +336,7 @@ fn lone_builds(
     out
 }
 
-/// Where lines begin.
+/// The byte offset of each line.
 struct Lines(Vec<usize>);
 
 impl Lines {
@@ -343,7 +344,7 @@ impl Lines {
         Self(std::iter::once(0).chain(text.match_indices('\n').map(|(n, _)| n + 1)).collect())
     }
 
-    /// The line of a byte, from 1.
+    /// Returns the line of a byte offset, from 1.
     fn number(&self, at: usize) -> usize {
         self.0.partition_point(|begin| *begin <= at)
     }
@@ -362,7 +363,7 @@ struct Rows<'a> {
 }
 
 impl Rows<'_> {
-    /// Whether the text around a test speaks of the other number, in a comment or a name: then both were thought of.
+    /// Whether the text around a test mentions `number` in a comment or a name, which shows that the author considered both.
     fn mentions(&self, seen: &Seen, number: u16) -> bool {
         let first = self.lines.0.get(seen.line.saturating_sub(AROUND)).copied().unwrap_or_default();
         let last = self.lines.0.get(seen.line + AROUND).copied().unwrap_or(self.text.len());
@@ -371,12 +372,12 @@ impl Rows<'_> {
             120 => ["sm120", "sm_120", "rtx", "1200", "12, 0)", "12.0"],
             _ => ["sm121", "sm_121", "gb10", "spark", "12, 1)", "12.1"],
         };
-        // Who singles out GB10 by its name knows what it is.
+        // An author who singles out GB10 by name knows the product.
         let product = number == 120 && ["gb10", "spark"].iter().any(|word| around.contains(word));
         product || words.iter().any(|word| around.contains(word))
     }
 
-    /// A test's line, column and text.
+    /// Returns a test's line, column and text.
     fn place(&self, seen: &Seen) -> Option<(usize, usize, String)> {
         let tokens = self.tokens.get(seen.range.clone()).unwrap_or_default();
         let (first, last) = (tokens.first()?, tokens.last()?);

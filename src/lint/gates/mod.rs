@@ -1,8 +1,8 @@
-//! Architecture tests in source text: which SM12x targets each admits and shuts out, and whether that fits what it guards.
+//! Checks architecture tests in source text: which SM12x targets each admits or excludes, and whether this fits the guarded code.
 //!
-//! A finding is a contradiction that the text itself shows: a test that tells 12.0 from 12.1, which have the same instructions; one
-//! that shuts out `f` where `a` passes; one that admits a target which lacks an instruction of the guarded code; and options that build
-//! for one of the two alone. A test whose truth depends on macros of the project is not judged.
+//! A finding is a contradiction that the text itself shows: a test that distinguishes 12.0 from 12.1, which have the same
+//! instructions; a test that admits `a` but excludes `f`; a test that admits a target which lacks an instruction of the guarded code;
+//! and options that build for only one of 12.0 and 12.1. A test that depends on macros of the project is not judged.
 
 mod block;
 mod condition;
@@ -20,29 +20,29 @@ use ptx::arch::Target;
 
 pub use need::{Need, need};
 
-/// Bytes of a file that is read; sources are smaller.
+/// The size limit of a file, bytes; sources are smaller.
 const SIZE_LIMIT: u64 = 32 << 20;
 
-/// Folders below folders that are looked into.
+/// The depth limit of nested folders.
 const DEPTH: usize = 64;
 
-/// What is wrong with a test.
+/// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum GateRule {
-    /// It is true on one of 12.0 and 12.1 alone.
+    /// A test is true on only one of 12.0 and 12.1.
     OneDevice,
-    /// It is true with `a` and false with `f`.
+    /// A test is true for `a` and false for `f`.
     NoFamily,
-    /// It admits a target without the suffix that the guarded code needs.
+    /// A test admits a target without the suffix that the guarded code needs.
     NeedsSuffix,
-    /// It admits SM12x to instructions that SM12x lacks.
+    /// A test admits SM12x to code with instructions that SM12x lacks.
     Absent,
-    /// It builds code that runs on one of 12.0 and 12.1 alone.
+    /// A build option produces code that runs on only one of 12.0 and 12.1.
     OneBuild,
 }
 
 impl GateRule {
-    /// Its name.
+    /// Returns its name.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -55,7 +55,7 @@ impl GateRule {
     }
 }
 
-/// A test that contradicts what SM12x has.
+/// A finding: an architecture test or build option that contradicts the features of SM12x.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateRow {
     /// The file, by the path of the folder that was read.
@@ -64,19 +64,19 @@ pub struct GateRow {
     pub line: usize,
     /// Its column, from 1.
     pub column: usize,
-    /// What is wrong.
+    /// The kind of the finding.
     pub rule: GateRule,
     /// The test, on one line.
     pub text: String,
     /// The SM12x targets, or architectures, that it admits.
     pub admits: Vec<Target>,
-    /// Those that it shuts out.
+    /// The SM12x targets, or architectures, that it excludes.
     pub shuts_out: Vec<Target>,
-    /// Instructions of the guarded code that need a suffix, or that SM12x lacks.
+    /// The guarded instructions that need a suffix or that SM12x lacks.
     pub instructions: Vec<String>,
 }
 
-/// A test of an architecture.
+/// An architecture test.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GateTest {
     /// The file, by the path of the folder that was read.
@@ -89,26 +89,26 @@ pub struct GateTest {
     pub text: String,
     /// The SM12x targets, or architectures, that it certainly admits.
     pub admits: Vec<Target>,
-    /// Those that it certainly shuts out; the others depend on what the text does not say.
+    /// Those that it certainly excludes; for the others the result cannot be determined from the text.
     pub shuts_out: Vec<Target>,
 }
 
-/// What was found in folders.
+/// The results for a folder or a file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateLint {
-    /// Files that were read.
+    /// The number of files that were read.
     pub files: usize,
     /// Architecture tests, by file and line.
     pub tests: Vec<GateTest>,
-    /// Lists of architectures and options for the compiler that name SM12x: files that have some.
+    /// The number of files with architecture lists or compiler options that name SM12x.
     pub builds: usize,
-    /// Those that are wrong, by file and line.
+    /// The findings, by file and line.
     pub rows: Vec<GateRow>,
-    /// Files that could not be read, and why.
+    /// Files that could not be read, each with the reason.
     pub unusable: Vec<String>,
 }
 
-/// Reads all sources in a folder, or one file.
+/// Checks all sources in a folder, or one file.
 #[must_use]
 pub fn lint_gates(folder: &Path) -> GateLint {
     let mut files = Vec::new();
@@ -135,7 +135,7 @@ pub fn lint_gates(folder: &Path) -> GateLint {
     out
 }
 
-/// Why a file is not read.
+/// The reason why a file is not read.
 #[derive(Debug, thiserror::Error)]
 enum ReadError {
     #[error(transparent)]
@@ -162,22 +162,22 @@ fn read(path: &Path) -> Result<String, ReadError> {
     Ok(decoded(&std::fs::read(path)?))
 }
 
-/// What was found in one file.
+/// The results for one file.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct GateFile {
     /// Its architecture tests.
     pub tests: Vec<GateTest>,
-    /// Whether it has options or lists that name SM12x.
+    /// Whether it has compiler options or architecture lists that name SM12x.
     pub builds: bool,
-    /// What is wrong.
+    /// The findings.
     pub rows: Vec<GateRow>,
 }
 
-/// The tests of one file by its name.
+/// Checks the text of one file; its name determines the language.
 #[must_use]
 pub fn lint_text(file: &str, text: &str) -> GateFile {
     let Some(language) = language(Path::new(file)) else { return GateFile::default() };
-    // Most files of a project name no architecture.
+    // Fast path: most files of a project do not name an architecture.
     if !text.contains("12") && !text.contains("__CUDA_ARCH__") {
         return GateFile::default();
     }
@@ -188,7 +188,7 @@ fn language(path: &Path) -> Option<token::Language> {
     token::Language::of(&path.file_name()?.to_string_lossy())
 }
 
-/// A file's text. Bytes that are not UTF-8 are replaced: only comments and strings hold them.
+/// Decodes a file's text. Bytes that are not UTF-8 are replaced: they occur only in comments and strings.
 fn decoded(bytes: &[u8]) -> String {
     let wide = |unit: fn([u8; 2]) -> u16| {
         let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|b| unit([b[0], b[1]])).collect();
@@ -201,7 +201,7 @@ fn decoded(bytes: &[u8]) -> String {
     }
 }
 
-/// The sources below a folder. Links to folders are not followed: they may lead in circles.
+/// Collects the sources below a folder. Symbolic links to folders are not followed, because they may form cycles.
 fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, unusable: &mut Vec<String>) {
     let mut fails =
         |path: &Path, why: &dyn std::fmt::Display| unusable.push(format!("{}: {why}", path.display()));

@@ -1,8 +1,8 @@
-//! Which names mean an architecture, and what the compiler's feature macros are for a target.
+//! Recognizes names that mean an architecture, and evaluates the compiler's feature macros for a target.
 
 use ptx::arch::{Suffix, Target};
 
-/// What a name means.
+/// The meaning of a name.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Meaning {
     /// `__CUDA_ARCH__`: 1200.
@@ -33,7 +33,7 @@ const WHOLE: [&str; 14] = [
     "_sm",
 ];
 
-/// Parts of such names.
+/// Substrings of names that mean an architecture.
 const PARTS: [&str; 14] = [
     "cuda_arch",
     "sm_version",
@@ -51,7 +51,7 @@ const PARTS: [&str; 14] = [
     "device_sm",
 ];
 
-/// Parts of names that mean something else: counts, sizes, and versions of software.
+/// Substrings of names with other meanings: counts, sizes and software versions.
 const OTHERS: [&str; 17] = [
     "mincomputecapability",
     "count",
@@ -72,7 +72,7 @@ const OTHERS: [&str; 17] = [
     "cudacc_ver",
 ];
 
-/// What a name with its members means; none where it means no architecture.
+/// Returns the meaning of a name with its members; `None` if it does not mean an architecture.
 pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     let last = names.last()?.to_ascii_lowercase();
     if last == "__cuda_arch__" {
@@ -90,7 +90,7 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     if last == "minor" || last.ends_with("_minor") {
         return (!software).then_some(Meaning::Minor);
     }
-    // `gemm.arch` and `profile.sm_version` are those of a kernel, which one kernel has for all of SM12x.
+    // `gemm.arch` and `profile.sm_version` belong to a kernel, and one kernel serves all of SM12x.
     let owners: Vec<String> = names[..names.len() - 1].iter().map(|n| n.to_ascii_lowercase()).collect();
     let of = |words: &[&str]| owners.iter().any(|owner| words.iter().any(|word| owner.contains(word)));
     if of(&["profile", "config", "kernel", "gemm", "tag"])
@@ -102,10 +102,10 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     means.then_some(Meaning::Architecture)
 }
 
-/// What a feature macro is for a target; none where the compiler does not define it.
+/// Computes the value of a feature macro for a target; `None` if the compiler does not define it.
 type Feature = fn(Target) -> Option<f64>;
 
-/// The compiler's feature macros of SM12x; none for other names.
+/// Returns the function that evaluates a feature macro of the compiler; `None` for other names.
 pub(super) fn feature(name: &str) -> Option<Feature> {
     fn number(target: Target) -> f64 {
         f64::from(target.number) * 10.0
@@ -121,7 +121,7 @@ pub(super) fn feature(name: &str) -> Option<Feature> {
     })
 }
 
-/// Whether a macro is defined in device code for SM12x; none where that is not known.
+/// Whether a macro is defined in device code for SM12x; `None` if unknown.
 pub(super) fn is_defined(name: &str) -> Option<bool> {
     match name {
         "__CUDACC__" | "__cplusplus" | "__CUDACC_VER_MAJOR__" | "__CUDACC_VER_MINOR__" => Some(true),
@@ -132,7 +132,7 @@ pub(super) fn is_defined(name: &str) -> Option<bool> {
     }
 }
 
-/// The least version of the toolkit, as a macro has it, that knows SM12x.
+/// Returns the lowest toolkit version that supports SM12x, as encoded in this macro.
 pub(super) fn toolkit(name: &str) -> Option<f64> {
     match name {
         "CUDA_VERSION" | "CUDART_VERSION" => Some(12_080.0),
@@ -141,7 +141,7 @@ pub(super) fn toolkit(name: &str) -> Option<f64> {
     }
 }
 
-/// Whether a macro tests for the family of a number, or for that number's own suffix, as CUTLASS's do.
+/// Whether a macro tests for the family of a number, or for that number's own suffix, as in CUTLASS.
 pub(super) fn is_family(name: &str) -> bool {
     name.contains("ARCH_CONDITIONAL_OR_FAMILY") || name.ends_with("CUDA_ARCH_FAMILY")
 }

@@ -1,20 +1,22 @@
-//! What instructions need on SM12x, by the matrix. `tests/product/lint/gates.rs` compares each row with the committed record.
+//! The target suffix that instructions need on SM12x, according to the matrix.
+//!
+//! `tests/product/lint/gates.rs` compares each row with the committed record.
 
 use ptx::arch::{Suffix, Target};
 
-/// The least suffix with which SM12x has an instruction.
+/// The minimum suffix with which SM12x supports an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Need {
     /// `f` or `a`.
     Family,
     /// `a`.
     Arch,
-    /// No SM12x target has it.
+    /// No SM12x target supports it.
     Absent,
 }
 
 impl Need {
-    /// Whether code for the target may hold the instruction.
+    /// Whether code for the target may contain the instruction.
     #[must_use]
     pub fn is_met_by(self, target: Target) -> bool {
         match self {
@@ -25,7 +27,7 @@ impl Need {
     }
 }
 
-/// How an instruction begins, what it holds further, and what it needs; the first row that fits speaks.
+/// Prefix and further parts of an instruction, and the suffix that it needs; the first matching row applies.
 const NEEDS: [(&str, &[&str], Need); 12] = [
     ("tcgen05.", &[], Need::Absent),
     ("wgmma.", &[], Need::Absent),
@@ -41,7 +43,7 @@ const NEEDS: [(&str, &[&str], Need); 12] = [
     ("ldmatrix.", &[".m16n16."], Need::Family),
 ];
 
-/// What an instruction with its modifiers needs; none where base targets have it, or nothing is known.
+/// Returns the suffix that an instruction with its modifiers needs; `None` if base targets support it or nothing is known.
 #[must_use]
 pub fn need(instruction: &str) -> Option<Need> {
     let fits = |(start, parts, _): &&(&str, &[&str], Need)| {
@@ -50,7 +52,7 @@ pub fn need(instruction: &str) -> Option<Need> {
     NEEDS.iter().find(fits).map(|(_, _, need)| *need)
 }
 
-/// The instructions in a string of assembly.
+/// Returns the instructions with a known need in an assembly string.
 pub(super) fn instructions(text: &str) -> Vec<String> {
     let part = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | ':');
     let spaced = text.replace("\\n", " ").replace("\\t", " ").replace("\\r", " ");

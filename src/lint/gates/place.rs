@@ -1,4 +1,4 @@
-//! Where conditions lie in code: the expression around a comparison with an architecture.
+//! Finds conditions in code: the expression around a comparison with an architecture.
 
 use std::ops::Range;
 
@@ -6,19 +6,19 @@ use super::define::Definitions;
 use super::flag;
 use super::token::{Kind, Token};
 
-/// Signs of comparisons.
+/// Comparison operators.
 const COMPARISONS: [&str; 7] = ["==", "!=", "<", ">", "<=", ">=", "in"];
 
-/// Calls that compare.
+/// Functions that compare the device's architecture.
 const ASKING: [&str; 2] = ["is_device_capability", "has_device_capability"];
 
-/// What a condition does not go beyond.
+/// Tokens that delimit a condition.
 const ENDS: [&str; 17] = [
     ";", "{", "}", "?", ":", "=", ",", "return", "if", "elif", "while", "assert", "else", "lambda", "for",
     "case", "+=",
 ];
 
-/// The expressions, as ranges of tokens, that hold a comparison with a number an architecture may have. None holds another.
+/// Returns the expressions, as token ranges, that contain a comparison with a number of SM12x. They do not overlap.
 pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for n in 0..tokens.len() {
@@ -29,7 +29,7 @@ pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> 
             continue;
         }
         let range = around(tokens, n);
-        // `for x in (…)` compares nothing.
+        // `for x in (…)` is not a comparison.
         let loops = range.start.checked_sub(1).is_some_and(|n| tokens[n].is("for"));
         let own = &tokens[range.clone()];
         if !loops && (own.iter().any(is_ours) || names.any_in_lists(own, is_ours)) {
@@ -39,7 +39,7 @@ pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> 
     out
 }
 
-/// The conditions of CMake, as ranges of tokens within `if(…)`, that name a number of SM12x.
+/// Returns the CMake conditions, as token ranges within `if(…)`, that name a number of SM12x.
 pub(super) fn conditions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     for n in 0..tokens.len() {
@@ -58,7 +58,7 @@ pub(super) fn conditions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     out
 }
 
-/// A condition of CMake without quotes and references: `"${ARCH}" STREQUAL "120a"` is `ARCH STREQUAL 120`.
+/// Removes quotes, references and suffixes from a CMake condition: `"${ARCH}" STREQUAL "120a"` becomes `ARCH STREQUAL 120`.
 pub(super) fn plain<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     let of = |t: &Token<'a>| {
         let (bare, at) = match t.kind {
@@ -78,7 +78,7 @@ pub(super) fn plain<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
     tokens.iter().filter_map(of).collect()
 }
 
-/// Numbers of SM12x.
+/// Whether a token is a number of SM12x.
 fn is_ours(token: &Token<'_>) -> bool {
     matches!(token.number(), "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
         || (token.kind == Kind::Text && matches!(flag::numbered(token.text), Some(120 | 121)))
@@ -96,7 +96,7 @@ fn closes(token: &Token<'_>) -> bool {
     token.is(")") || token.is("]")
 }
 
-/// From a comparison outwards, through brackets that only group.
+/// Extends a comparison outwards to the whole condition, through parentheses that only group.
 fn around(tokens: &[Token<'_>], at: usize) -> Range<usize> {
     let (mut first, mut depth, mut groups) = (at, 0_usize, 0_usize);
     while first > 0 {
@@ -137,7 +137,7 @@ fn around(tokens: &[Token<'_>], at: usize) -> Range<usize> {
         }
         last += 1;
     }
-    // Groups that were opened in front and are not closed within.
+    // Drop opening parentheses that are not closed within the range.
     while groups > 0 && first < at && tokens[first].is("(") {
         first += 1;
         groups -= 1;
@@ -145,12 +145,12 @@ fn around(tokens: &[Token<'_>], at: usize) -> Range<usize> {
     first..last
 }
 
-/// `and`, `or`, `not`, `in`: a bracket behind them groups.
+/// Whether a token is a word operator, after which a parenthesis groups.
 fn logical(token: &Token<'_>) -> bool {
     ["and", "or", "not", "in", "is"].iter().any(|word| token.is(word))
 }
 
-/// Whether a `:` is one of `::`.
+/// Whether a `:` is part of `::`.
 fn name_of_scope(tokens: &[Token<'_>], at: usize) -> bool {
     let colon = |n: Option<usize>| n.and_then(|n| tokens.get(n)).is_some_and(|t| t.is(":"));
     let here = &tokens[at];

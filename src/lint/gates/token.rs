@@ -1,20 +1,20 @@
-//! Tokens of C++, CUDA, Python, CMake and Bazel text, as far as conditions need them. Comments are left out.
+//! Splits C++, CUDA, Python, CMake and Bazel text into the tokens that conditions need. Comments are skipped.
 
-/// How a file is read.
+/// The syntax in which a file is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Language {
     /// C, C++ and CUDA.
     C,
     /// Python and TOML.
     Python,
-    /// Rules and macros of Bazel.
+    /// Bazel rules and macros.
     Bazel,
-    /// CMake, and options of Bazel.
+    /// CMake, and `.bazelrc` options.
     Cmake,
 }
 
 impl Language {
-    /// The language of a file by its name; none where it is not read.
+    /// Returns the language of a file by its name; `None` if the file is not read.
     pub(super) fn of(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         match lower.as_str() {
@@ -37,29 +37,29 @@ impl Language {
     }
 }
 
-/// What a token is.
+/// The kind of a token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A name, `::` included.
+    /// An identifier, without `::`.
     Name,
     /// A number.
     Number,
-    /// A string, without its quotes.
+    /// A string literal, with its quotes.
     Text,
     /// An operator or a bracket.
     Sign,
-    /// The end of a statement of Python, or of a directive of the preprocessor.
+    /// The end of a statement (except in C), or of a preprocessor directive.
     End,
-    /// `#` of a directive.
+    /// The `#` of a preprocessor directive.
     Directive,
 }
 
-/// A token.
+/// A token of source text.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Token<'a> {
     pub(super) kind: Kind,
     pub(super) text: &'a str,
-    /// Where it begins, in bytes.
+    /// Its byte offset.
     pub(super) at: usize,
 }
 
@@ -68,7 +68,7 @@ impl Token<'_> {
         matches!(self.kind, Kind::Sign | Kind::Name) && self.text == text
     }
 
-    /// A number without the suffix of its type; empty for other tokens.
+    /// Returns a number without its type suffix; an empty string for other tokens.
     pub(super) fn number(&self) -> &str {
         match self.kind {
             Kind::Number => self.text.trim_end_matches(['u', 'U', 'l', 'L']),
@@ -81,10 +81,10 @@ impl Token<'_> {
     }
 }
 
-/// Signs of two characters.
+/// Operators of two characters.
 const PAIRS: [&str; 11] = ["==", "!=", "<=", ">=", "&&", "||", "->", "//", "**", "+=", "-="];
 
-/// The tokens of a text.
+/// Returns the tokens of a text.
 pub(super) fn tokens(text: &str, language: Language) -> Vec<Token<'_>> {
     let at = if text.starts_with('\u{feff}') { '\u{feff}'.len_utf8() } else { 0 };
     Scanner { text, language, at, depth: 0, directive: false, out: Vec::new() }.run()
@@ -94,7 +94,7 @@ struct Scanner<'a> {
     text: &'a str,
     language: Language,
     at: usize,
-    /// Open brackets: a statement of Python goes on within them.
+    /// The number of open brackets, within which a statement continues.
     depth: usize,
     directive: bool,
     out: Vec<Token<'a>>,

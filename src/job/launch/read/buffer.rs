@@ -1,4 +1,4 @@
-//! Buffers of a launch file, and what they are to hold.
+//! Reads the buffers of a launch file and their expected contents.
 
 use std::ops::Range;
 
@@ -164,7 +164,7 @@ impl Reader {
     }
 }
 
-/// Stretches of a buffer of so many bytes.
+/// Converts `[first, length]` pairs to ranges and checks that they are within a buffer of `bytes` bytes.
 fn runs(given: &[[usize; 2]], bytes: usize, path: &[Part]) -> Result<Vec<Range<usize>>, Fault> {
     let run = |[at, len]: &[usize; 2]| {
         let end = at.checked_add(*len).filter(|end| *end <= bytes);
@@ -181,7 +181,7 @@ fn element(name: &str, path: Vec<Part>) -> Result<Element, Fault> {
         .ok_or_else(|| Fault::At(path, format!("`{name}` is not one of {}", Element::names())))
 }
 
-/// A shape of as many bytes as there are.
+/// Returns the shape for `bytes` bytes, of these dimensions or one-dimensional; fails if the sizes differ.
 fn reshaped(element: Element, dims: Option<Vec<usize>>, bytes: usize, path: &[Part]) -> Result<Shape, Fault> {
     let dims = dims.unwrap_or_else(|| vec![element.count_in(bytes)]);
     let shape = Shape::new(element, dims).map_err(|why| Fault::At(with(path, "shape"), why))?;
@@ -206,7 +206,7 @@ fn random(seed: u64, range: Option<[f64; 2]>, shape: &Shape, path: &[Part]) -> R
     }
 }
 
-/// The bytes of a filling or of values; the key at fault, and what is wrong with it.
+/// Returns the bytes for `fill` or `values`, or the invalid key and what is wrong with it.
 fn made(
     shape: &Shape,
     fill: Option<&Scalar>,

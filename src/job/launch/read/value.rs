@@ -1,4 +1,4 @@
-//! Values of a launch file: numbers, addresses, tensor maps, structs.
+//! Reads the values of a launch file: numbers, addresses, tensor maps, structs.
 
 use emulator::argument::{Element, MapFields};
 
@@ -22,7 +22,7 @@ impl Reader {
         fault(path, format!("there is no buffer `{name}`{near}; the buffers are: {all}"))
     }
 
-    /// A value with its place in a struct.
+    /// Reads a value, with its offset and alignment in a struct.
     pub(super) fn value(&self, entry: &ValueEntry, path: &[Part]) -> Result<Field, Fault> {
         let numbers = entry.numbers();
         let kinds = numbers.len()
@@ -82,14 +82,14 @@ impl Reader {
         Ok(Field { at: entry.at, align, value })
     }
 
-    /// That tensor maps and addresses lie in their buffers.
+    /// Checks that tensor maps and addresses are within their buffers.
     pub(super) fn check_maps(&self, entries: &[ValueEntry], path: &[Part]) -> Result<(), Fault> {
         for (n, entry) in entries.iter().enumerate() {
             let place = item(path, n);
             let offset = entry.offset.unwrap_or(0);
             if let Some(name) = &entry.buffer {
                 let buffer = &self.buffers[self.index(name, with(&place, "buffer"))?];
-                // One past the end is an address, too.
+                // One past the end is a valid address.
                 if offset > buffer.shape.bytes as u64 {
                     let what =
                         format!("`offset` is {offset}, but buffer `{name}` has {} bytes", buffer.shape.bytes);
@@ -114,7 +114,7 @@ pub(super) fn codes(element: Element, numbers: &[Scalar]) -> Result<Vec<u64>, St
     numbers.iter().map(|n| element.parse(&n.to_string())).collect()
 }
 
-/// The type of a value that is one number.
+/// Returns the element type if a value is a single number.
 pub(super) fn scalar(entry: &ValueEntry) -> Option<Element> {
     match entry.numbers().as_slice() {
         [(element, Numbers::One(_))] => Some(*element),
@@ -132,7 +132,7 @@ impl Numbers {
 }
 
 impl ValueEntry {
-    /// The numbers that it gives, by type.
+    /// Returns the numbers in this entry, with their types.
     fn numbers(&self) -> Vec<(Element, &Numbers)> {
         let all = [
             (Element::Bool, &self.bool),
