@@ -1,11 +1,13 @@
-//! Results that the cache keeps, by everything that they depend on. This build is part of it: another emulator or reference may
-//! have other results.
+//! Results that the cache keeps, by everything that they depend on, the sources of emulator and reference included.
 
 use std::sync::OnceLock;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use toolchain::store::{self, Store};
+
+/// The hash of those sources, of their dependencies and of the compiler; empty outside the workspace (`build.rs`).
+const SOURCES: &str = env!("SM121PROBE_SOURCES");
 
 /// Results kept from run to run; none without a cache.
 pub struct Kept<'a> {
@@ -23,8 +25,7 @@ impl<'a> Kept<'a> {
     /// Returns the key of a result that depends on `parts`; `None` if nothing is kept.
     pub(super) fn key(&self, parts: &[String]) -> Option<String> {
         self.store?;
-        let read = || Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
-        let build = self.build.get_or_init(read).as_ref()?;
+        let build = self.build.get_or_init(build).as_ref()?;
         Some(store::sha256(format!("{build}\0{}", parts.join("\0")).as_bytes()))
     }
 
@@ -38,5 +39,24 @@ impl<'a> Kept<'a> {
         if let (Some(store), Some(key), Ok(bytes)) = (self.store, key, serde_json::to_vec(result)) {
             let _ = store.put(kind, key, &bytes);
         }
+    }
+}
+
+/// Identifies the code of this process: other code may have other results, as may one with assertions.
+fn build() -> Option<String> {
+    if SOURCES.is_empty() {
+        return Some(store::sha256(&std::fs::read(std::env::current_exe().ok()?).ok()?));
+    }
+    Some(format!("{SOURCES} {}", cfg!(debug_assertions)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn builds_of_the_workspace_are_known_by_their_sources() {
+        assert_eq!(SOURCES.len(), 16, "{SOURCES}");
+        assert!(Kept::of(None).key(&[]).is_none());
     }
 }
