@@ -78,13 +78,13 @@ fn find<'a>(
     bench.rows.iter().find(|r| r.tokens == tokens && r.stage == stage && r.configuration == *kernel)
 }
 
-/// Microseconds of both GEMMs.
+/// Returns the microseconds of both GEMMs.
 pub(super) fn gemms(bench: &BenchTable, kernel: &ConfigurationKey, tokens: usize) -> Option<f64> {
     let of = |stage| find(bench, kernel, tokens, stage).map(|r| r.microseconds);
     Some(of(Stage::Fc1)? + of(Stage::Fc2)?)
 }
 
-/// The fastest kernel for a number of tokens among those that `wanted` names, by both GEMMs.
+/// Returns the fastest kernel for a number of tokens, by the time of both GEMMs, among those that `wanted` selects.
 fn fastest(
     bench: &BenchTable,
     tokens: usize,
@@ -127,7 +127,7 @@ fn grid(bench: &BenchTable, cell: impl Fn(&ConfigurationKey, usize) -> Option<St
     out
 }
 
-/// Everything, in tables.
+/// Everything as tables.
 #[must_use]
 pub fn bench_markdown(bench: &BenchTable) -> String {
     let [hidden, inter, experts, top_k] = bench.sizes;
@@ -177,7 +177,7 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
     out
 }
 
-/// Every stage with the fastest kernel.
+/// Every stage of the fastest kernel.
 fn stages(bench: &BenchTable) -> String {
     let mut present: Vec<Stage> = bench.rows.iter().map(|r| r.stage).collect();
     present.sort_unstable();
@@ -199,7 +199,7 @@ fn stages(bench: &BenchTable) -> String {
     out
 }
 
-/// The GEMV against the fastest grouped GEMM; empty where only one of them was timed.
+/// The GEMV against the fastest grouped GEMM; empty if only one of them was timed.
 fn gemv(bench: &BenchTable) -> String {
     let mut out = String::new();
     for tokens in tokens(bench) {

@@ -1,4 +1,4 @@
-//! How the claims stand: counts, findings, and one sentence per claim.
+//! Claims: counts, findings, and one sentence per claim.
 
 use super::phrase::names;
 use crate::record::{ClaimExample, ClaimRow, Matrix, Named, Pair, Standing};
@@ -11,7 +11,7 @@ pub(super) struct Counts {
     pub(super) refuted: usize,
     /// No cell was answered.
     pub(super) untested: usize,
-    /// The run contradicts what is recorded of the claim.
+    /// The run contradicts the recorded status of the claim.
     pub(super) findings: usize,
 }
 
@@ -26,7 +26,7 @@ pub(super) fn counts(matrix: &Matrix) -> Counts {
     }
 }
 
-/// What a claim says: `accepted on sm_120a sm_121a, toolkits >=12.9`.
+/// The statement of a claim: `accepted on sm_120a sm_121a, toolkits >=12.9`.
 pub(super) fn says(claim: &ClaimRow) -> String {
     let toolkits = claim.toolkits.as_ref().map_or_else(String::new, |range| format!(", toolkits {range}"));
     let archs =
@@ -34,7 +34,7 @@ pub(super) fn says(claim: &ClaimRow) -> String {
     format!("{} on {}{archs}{toolkits}", claim.expect.words(), names(&claim.targets))
 }
 
-/// What was measured: `refuted by 3 of 12 cells, first ...`.
+/// The measurement: `refuted by 3 of 12 cells, first ...`.
 pub(super) fn measured(claim: &ClaimRow) -> String {
     match claim.standing {
         Standing::Confirmed if claim.whole => format!("confirmed by all {} cells", claim.cells),
@@ -61,7 +61,7 @@ fn example(cell: &Named<ClaimExample>) -> String {
     format!("{variant} on {target}{arch}, {toolkit}: {}", outcome.word().replace('_', " "))
 }
 
-/// What a claim is about: its one variant, or the name of its snippet and how many of its variants.
+/// The subject of a claim: its only variant, or the name of its snippet and the number of its variants.
 pub(super) fn subject(matrix: &Matrix, claim: &ClaimRow) -> String {
     let name = matrix.snippets.get(claim.snippet).map_or("", |s| stem(&s.file));
     match claim.variants.as_slice() {

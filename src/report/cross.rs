@@ -1,21 +1,21 @@
-//! Which PTX `.target` may be assembled for which `-arch`, by the variants that were asked with several.
+//! Which PTX `.target` can be assembled for which `-arch`, according to the variants that were tried with several.
 
 use ptx::arch::Target;
 
 use super::view::{Answer, View};
 use crate::record::{Outcome, Pair, VariantRow};
 
-/// A variant that was asked with several `-arch` per `.target`.
+/// A variant that was tried with several `-arch` values per `.target`.
 pub(super) struct Crossing<'a> {
     /// The variant.
     pub(super) variant: &'a VariantRow,
-    /// The `.target`s asked, SM12x first.
+    /// The `.target` values tried, SM12x first.
     pub(super) targets: Vec<Target>,
-    /// The `-arch`s asked, SM12x first.
+    /// The `-arch` values tried, SM12x first.
     pub(super) archs: Vec<Target>,
 }
 
-/// A `.target`, the `-arch`s that answer alike, and the answer.
+/// A `.target`, the `-arch` values with the same answer, and the answer.
 type Row = (Target, Vec<Target>, Answer);
 
 impl Crossing<'_> {
@@ -29,18 +29,18 @@ impl Crossing<'_> {
         self.targets.iter().copied().filter(|t| self.answer(view, *t, *t) == Answer::Accepted).collect()
     }
 
-    /// What toolkits other than the newest answer otherwise. Only cells that both toolkits answer count.
+    /// Answers of other toolkits that differ from the newest one's. Only cells that both toolkits answer count.
     pub(super) fn changes(&self, view: &View<'_>) -> Vec<(usize, Target, Vec<Target>, Answer)> {
         let mut out = Vec::new();
         for toolkit in 0..view.newest().unwrap_or_default() {
             let rows = self.rows(|target, arch| {
                 let now = self.answer(view, target, arch);
                 let then = view.answer(self.variant, toolkit, target, arch);
-                // With its own -arch a change is the catalogue's business.
+                // With its own -arch, a change belongs to the catalogue.
                 let both = target != arch && now.is_said() && then.is_said();
                 (both && (now.is_no() != then.is_no() || (!now.is_no() && now != then))).then_some(then)
             });
-            // What the target itself could not do then says nothing about the -arch.
+            // If the target itself was not supported, the answer says nothing about the -arch.
             let own = |target| view.answer(self.variant, toolkit, target, target);
             let rows = rows.into_iter().filter(|(t, _, then)| !(then.is_no() && own(*t).is_no()));
             out.extend(rows.map(|(target, archs, then)| (toolkit, target, archs, then)));
@@ -48,7 +48,7 @@ impl Crossing<'_> {
         out
     }
 
-    /// Cells in which assembling differs from the rule that `ptxas --help` states, with the newest toolkit.
+    /// Cells in which the newest toolkit deviates from the rule that `ptxas --help` states.
     pub(super) fn against_rule(&self, view: &View<'_>) -> Vec<Row> {
         self.rows(|target, arch| {
             let rule = self.answer(view, target, target) == Answer::Accepted && target.may_assemble_for(arch);
@@ -57,7 +57,7 @@ impl Crossing<'_> {
         })
     }
 
-    /// Cells that `base` and the variant's own `.target` do not foretell, with the newest toolkit.
+    /// Cells of the newest toolkit that neither `base` nor the variant's own `.target` predicts.
     pub(super) fn deviations(&self, view: &View<'_>, base: &Crossing<'_>) -> Vec<Row> {
         self.rows(|target, arch| {
             let own = self.answer(view, target, target) == Answer::Accepted;
@@ -80,7 +80,7 @@ impl Crossing<'_> {
     }
 }
 
-/// The variants that were asked with an `-arch` other than their `.target`; first the one that the most pairs accept.
+/// The variants that were tried with an `-arch` other than their `.target`; the one that most pairs accept comes first.
 pub(super) fn crossings<'a>(view: &View<'a>) -> Vec<Crossing<'a>> {
     let mut out = Vec::new();
     for (_, variant) in view.variants() {

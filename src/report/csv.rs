@@ -1,4 +1,4 @@
-//! CSV: RFC 4180 with LF, one row per cell that was asked.
+//! CSV: RFC 4180 with LF, one row per cell that was tried.
 
 use crate::record::{Matrix, Record};
 
@@ -6,10 +6,10 @@ const HEADER: [&str; 8] = ["variant", "toolkit", "target", "arch", "outcome", "n
 
 /// The cells as CSV, ordered by variant, toolkit, target and arch.
 ///
-/// `native`, `sass` and `message` are empty where there is nothing to say; `message` is the first line.
+/// `native`, `sass` and `message` may be empty; `message` is the first line.
 #[must_use]
 pub fn csv(record: &Record) -> String {
-    // Writing to memory does not fail; were it to, the reader must see it.
+    // Writing to memory does not fail; if it did, the reader would have to see it.
     rows(&record.matrix).unwrap_or_else(|error| format!("{}\n{error}\n", HEADER.join(",")))
 }
 
@@ -48,6 +48,6 @@ pub(super) fn table(rows: impl Iterator<Item = Vec<String>>) -> String {
         }
         Ok(String::from_utf8(writer.into_inner()?)?)
     };
-    // Writing to memory does not fail; were it to, the reader must see it.
+    // Writing to memory does not fail; if it did, the reader would have to see it.
     written().unwrap_or_else(|error| format!("{error}\n"))
 }

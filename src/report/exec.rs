@@ -1,4 +1,4 @@
-//! What a program did on a simulated GPU.
+//! Results of a program on a simulated GPU.
 
 use std::fmt::Write as _;
 
@@ -94,10 +94,10 @@ pub fn exec_junit(of: &Executed) -> String {
     document(&[("exec".to_owned(), properties, tests)])
 }
 
-/// As SARIF 2.1.0: a rule for each rule that was broken, a result for each violation.
+/// As SARIF 2.1.0: a rule for each violated rule, a result for each violation.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     let mut names: Vec<&str> = of.violations.iter().map(|v| v.rule.as_str()).collect();
     names.sort_unstable();
@@ -129,7 +129,7 @@ fn sentence(violation: &ExecViolation) -> String {
     format!("{}{times}", violation.message)
 }
 
-/// What is no violation and worth knowing.
+/// Remarks that are no violations.
 fn notes(of: &Executed) -> Vec<String> {
     let mut notes: Vec<String> =
         of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")).collect();

@@ -1,4 +1,4 @@
-//! What the trials put each configuration of the grouped GEMM through, by tile; and what they left out.
+//! Which features the trials exercised in each configuration of the grouped GEMM, by tile, and which they left out.
 
 use std::collections::BTreeMap;
 
@@ -6,12 +6,12 @@ use super::markup::{Align, head, plain, row};
 use super::phrase::counted;
 use crate::record::{ExerciseRow, Named, Tile, TileRow, TileTable};
 
-/// Tiles that are told of one by one in text; of more, all together.
+/// The number of tiles that text lists one by one; more are summarized.
 const TOLD: usize = 12;
-/// Configurations that are not exercised, listed in text.
+/// The number of configurations not exercised that text lists.
 const LISTED: usize = 4;
 
-/// What all configurations of a tile went through at least.
+/// What all configurations of a tile exercised at least.
 struct Least<'a> {
     rows: Vec<&'a ExerciseRow>,
 }
@@ -72,7 +72,7 @@ fn by_tile<'a>(rows: &[&'a ExerciseRow]) -> Vec<(&'a Named<Tile>, Vec<&'a Exerci
     out
 }
 
-/// What was exercised and what was not, a line each; nothing where nothing ran.
+/// What was exercised and what was not, one line each; nothing if nothing ran.
 pub(super) fn lines(rows: &[&ExerciseRow]) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
@@ -105,7 +105,7 @@ pub(super) fn lines(rows: &[&ExerciseRow]) -> Vec<String> {
     out
 }
 
-/// The configurations that may run and that no trial ran, as a sentence.
+/// The configurations that may run but that no trial ran, as a sentence.
 pub(super) fn left_out(tiles: &TileTable, rows: &[ExerciseRow]) -> Option<String> {
     let same = |r: &ExerciseRow, t: &TileRow| r.configuration == t.configuration && r.target == t.target;
     let ran = rows.iter().any(|r| tiles.rows.iter().any(|t| t.target == r.target));
@@ -118,7 +118,7 @@ pub(super) fn left_out(tiles: &TileTable, rows: &[ExerciseRow]) -> Option<String
     })
 }
 
-/// A table of what each tile went through; empty where nothing ran.
+/// A table of what each tile exercised; empty if nothing ran.
 pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
     if rows.is_empty() {
         return String::new();

@@ -1,4 +1,4 @@
-//! All that is known of one variant.
+//! Everything that is known about one variant.
 
 use std::fmt::Write;
 
@@ -14,18 +14,18 @@ use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standin
 /// Why a variant cannot be explained.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
-    /// There is no variant of that name.
+    /// No variant has that name.
     #[error("there is no variant `{wanted}`{}", hint(near))]
     Unknown {
-        /// The name asked for.
+        /// The requested name.
         wanted: String,
-        /// Names like it, best first.
+        /// Similar names, best first.
         near: Vec<String>,
     },
 }
 
 impl ExplainError {
-    /// The error for `wanted`, which is not among `names`.
+    /// Returns the error for `wanted`, which is not one of `names`.
     #[must_use]
     pub fn unknown<'a>(wanted: &str, names: impl Iterator<Item = &'a str>) -> Self {
         Self::Unknown { wanted: wanted.to_owned(), near: crate::near::matches(wanted, names) }
@@ -36,22 +36,22 @@ fn hint(near: &[String]) -> String {
     if near.is_empty() { String::new() } else { format!("; similar variants: {}", near.join(" ")) }
 }
 
-/// All that the record knows of the variant `id`, as text.
+/// Returns everything that the record knows about the variant `id`, as text.
 ///
 /// # Errors
-/// [`ExplainError::Unknown`], with names like it.
+/// [`ExplainError::Unknown`], with similar names.
 pub fn explain(record: &Record, id: &str, styles: &Styles) -> Result<String, ExplainError> {
     Ok(painted(&plain(record, id)?, styles))
 }
 
-/// Colours by lines: headings begin at the margin, and outcomes and verdicts begin with words that say how they are.
+/// Colours by line: headings begin at the margin; outcomes and verdicts begin with words that select the colour.
 fn painted(text: &str, styles: &Styles) -> String {
     let line = |line: &str| {
         let start = line.len() - line.trim_start().len();
         if start == 0 {
             return styles.paint(Tone::Head, line);
         }
-        // A line of two columns: a name or toolkits, and behind two spaces what is said of them.
+        // A line of two columns: a name or toolkits, then two spaces and the text.
         let (name, said) = match line[start..].split_once("  ") {
             Some((name, said)) if start >= 2 => (&line[..start + name.len()], said),
             _ => return line.to_owned(),
@@ -59,7 +59,7 @@ fn painted(text: &str, styles: &Styles) -> String {
         let gap = said.len() - said.trim_start().len() + 2;
         let said = said.trim_start();
         let tone = match said.split([',', ':', ' ']).next().unwrap_or_default() {
-            // What somebody says is no result.
+            // A claim's statement is no result.
             _ if name.trim() == "says" => Tone::Plain,
             "accepted" if said.contains("code is native") => Tone::Doubt,
             "accepted" | "confirmed" => Tone::Good,
@@ -95,7 +95,7 @@ fn plain(record: &Record, id: &str) -> Result<String, ExplainError> {
 fn about(view: &View<'_>, variant: &VariantRow) -> String {
     let mut out = format!("{}\n", clean(&variant.id));
     let Some(snippet) = view.matrix.snippets.get(variant.snippet) else { return out };
-    // The folder of the user's machine is nobody's business.
+    // The folder on the user's machine is not shown.
     let file = if snippet.file.starts_with('/') {
         snippet.file.rsplit('/').next().unwrap_or_default()
     } else {
@@ -116,7 +116,7 @@ fn about(view: &View<'_>, variant: &VariantRow) -> String {
     out
 }
 
-/// What a cell is, in words.
+/// The content of a cell in words.
 fn words(cell: &Cell<'_>) -> &'static str {
     match (cell.outcome, cell.native) {
         (Outcome::Accepted, Some(Native::Native)) => "accepted, native",
@@ -131,7 +131,7 @@ fn words(cell: &Cell<'_>) -> &'static str {
     }
 }
 
-/// Targets that answer alike share their lines: one per range of toolkits. First own `-arch`, then others.
+/// Targets with equal answers share their lines: one per range of toolkits. Their own `-arch` comes first, then others.
 fn outcomes(view: &View<'_>, variant: &VariantRow) -> (String, String) {
     let mut archs: Vec<Target> = view.matrix.pairs.iter().map(|p| p.arch).collect();
     archs.sort_by_key(|t| (!t.is_sm12x(), *t));
@@ -154,12 +154,12 @@ fn outcomes(view: &View<'_>, variant: &VariantRow) -> (String, String) {
     (own.collect(), crossed.collect())
 }
 
-/// What other `-arch`s than the target's own answer, as lines; empty where none was asked.
+/// The answers for `-arch` values other than the target's own, as lines; empty if none was tried.
 pub(super) fn crossed(view: &View<'_>, variant: &VariantRow) -> String {
     outcomes(view, variant).1
 }
 
-/// Adds `item` to the group of `lines`; nothing to say is no group.
+/// Adds `item` to the group of `lines`; no lines, no group.
 fn add<T>(groups: &mut Vec<(String, Vec<T>)>, lines: String, item: T) {
     match groups.iter_mut().find(|(l, _)| *l == lines) {
         _ if lines.is_empty() => {}
@@ -183,7 +183,7 @@ fn timeline(view: &View<'_>, variant: &VariantRow, target: Target, arch: Target)
 }
 
 fn messages(view: &View<'_>, variant: &VariantRow) -> String {
-    // Messages that differ only in the target are one.
+    // Messages that differ only in the target are merged.
     let mut said: Vec<(String, &MessageRow, Vec<usize>)> = Vec::new();
     for spread in &variant.messages {
         let Some(message) = view.matrix.messages.get(spread.index) else { continue };

@@ -8,14 +8,14 @@ use super::phrase::clean;
 use super::sarif;
 use crate::record::{Finding, Ground};
 
-/// Annotations that GitHub shows of one step; the others are in the summary.
+/// The number of annotations that GitHub shows per step; the others are in the summary.
 const ANNOTATIONS: usize = 10;
 
-/// Workflow commands that GitHub turns into annotations: one error per finding, with file and line where there are.
+/// Workflow commands that GitHub turns into annotations: one error per finding, with file and line if known.
 #[must_use]
 pub fn annotations(findings: &[Finding]) -> String {
     let mut out = String::new();
-    // Those with a place first: they appear beside the code.
+    // Findings with a place come first: they appear beside the code.
     let mut findings: Vec<&Finding> = findings.iter().collect();
     findings.sort_by_key(|f| f.place.is_none());
     for f in findings.iter().take(ANNOTATIONS) {
@@ -35,7 +35,7 @@ pub fn annotations(findings: &[Finding]) -> String {
 /// SARIF 2.1.0: a rule for each ground, a result for each finding.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn findings_sarif(findings: &[Finding]) -> serde_json::Result<String> {
     let rules = Ground::ALL.iter().map(|g| sarif::rule(g.word(), g.sentence())).collect();
     sarif::document(rules, findings.iter().map(result).collect())

@@ -3,17 +3,17 @@
 use super::{Beside, Styles, csv, html, junit, markdown, terminal};
 use crate::record::Record;
 
-/// A format. Not everything has each.
+/// A format. Not every report has every format.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub enum Format {
     /// For people at a terminal.
     #[default]
     Text,
-    /// Markdown, as GitHub reads it.
+    /// Markdown for GitHub.
     Md,
-    /// JSON; of a record, the record itself.
+    /// JSON; for a record, the record itself.
     Json,
-    /// RFC 4180 with LF; of a record, one row per cell.
+    /// RFC 4180 with LF; for a record, one row per cell.
     Csv,
     /// JUnit XML.
     Junit,
@@ -26,7 +26,7 @@ pub enum Format {
 }
 
 impl Format {
-    /// As `--format` takes it.
+    /// The word for `--format`.
     #[must_use]
     pub const fn word(self) -> &'static str {
         match self {
@@ -59,12 +59,12 @@ pub enum ReportError {
 /// The record as JSON.
 ///
 /// # Errors
-/// [`ReportError::Json`], only when serialisation itself fails.
+/// [`ReportError::Json`], only if serialisation itself fails.
 pub fn json(record: &Record) -> Result<String, ReportError> {
     Ok(record.to_json()?)
 }
 
-/// The record in a format; `styles` are those of [`Format::Text`]. [`html()`] shows more than a record alone.
+/// Renders the record in a format; `styles` apply to [`Format::Text`]. [`html()`] shows more than a record alone.
 ///
 /// # Errors
 /// As [`json`], and [`ReportError::Format`] for SARIF and SVG.

@@ -1,4 +1,4 @@
-//! What successive toolkits say of one variant on one target.
+//! The answers of successive toolkits about one variant on one target.
 
 use super::view::{Answer, View};
 
@@ -8,17 +8,17 @@ pub(super) struct History {
 }
 
 impl History {
-    /// Takes the answers of the toolkits, ascending.
+    /// Takes the answers in ascending order of toolkits.
     pub(super) const fn new(answers: Vec<Answer>) -> Self {
         Self { answers }
     }
 
-    /// The toolkits that said something, and what.
+    /// The toolkits with an answer, and the answers.
     pub(super) fn said(&self) -> impl DoubleEndedIterator<Item = (usize, Answer)> {
         self.answers.iter().copied().enumerate().filter(|(_, a)| a.is_said())
     }
 
-    /// The ranges of toolkits that accept; toolkits that cannot say do not end a range.
+    /// The ranges of toolkits that accept; a toolkit without an answer does not end a range.
     pub(super) fn accepted(&self) -> Vec<(usize, usize)> {
         let mut runs: Vec<(usize, usize)> = Vec::new();
         let mut open = false;
@@ -33,18 +33,18 @@ impl History {
         runs
     }
 
-    /// The toolkit from which on the form is accepted up to the newest that said something.
+    /// The first toolkit of the range that accepts the form up to the newest one with an answer.
     pub(super) fn since(&self) -> Option<usize> {
         let (last, _) = self.said().next_back()?;
         self.accepted().last().filter(|(_, end)| *end == last).map(|(first, _)| *first)
     }
 
-    /// The newest toolkit that refuses, when it is the newest to say something or an older one than those that accept.
+    /// The newest toolkit that rejects, if it is the newest with an answer or is older than those that accept.
     pub(super) fn newest_refusal(&self) -> Option<usize> {
         self.said().rev().find(|(_, a)| *a != Answer::Accepted).map(|(n, _)| n)
     }
 
-    /// The cell of a table: which toolkits accept, then `native`. The legend of the catalogue explains the words.
+    /// The cell of a table: the toolkits that accept, then `native`. The legend of the catalogue explains the words.
     pub(super) fn summary(&self, view: &View<'_>, native: &str) -> String {
         if self.said().next().is_none() {
             return if self.answers.contains(&Answer::Silent) { "?" } else { "·" }.to_owned();

@@ -1,4 +1,4 @@
-//! Many variants in few names: all of a snippet are its stem and a star.
+//! Names for many variants: all variants of a snippet are its stem and a star.
 
 use std::collections::BTreeMap;
 
@@ -11,11 +11,11 @@ pub(super) struct Bunch {
     pub(super) stem: String,
     /// The variants.
     pub(super) members: Vec<usize>,
-    /// How many variants the snippet has in the record.
+    /// The number of the snippet's variants in the record.
     pub(super) of: usize,
 }
 
-/// The variants by snippet, in the order of the record.
+/// The variants by snippet, in record order.
 pub(super) fn bunches(view: &View<'_>, variants: &[usize]) -> Vec<Bunch> {
     let mut whole: BTreeMap<usize, usize> = BTreeMap::new();
     for (_, variant) in view.variants() {
@@ -34,7 +34,7 @@ pub(super) fn bunches(view: &View<'_>, variants: &[usize]) -> Vec<Bunch> {
 }
 
 impl Bunch {
-    /// Names for a list that must be complete: `mma.mxf4.* (all 12)`, or every id.
+    /// Names for a complete list: `mma.mxf4.* (all 12)`, or every id.
     pub(super) fn complete(&self, view: &View<'_>, name: impl Fn(&str) -> String) -> Vec<String> {
         if self.members.len() == self.of && self.of > 2 {
             vec![format!("{} (all {})", name(&format!("{}.*", self.stem)), self.of)]
@@ -43,7 +43,7 @@ impl Bunch {
         }
     }
 
-    /// Names for a list that must be short: `mma.mxf4.* (12)`, `mma.mxf4.* (5 of 12)`, or one or two ids.
+    /// Names for a short list: `mma.mxf4.* (12)`, `mma.mxf4.* (5 of 12)`, or one or two ids.
     pub(super) fn short(&self, view: &View<'_>) -> Vec<String> {
         if self.members.len() <= 2 {
             self.members.iter().map(|n| view.matrix.variants[*n].id.clone()).collect()

@@ -1,4 +1,4 @@
-//! Which instructions the emulator implements, for the terminal, as Markdown and as CSV.
+//! The instructions that the emulator implements, for the terminal, as Markdown and as CSV.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -12,7 +12,7 @@ use super::phrase::clean;
 pub enum InstructionState {
     /// It runs.
     Implemented,
-    /// It is to come.
+    /// It is planned.
     Planned,
     /// It has no meaning on the emulated GPUs.
     OutOfScope,
@@ -35,26 +35,26 @@ pub struct InstructionForm {
     pub chapter: &'static str,
     /// The opcode.
     pub opcode: &'static str,
-    /// The forms, as the manual writes them.
+    /// The forms in the manual's notation.
     pub forms: &'static str,
     /// Whether they run.
     pub state: InstructionState,
 }
 
-/// The instruction table, and which variants of the snippets decode.
+/// The instruction table, and the snippet variants that decode.
 #[derive(Debug, Clone)]
 pub struct Instructions {
     /// The rows, in the manual's order.
     pub forms: Vec<InstructionForm>,
     /// The target that the variants were decoded for.
     pub target: String,
-    /// Variants of each family: all, and those that decode.
+    /// The number of variants of each family, and of those that decode.
     pub families: BTreeMap<String, (usize, usize)>,
     /// Variants that do not decode, each with the reason.
     pub missing: Vec<(String, String)>,
 }
 
-/// The rows of a chapter, and how many are in each state.
+/// The rows of a chapter, and their number in each state.
 type Chapter<'a> = (&'a str, Vec<&'a InstructionForm>, [usize; 3]);
 
 impl Instructions {
@@ -87,7 +87,7 @@ pub fn instructions_csv(forms: &[InstructionForm]) -> String {
     csv::table(std::iter::once(head).chain(rows).map(|row| row.map(str::to_owned).to_vec()))
 }
 
-/// The rows by chapter, then what decodes; with `missing`, what does not.
+/// The rows by chapter, then the variants that decode; with `missing`, those that do not.
 #[must_use]
 pub fn instructions_text(all: &Instructions, missing: bool) -> String {
     let mut out = String::new();
@@ -123,7 +123,7 @@ fn counted([implemented, planned, out_of_scope]: [usize; 3]) -> String {
     format!("{implemented} implemented, {planned} planned, {out_of_scope} out of scope")
 }
 
-/// The counts of each chapter, what decodes, then the rows; with `missing`, what does not decode.
+/// The counts of each chapter and of the variants that decode, then the rows; with `missing`, the variants that do not decode.
 #[must_use]
 pub fn instructions_markdown(all: &Instructions, missing: bool) -> String {
     let mut out = head(&["chapter", "implemented", "planned", "out of scope"], Align::Right);

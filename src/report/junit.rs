@@ -1,7 +1,7 @@
 //! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
 //!
-//! A suite is a family of variants, assembled or run on a device, or a case of the pipeline; a test is a variant or a trial. What did not run is skipped, with
-//! the reason; a record holds no times.
+//! A suite is a family of variants, assembled or run on a device, or a case of the pipeline; a test is a variant or a trial. Skipped tests have
+//! a reason; a record holds no times.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -11,15 +11,15 @@ use super::trials::{check_sentence, name, sentence};
 use super::view::{Answer, View, speaks_of};
 use crate::record::{CheckResult, Record, TrialRow, VariantRow, VariantRun, Verdict};
 
-/// What became of a test.
+/// The result of a test.
 pub(super) enum Status {
-    /// Nothing contradicts it.
+    /// Nothing contradicts the expectation.
     Passed,
-    /// Something does: a word of its kind, and what.
+    /// Something contradicts it: the kind and the message.
     Failed(&'static str, String),
     /// It could not be judged.
     Error(&'static str, String),
-    /// It was not judged, or it is not meant to pass.
+    /// It was not judged, or it is not supposed to pass.
     Skipped(String),
 }
 
@@ -110,11 +110,11 @@ fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
     Test { name: variant.id.clone(), class: format!("matrix.{}", view.family(variant)), status, out }
 }
 
-/// A suite of each family and device.
+/// One suite per family and device.
 fn runs<'a>(record: &'a Record, view: &View<'a>) -> impl Iterator<Item = Suite> + use<'a> {
     let of_variant: HashMap<&str, &str> =
         record.matrix.variants.iter().map(|v| (v.id.as_str(), view.family(v))).collect();
-    // A record without the matrix: the id begins with the name of its family, or nearly.
+    // A record without the matrix: an id usually begins with the name of its family.
     let family = |run: &'a VariantRun| {
         let first = || run.variant.split('.').next().unwrap_or_default();
         of_variant.get(run.variant.as_str()).copied().unwrap_or_else(first)
@@ -254,7 +254,7 @@ fn count<'a>(tests: impl Iterator<Item = &'a Test>, wanted: fn(&Status) -> bool)
     tests.filter(|t| wanted(&t.status)).count()
 }
 
-/// Text that is legal in an element or an attribute. XML 1.0 has no place for most control characters.
+/// Text that is legal in an element or an attribute. XML 1.0 excludes most control characters.
 fn escaped(text: &str) -> String {
     let mut out = String::new();
     for c in text.chars() {

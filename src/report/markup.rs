@@ -4,7 +4,7 @@
 
 use super::phrase::clean;
 
-/// How the columns of a table behind the first are aligned; the first is to the left.
+/// The alignment of the columns after the first, which is left-aligned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Align {
     /// Text.
@@ -15,13 +15,13 @@ pub(super) enum Align {
     Right,
 }
 
-/// `text` as a code span, exact but for white space; nothing of no text.
+/// `text` as a code span, exact except for white space; empty for an empty text.
 pub(super) fn code(text: &str) -> String {
     let text = clean(text);
     if text.is_empty() {
         return text;
     }
-    // Readers of tables disagree on a backslash before an escaped `|` in a code span.
+    // Parsers of tables disagree about a backslash before an escaped `|` in a code span.
     if text.contains("\\|") {
         return format!("<code>{}</code>", inline(&text));
     }
@@ -31,12 +31,12 @@ pub(super) fn code(text: &str) -> String {
     format!("{fence}{pad}{text}{pad}{fence}")
 }
 
-/// `text` with what Markdown or HTML would take for markup escaped; an address stays one.
+/// `text` with everything escaped that Markdown or HTML would treat as markup; an address stays one.
 pub(super) fn plain(text: &str) -> String {
     beginning(&clean(text))
 }
 
-/// Sentences in which backticks enclose code: the code as spans, the rest as [`plain`] writes it.
+/// Sentences with code in backticks: the code becomes spans, the rest is written as by [`plain`].
 pub(super) fn prose(text: &str) -> String {
     let text = clean(text);
     let parts: Vec<&str> = text.split('`').collect();
@@ -52,7 +52,7 @@ pub(super) fn prose(text: &str) -> String {
     parts.iter().enumerate().map(spelt).collect()
 }
 
-/// The address that a word begins with, and what follows it.
+/// The address at the start of a word, and the rest.
 fn address(word: &str) -> (&str, &str) {
     if !(word.starts_with("https://") || word.starts_with("http://")) {
         return ("", word);
@@ -63,7 +63,7 @@ fn address(word: &str) -> (&str, &str) {
     word.split_at(end)
 }
 
-/// `text` of one line, escaped to begin a line.
+/// `text` of one line, escaped for the beginning of a line.
 fn beginning(text: &str) -> String {
     let first = text.split(' ').next().unwrap_or_default();
     let only = |mark: char| !first.is_empty() && first.chars().all(|c| c == mark);
@@ -76,7 +76,7 @@ fn beginning(text: &str) -> String {
     format!("{}\\{}", &text[..marker], words(&text[marker..]))
 }
 
-/// `text` of one line, escaped to follow a word, with its addresses.
+/// `text` of one line with its addresses, escaped for a place after a word.
 fn words(text: &str) -> String {
     if !text.contains("://") {
         return inline(text);
@@ -92,7 +92,7 @@ fn words(text: &str) -> String {
     out.join(" ")
 }
 
-/// `text` of one line, escaped to follow a word.
+/// `text` of one line, escaped for a place after a word.
 fn inline(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     let mut chars = text.chars().peekable();
@@ -101,15 +101,15 @@ fn inline(text: &str) -> String {
         let after = chars.peek().copied().unwrap_or(' ');
         let markup = match c {
             '`' | '*' | '[' | ']' | '<' | '|' | '~' | '$' => true,
-            // Within a word it is no emphasis.
+            // Within a word it is not emphasis.
             '_' => !(before.is_alphanumeric() && after.is_alphanumeric()),
-            // A heading's mark, or an issue of the reader's repository.
+            // A heading mark, or an issue number of the reader's repository.
             '#' => before == ' ' || before == '#' || after.is_ascii_digit(),
             '&' => after.is_ascii_alphanumeric() || after == '#',
             _ => false,
         };
         match c {
-            // Before the end of a cell, some readers would take `\\` for an escape.
+            // At the end of a cell, some parsers would treat `\\` as an escape.
             '\\' => out.push_str("&#92;"),
             _ if markup => out.extend(['\\', c]),
             _ => out.push(c),
@@ -119,14 +119,14 @@ fn inline(text: &str) -> String {
     out
 }
 
-/// `text` as a link when there is an address that is safe in one.
+/// `text` as a link if there is an address that is safe in a link.
 pub(super) fn link(text: &str, url: Option<&str>) -> String {
     let unsafe_in_link = |c: char| c.is_control() || c.is_whitespace() || "<>()|\\`".contains(c);
     let safe = |url: &&str| {
         (url.starts_with("https://") || url.starts_with("http://")) && !url.contains(unsafe_in_link)
     };
     match url.filter(safe) {
-        // An address in the text would be a link within a link.
+        // An address in the text would be a link inside a link.
         Some(url) => format!("[{}]({})", inline(&clean(text)), url.replace('&', "&amp;")),
         None => plain(text),
     }
@@ -149,7 +149,7 @@ pub(super) fn row(cells: &[impl AsRef<str>]) -> String {
     for cell in cells {
         let mut before = ' ';
         for c in cell.as_ref().chars() {
-            // [`plain`] has escaped its own.
+            // [`plain`] has already escaped its own.
             if c == '|' && before != '\\' {
                 out.push('\\');
             }
@@ -175,7 +175,7 @@ mod tests {
 
     use super::*;
 
-    /// What a reader of `markdown` sees: the text of each cell, or of the whole, and how often markup occurs in it.
+    /// What a reader of `markdown` sees: the text of each cell, or of everything, and how often markup occurs in it.
     fn seen(markdown: &str) -> (Vec<String>, usize) {
         let options = Options::ENABLE_TABLES
             | Options::ENABLE_STRIKETHROUGH
@@ -197,7 +197,7 @@ mod tests {
         (texts, marks)
     }
 
-    /// The cells of a row as the table extension of cmark-gfm splits it: a backslash takes the next character along.
+    /// The cells of a row as cmark-gfm's table extension splits it: a backslash takes the next character with it.
     fn split(row: &str) -> usize {
         let mut cells = 0;
         let mut chars = row.trim_end().chars().skip(1);
@@ -211,7 +211,7 @@ mod tests {
         cells
     }
 
-    /// Text of characters that mean something in Markdown, HTML or a terminal.
+    /// Text of characters with a meaning in Markdown, HTML or a terminal.
     fn hostile() -> impl Strategy<Value = String> {
         let marks = proptest::sample::select(vec![
             "|",

@@ -2,16 +2,16 @@
 //!
 //! | form | renderer | holds |
 //! |---|---|---|
-//! | terminal | [`terminal()`] | what a reader came for, on one screen: SM12x, families, findings |
-//! | Markdown | [`markdown()`] | the same, then every variant with the assemblers' words |
+//! | terminal | [`terminal()`] | the essentials on one screen: SM12x, families, findings |
+//! | Markdown | [`markdown()`] | the same, then every variant with the assemblers' messages |
 //! | JSON | [`json()`] | the record itself |
 //! | CSV | [`csv()`] | one row per cell |
 //! | JUnit | [`junit()`] | a suite for each family and each case of the pipeline |
 //! | HTML | [`html()`] | all of it on one page, with search |
 //! | tactics | [`tactics()`] | tiles that pass or fail on each device, for an autotuner |
 //!
-//! [`variants()`] is the Markdown of the variants alone, [`explain()`] all that is known of one. Nothing is printed here,
-//! and a toolkit that cannot say (it does not know the target) is never shown as one that says no.
+//! [`variants()`] is the Markdown of the variants alone, [`explain()`] everything known about one. Nothing is printed here. A toolkit
+//! without an answer, because it does not know the target, is never shown as one that rejects.
 
 mod audit;
 mod bench;

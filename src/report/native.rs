@@ -9,13 +9,13 @@ use crate::record::Native;
 
 /// The counts and the exceptions.
 pub(super) struct Shown {
-    /// Per answer, how many accepted variants each target has.
+    /// The number of accepted variants of each target, per answer.
     pub(super) counts: BTreeMap<Native, Vec<usize>>,
-    /// Variants that are not one hardware instruction, by answer and the targets it holds for.
+    /// Variants that are not one hardware instruction, by answer and the targets with that answer.
     pub(super) exceptions: BTreeMap<(Native, Vec<Target>), Vec<usize>>,
 }
 
-/// Looks at the accepted variants on `targets`.
+/// Counts the accepted variants on `targets`.
 pub(super) fn shown(view: &View<'_>, targets: &[Target]) -> Shown {
     let mut out = Shown { counts: BTreeMap::new(), exceptions: BTreeMap::new() };
     let Some(newest) = view.newest() else { return out };
@@ -36,7 +36,7 @@ pub(super) fn shown(view: &View<'_>, targets: &[Target]) -> Shown {
     out
 }
 
-/// The answer as a heading says it.
+/// The answer as a heading.
 pub(super) const fn words(native: Native) -> &'static str {
     match native {
         Native::Native => "native",

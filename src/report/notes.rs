@@ -1,4 +1,4 @@
-//! Footnotes: the assemblers' words, numbered, and why they say so, each once.
+//! Footnotes: the assemblers' messages, numbered, with their causes, each once.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write;
@@ -14,7 +14,7 @@ pub(super) struct Notes {
 }
 
 impl Notes {
-    /// The number of the note for a message; messages that differ only in the target share one.
+    /// Returns the number of the note for a message; messages that differ only in the target share one.
     pub(super) fn number(&mut self, message: &MessageRow) -> usize {
         let next = self.numbers.len() + 1;
         *self.numbers.entry((words(&message.text), message.kind)).or_insert(next)
@@ -33,7 +33,7 @@ impl Notes {
         out
     }
 
-    /// The kinds that the notes are of.
+    /// The kinds of the notes.
     pub(super) fn kinds(&self) -> impl Iterator<Item = usize> {
         self.numbers.keys().filter_map(|(_, kind)| *kind)
     }
@@ -48,7 +48,7 @@ pub(super) fn kinds(matrix: &Matrix, used: &BTreeSet<usize>) -> String {
     out
 }
 
-/// A message on one line, with `'sm_*'` for every quoted target: the column already says which. `sm_90 or higher` stays.
+/// A message on one line, with `'sm_*'` for every quoted target, which the column already states. `sm_90 or higher` stays.
 pub(super) fn words(text: &str) -> String {
     let text = clean(text);
     let mut parts = text.split("'sm_");

@@ -26,12 +26,12 @@ pub(super) fn counted(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
-/// `all six`, or the number when there are fewer or more.
+/// `all six`, or the number if it is not six.
 pub(super) fn all_of(number: usize) -> String {
     if number == 6 { "all six".to_owned() } else { format!("all {number}") }
 }
 
-/// `121a`: a target without `sm_`, where the column says what it is.
+/// `121a`: a target without `sm_`, where the column explains it.
 pub(super) fn short(target: Target) -> String {
     target.to_string().trim_start_matches("sm_").to_owned()
 }
@@ -41,12 +41,12 @@ pub(super) fn names<'a>(targets: impl IntoIterator<Item = &'a Target>) -> String
     targets.into_iter().map(ToString::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// One line without control characters: messages quote files, and files contain anything.
+/// One line without control characters: messages quote files, and files may contain anything.
 pub(super) fn clean(text: &str) -> String {
     printable(&text.split_whitespace().collect::<Vec<_>>().join(" "))
 }
 
-/// `text` with a sign in place of each character that a terminal obeys or that reorders the text around it.
+/// `text` with a symbol for each character that controls a terminal or reorders the surrounding text.
 pub(super) fn printable(text: &str) -> String {
     let obeyed = |c: char| {
         c.is_control()
@@ -55,7 +55,7 @@ pub(super) fn printable(text: &str) -> String {
     text.chars().map(|c| if obeyed(c) { '\u{fffd}' } else { c }).collect()
 }
 
-/// A kernel's name as people read it, cut in the middle beyond `width`.
+/// A kernel's readable name, cut in the middle if longer than `width`.
 pub(super) fn kernel(name: &str, width: usize) -> String {
     let text = readable_kernel(name);
     let length = text.chars().count();
@@ -67,7 +67,7 @@ pub(super) fn kernel(name: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Words in lines of at most [`WIDTH`], the first behind `first`, the others behind as many spaces. Ends with a line end.
+/// Words in lines of at most [`WIDTH`], the first after `first`, the others indented by the same width. Ends with a line end.
 pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>) -> String {
     let indent = first.chars().count();
     let (mut out, mut column) = (first.to_owned(), indent);
@@ -90,7 +90,7 @@ pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>)
     out
 }
 
-/// A table of aligned columns: the first to the left, the others to the right, the last to the left again if `tail`.
+/// A table of aligned columns: the first left-aligned, the others right-aligned, the last left-aligned again if `tail`.
 #[derive(Default)]
 pub(super) struct Columns {
     rows: Vec<Vec<(String, Tone)>>,

@@ -1,4 +1,4 @@
-//! The pipeline's section of a report: the verdict, each case, what is wrong and what is blocked.
+//! The pipeline's section of a report: the verdict, each case, failures and blocked trials.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -18,11 +18,11 @@ use crate::record::{
 /// Wrong trials listed on a terminal.
 const LISTED: usize = 12;
 
-/// What a GPU proves.
+/// What a result on a GPU proves.
 const OWN: &str =
     "Every trial ran its checks on the GPU. Agreement with the emulator is reported but does not count.";
 
-/// Trials that differ only in what they were compiled for are emulated once.
+/// Trials that differ only in their compilation target are emulated once.
 const ONCE: &str = "PTX that differs only in its `.target` is emulated once and counts for both. The emulator \
     proves kernels against the documented meaning of PTX, never hardware.";
 
@@ -48,7 +48,7 @@ fn conforms(trials: &[&TrialRow]) -> &'static str {
     }
 }
 
-/// What the data of the trials would have shown, a line each: fault coverage, and faults of single bytes.
+/// What the data of the trials would expose, one line each: fault coverage, and faults of single bytes.
 fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> {
     let mut out = Vec::new();
     if !coverage.is_empty() {
@@ -88,7 +88,7 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> 
     out
 }
 
-/// What the data of trials would have shown, a line each: fault coverage, and faults of single bytes.
+/// What the data of the trials would expose, one line each: fault coverage, and faults of single bytes.
 #[must_use]
 pub fn evidence_text(
     exercised: &[ExerciseRow],
@@ -101,7 +101,7 @@ pub fn evidence_text(
     lines.map(|line| line + "\n").collect()
 }
 
-/// The sentences of blocked trials, each with how many it blocks.
+/// The reasons of blocked trials, each with the number of trials that it blocks.
 fn blocked<'a>(trials: &[&'a TrialRow]) -> Vec<(&'a str, usize)> {
     let mut out: BTreeMap<&str, usize> = BTreeMap::new();
     for trial in trials.iter().filter(|t| t.verdict() == Verdict::Blocked) {
@@ -112,7 +112,7 @@ fn blocked<'a>(trials: &[&'a TrialRow]) -> Vec<(&'a str, usize)> {
     out
 }
 
-/// What failed as it is reported to, stage by stage.
+/// Failures that are reported as known, stage by stage.
 fn known(trials: &[&TrialRow]) -> Vec<String> {
     let of = |t: &&TrialRow| {
         let results = t.results.iter().filter(|r| r.verdict == Verdict::KnownFail);
@@ -121,7 +121,7 @@ fn known(trials: &[&TrialRow]) -> Vec<String> {
     trials.iter().flat_map(of).collect()
 }
 
-/// The checks of a device's trials by who made the code; empty without any.
+/// The checks of a device's trials by the tool that made the code; empty if there are none.
 fn checks(trials: &[&TrialRow]) -> String {
     let mut makers: Vec<&CodeBy> = trials.iter().filter(|t| !t.checks.is_empty()).map(|t| &t.code).collect();
     makers.dedup();
@@ -141,7 +141,7 @@ fn checks(trials: &[&TrialRow]) -> String {
     out
 }
 
-/// Verdicts of each check, counted, a line each.
+/// Counts the verdicts of each check, one line each.
 fn check_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String> {
     let words = |counts: Vec<(Verdict, usize)>| -> Vec<String> {
         counts.iter().map(|(v, n)| format!("{n} {}", v.word())).collect()
@@ -150,7 +150,7 @@ fn check_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String
     check_counts(trials).into_iter().map(line).collect()
 }
 
-/// What is said of a device's trials: its title, what it proves, its witnesses; faults stand with the emulator.
+/// The text on a device's trials: its title, what it proves, its evidence; faults belong to the emulator's.
 struct Part<'a> {
     title: String,
     proves: &'static str,
@@ -185,7 +185,7 @@ fn parts(record: &Record) -> Vec<Part<'_>> {
     by_device(&record.pipeline).into_iter().map(part).collect()
 }
 
-/// The sections as Markdown, one for each device, and what was skipped; empty where nobody asked.
+/// The sections as Markdown, one per device, and what was skipped; empty if the pipeline was not requested.
 #[must_use]
 pub(super) fn markdown(record: &Record) -> String {
     let mut sections: Vec<String> = parts(record).iter().map(section).collect();

@@ -1,4 +1,4 @@
-//! Where something holds: sets of (toolkit, target, arch) in few words.
+//! Where something holds: sets of (toolkit, target, arch) in a few words.
 
 use std::collections::BTreeMap;
 

@@ -5,16 +5,16 @@ use std::fmt::Write as _;
 use super::bench::{gemms, kernels, tokens};
 use crate::record::{BenchTable, ConfigurationKey};
 
-/// The picture's size, and the field's place in it.
+/// The size of the picture, and the position of the plot area in it.
 const SIZE: (f64, f64) = (1000.0, 640.0);
 const FIELD: (f64, f64, f64, f64) = (70.0, 40.0, 640.0, 580.0);
 
-/// Colours that people who see few of them can tell apart (Okabe and Ito), then dashes.
+/// Colours that colour-blind readers can tell apart (Okabe and Ito), then dashes.
 const COLOURS: [&str; 8] =
     ["#000000", "#e69f00", "#56b4e9", "#009e73", "#0072b2", "#d55e00", "#cc79a7", "#999999"];
 const DASHES: [&str; 4] = ["none", "7 3", "2 3", "9 3 2 3"];
 
-/// A scale of decades or octaves: where a value lies between two others, 0 to 1.
+/// A scale of decades or octaves: the position of a value between two others, 0 to 1.
 fn share(value: f64, least: f64, most: f64) -> f64 {
     if most > least { (value.ln() - least.ln()) / (most.ln() - least.ln()) } else { 0.5 }
 }
@@ -23,7 +23,7 @@ fn escaped(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")
 }
 
-/// The plot; without a time there are axes alone.
+/// The plot; without times, only the axes.
 #[must_use]
 pub fn bench_svg(bench: &BenchTable) -> String {
     let (columns, kernels) = (tokens(bench), kernels(bench));

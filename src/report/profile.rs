@@ -16,7 +16,7 @@ fn milliseconds(nanoseconds: f64) -> String {
     format!("{:.3}", nanoseconds / 1e6)
 }
 
-/// What the shares say, in sentences; Amdahl's rule bounds what better tiles can bring.
+/// The meaning of the shares, in sentences; Amdahl's law bounds what better tiles can gain.
 fn verdict(row: &ProfileRow) -> String {
     let mut out = String::new();
     if row.listed < 1.0 {
@@ -45,7 +45,7 @@ fn verdict(row: &ProfileRow) -> String {
     out
 }
 
-/// A line per class, then the decision.
+/// One line per class, then the decision.
 #[must_use]
 pub fn profile_text(row: &ProfileRow) -> String {
     let mut out = String::new();

@@ -1,4 +1,4 @@
-//! Families rolled up: how many variants of each a target accepts, by the newest toolkit.
+//! Families summarized: how many variants of each a target accepts with the newest toolkit.
 
 use std::collections::BTreeMap;
 
@@ -15,7 +15,7 @@ pub(super) struct Family<'a> {
     pub(super) name: &'a str,
     /// Forms that may be accepted.
     pub(super) forms: usize,
-    /// Forms that exist to be refused: a claim says so, and nobody accepts them.
+    /// Forms that exist to be rejected: a claim says so, and no toolkit accepts them.
     pub(super) refused: usize,
     /// One tally per target of the view.
     pub(super) tallies: Vec<Tally>,
@@ -42,8 +42,8 @@ impl Tally {
         }
     }
 
-    /// The tally in a few letters: `all`, `none`, `absent`, `?`, or how many are accepted; `!` when ptxas crashed or did not
-    /// end, `?` behind a number when some are not known.
+    /// The tally in a few letters: `all`, `none`, `absent`, `?`, or the number accepted; `!` if ptxas crashed or did not
+    /// end, `?` after a number if some are not known.
     pub(super) fn word(&self) -> (String, Tone) {
         let said = self.accepted + self.rejected + self.absent + self.failed;
         let marks = format!(
@@ -87,7 +87,7 @@ pub(super) fn families<'a>(view: &View<'a>, targets: &[Target]) -> Vec<Family<'a
     families.into_values().collect()
 }
 
-/// Whether a claim expects refusal and no cell is anything else.
+/// Whether a claim expects rejection and every cell is a rejection.
 fn exists_to_be_refused(view: &View<'_>, variant: &VariantRow) -> bool {
     let accepted = variant.count(Outcome::Accepted) > 0;
     !accepted

@@ -11,7 +11,7 @@ use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
 
 const HEADER: [&str; 7] = ["variant", "target", "device", "code", "rung", "verdict", "note"];
 
-/// What is not right, then how many passed each check.
+/// Failures, then the number of variants that passed each check.
 #[must_use]
 pub fn runs_text(runs: &[VariantRun]) -> String {
     let mut out = String::new();
@@ -31,7 +31,7 @@ pub fn runs_text(runs: &[VariantRun]) -> String {
     out
 }
 
-/// How many passed each check, on one line, and how many the device does not have.
+/// The number that passed each check, on one line, and the number that the device does not have.
 #[must_use]
 pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String {
     let mut counts: BTreeMap<Check, usize> = BTreeMap::new();
@@ -48,7 +48,7 @@ pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String 
     format!("{all} variants run: {}; {blocked} blocked, {wrong} wrong\n", checks.join(", "))
 }
 
-/// A row per variant and check.
+/// One row per variant and check.
 #[must_use]
 pub fn runs_csv(runs: &[VariantRun]) -> String {
     let rows = runs.iter().flat_map(|run| {
@@ -70,11 +70,11 @@ pub fn runs_csv(runs: &[VariantRun]) -> String {
 /// Wrong variants listed on a terminal.
 const LISTED: usize = 12;
 
-/// What a GPU proves and what it does not.
+/// What a run on a GPU proves and what it does not.
 const OWN: &str = "Evidence of the GPU itself: every check ran on it, and its answers were compared with the \
     emulator's bit for bit.";
 
-/// `gpu:0`, and what it is where the record says so.
+/// `gpu:0`, and its description if the record has one.
 pub(super) fn device(record: &Record, name: &str) -> String {
     let of = |row: &DeviceRow| {
         let driver = if row.driver.is_empty() { String::new() } else { format!(" {}", row.driver) };
@@ -83,7 +83,7 @@ pub(super) fn device(record: &Record, name: &str) -> String {
     record.devices.iter().find(|row| row.device == name).map_or_else(|| name.to_owned(), of)
 }
 
-/// The runs of each device, target and maker of code, in the order of the record.
+/// The runs of each device, target and code generator, in record order.
 fn groups(record: &Record) -> Vec<(&VariantRun, Vec<&VariantRun>)> {
     let mut out: Vec<(&VariantRun, Vec<&VariantRun>)> = Vec::new();
     for run in &record.runs {
@@ -96,7 +96,7 @@ fn groups(record: &Record) -> Vec<(&VariantRun, Vec<&VariantRun>)> {
     out
 }
 
-/// What made the code, for which target.
+/// The tool that made the code, and its target.
 fn made(run: &VariantRun) -> String {
     let by = if run.code.is_nobody() { String::new() } else { format!(" by {}", run.code) };
     format!("code for {}{by}", run.target)
@@ -117,7 +117,7 @@ const fn mark(verdict: Verdict) -> &'static str {
     }
 }
 
-/// The section as Markdown, a row for each variant; empty where no device ran any.
+/// The section as Markdown, one row per variant; empty if no device ran any.
 pub(super) fn markdown(record: &Record) -> String {
     let mut out = String::new();
     for (first, runs) in groups(record) {
@@ -155,7 +155,7 @@ pub(super) fn markdown(record: &Record) -> String {
     out
 }
 
-/// The section for a terminal; empty where no device ran any.
+/// The section for a terminal; empty if no device ran any.
 pub(super) fn terminal(record: &Record, styles: &Styles) -> String {
     let mut out = String::new();
     for (first, runs) in groups(record) {

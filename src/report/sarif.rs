@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
-/// A rule and what it means.
+/// A rule and its meaning.
 pub(super) fn rule(id: &str, text: &str) -> Value {
     json!({"id": id, "shortDescription": {"text": text}})
 }
@@ -13,7 +13,7 @@ pub(super) fn rule(id: &str, text: &str) -> Value {
 /// A run of this tool with these rules and results.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub(super) fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<String> {
     let out = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
@@ -31,7 +31,7 @@ pub(super) fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Re
     Ok(serde_json::to_string_pretty(&out)? + "\n")
 }
 
-/// What stays the same of a result when lines move: without it a moved line would be a new alert.
+/// The part of a result that stays the same if lines move: without it, a moved line would be a new alert.
 pub(super) fn fingerprint(parts: &[&str]) -> String {
     Sha256::digest(parts.join("\0").as_bytes()).iter().fold(String::new(), |mut out, byte| {
         _ = write!(out, "{byte:02x}");
@@ -39,7 +39,7 @@ pub(super) fn fingerprint(parts: &[&str]) -> String {
     })
 }
 
-/// A path as a reference that SARIF takes: forward slashes, other signs by number.
+/// A path as a SARIF reference: forward slashes, other characters percent-encoded.
 pub(super) fn uri(file: &str) -> String {
     let mut out = String::new();
     for byte in file.trim_start_matches("./").bytes() {

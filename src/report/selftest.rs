@@ -7,7 +7,7 @@ use crate::selftest::{Compared, OpResult, Verdict, bound_of};
 
 const HEADER: [&str; 6] = ["op", "cases", "outputs", "mismatches", "max_ulp", "verdict"];
 
-/// One line per instruction. The distance is empty where it has no meaning.
+/// One line per instruction. The distance is empty if it has no meaning.
 #[must_use]
 pub fn selftest_csv(results: &[OpResult]) -> String {
     let line = |r: &OpResult| {
@@ -80,7 +80,7 @@ pub fn selftest_text(results: &[OpResult]) -> String {
     text
 }
 
-/// One line per function: whether it is the emulator's on all inputs.
+/// One line per function: whether the emulator's result is equal on all inputs.
 #[must_use]
 pub fn exhaustive_text(results: &[Compared]) -> String {
     let mut text = String::new();
@@ -112,7 +112,7 @@ pub fn exhaustive_csv(results: &[Compared]) -> String {
     csv::table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(results.iter().map(line)))
 }
 
-/// The first few; bounds in other units than ulp can make the list long.
+/// The first few: bounds in units other than ulp can make the list long.
 fn shortened(distances: &[String]) -> String {
     match distances {
         [a, b, c, d, rest @ .., last] if !rest.is_empty() => {

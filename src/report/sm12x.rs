@@ -1,4 +1,4 @@
-//! The comparison readers come for: what the SM12x targets accept, where they differ, and since which toolkit.
+//! The main comparison: what the SM12x targets accept, where they differ, and since which toolkit.
 
 use std::collections::BTreeMap;
 
@@ -7,35 +7,35 @@ use ptx::arch::{Suffix, Target};
 use super::phrase::all_of;
 use super::view::{Answer, View};
 
-/// Variants that the SM12x targets answer alike with the newest toolkit.
+/// Variants with equal answers on the SM12x targets with the newest toolkit.
 pub(super) struct Group {
     /// The answers, one per target.
     pub(super) answers: Vec<Answer>,
-    /// What the answers are, in words.
+    /// The answers in words.
     pub(super) title: String,
-    /// How many variants.
+    /// The number of variants.
     pub(super) count: usize,
-    /// The variants by the toolkit from which on every accepting target accepts; empty when none accepts.
+    /// The variants by the first toolkit from which every accepting target accepts; empty if none accepts.
     pub(super) since: BTreeMap<usize, Vec<usize>>,
-    /// All its variants.
+    /// All variants.
     pub(super) variants: Vec<usize>,
 }
 
-/// One target against another.
+/// A comparison of two targets.
 pub(super) struct Contrast {
-    /// The one target.
+    /// The first target.
     pub(super) left: Target,
-    /// The other.
+    /// The second target.
     pub(super) right: Target,
-    /// Variants on which both answer.
+    /// Variants that both answer.
     pub(super) compared: usize,
-    /// Variants on which one of them has no answer, and how often.
+    /// Variants that one of them does not answer, and how often.
     pub(super) open: usize,
-    /// Variants that only the left accepts, with the newest toolkit.
+    /// Variants that only the first accepts, with the newest toolkit.
     pub(super) only_left: Vec<Difference>,
-    /// Variants that only the right accepts, with the newest toolkit.
+    /// Variants that only the second accepts, with the newest toolkit.
     pub(super) only_right: Vec<Difference>,
-    /// Variants on which an older toolkit differs and the newest does not: variant and the newest that differs.
+    /// Variants on which an older toolkit differs and the newest does not: the variant and the newest toolkit that differs.
     pub(super) settled: Vec<(usize, usize)>,
 }
 
@@ -43,9 +43,9 @@ pub(super) struct Contrast {
 pub(super) struct Difference {
     /// The variant.
     pub(super) variant: usize,
-    /// The toolkit from which on they differ.
+    /// The first toolkit from which they differ.
     pub(super) since: usize,
-    /// Whether an older toolkit answers for both, and alike.
+    /// Whether an older toolkit answers for both, with equal answers.
     pub(super) was_alike: bool,
 }
 
@@ -54,7 +54,7 @@ pub(super) fn targets(view: &View<'_>) -> Vec<Target> {
     view.targets.iter().copied().filter(|t| t.is_sm12x()).collect()
 }
 
-/// Groups all variants by their answers on `targets` with the newest toolkit, most accepting first.
+/// Groups all variants by their answers on `targets` with the newest toolkit, those with the most acceptances first.
 pub(super) fn groups(view: &View<'_>, targets: &[Target]) -> Vec<Group> {
     let Some(newest) = view.newest() else { return Vec::new() };
     let mut by_answers: BTreeMap<Vec<Answer>, Group> = BTreeMap::new();
@@ -119,7 +119,7 @@ fn title(targets: &[Target], answers: &[Answer]) -> String {
     }
 }
 
-/// Compares two targets by the newest toolkit, and by the older ones where that one sees no difference.
+/// Compares two targets by the newest toolkit, and by older ones if that one sees no difference.
 pub(super) fn contrast(view: &View<'_>, left: Target, right: Target) -> Contrast {
     let (only_left, only_right, settled) = (Vec::new(), Vec::new(), Vec::new());
     let mut out = Contrast { left, right, compared: 0, open: 0, only_left, only_right, settled };
@@ -127,7 +127,7 @@ pub(super) fn contrast(view: &View<'_>, left: Target, right: Target) -> Contrast
         let on = |target| move |toolkit| view.answer(variant, toolkit, target, target);
         let (on_left, on_right) = (on(left), on(right));
         let clear = |a: Answer| a == Answer::Accepted || a.is_no();
-        // Toolkits that answer for both, newest first: do the answers differ?
+        // Toolkits that answer for both, newest first: do their answers differ?
         let both: Vec<(usize, bool)> = (0..view.toolkits.len())
             .rev()
             .map(|t| (t, on_left(t), on_right(t)))
@@ -151,7 +151,7 @@ pub(super) fn contrast(view: &View<'_>, left: Target, right: Target) -> Contrast
     out
 }
 
-/// The contrasts between the two numbers for each suffix: 120 against 121, 120a against 121a, 120f against 121f.
+/// The comparisons between the two numbers for each suffix: 120 with 121, 120a with 121a, 120f with 121f.
 pub(super) fn siblings(view: &View<'_>) -> Vec<Contrast> {
     let targets = targets(view);
     let mut out = Vec::new();
@@ -162,7 +162,7 @@ pub(super) fn siblings(view: &View<'_>) -> Vec<Contrast> {
     out
 }
 
-/// Per toolkit the SM12x targets that it is the first to know.
+/// For each toolkit, the SM12x targets that it is the first to know.
 pub(super) fn first_known(view: &View<'_>) -> BTreeMap<usize, Vec<Target>> {
     let mut out: BTreeMap<usize, Vec<Target>> = BTreeMap::new();
     for target in targets(view) {
@@ -174,7 +174,7 @@ pub(super) fn first_known(view: &View<'_>) -> BTreeMap<usize, Vec<Target>> {
     out
 }
 
-/// Variants that an older toolkit accepts on SM12x targets and the newest that says something refuses: variant, targets
+/// Variants that an older toolkit accepts on SM12x targets and the newest with an answer rejects: variant, targets
 /// and the newest toolkit that accepts.
 pub(super) fn withdrawn(view: &View<'_>) -> Vec<(usize, Vec<Target>, usize)> {
     let targets = targets(view);

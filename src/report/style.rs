@@ -1,4 +1,4 @@
-//! How a terminal report is coloured. Whether it is at all is the caller's decision.
+//! The colours of a terminal report. The caller decides whether to use them.
 
 use owo_colors::Style;
 
@@ -12,7 +12,7 @@ pub struct Styles {
     faint: Style,
 }
 
-/// What a piece of text is.
+/// The role of a piece of text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tone {
     /// Nothing special.
@@ -23,7 +23,7 @@ pub(super) enum Tone {
     Good,
     /// Rejected, refuted.
     Bad,
-    /// Unknown, or gone wrong.
+    /// Unknown, or failed.
     Doubt,
     /// Of less interest.
     Faint,

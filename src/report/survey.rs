@@ -1,4 +1,4 @@
-//! The tiles' section of a report: where kernels run, what they spill, what others offer, what policies choose.
+//! The tiles' section of a report: where kernels run, what they spill, what other projects support, what policies choose.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use super::style::{Styles, Tone};
 use super::tiles::{policies_markdown, tile_counts};
 use crate::record::{PeerAnswer, Tile, TileRow, TileTable};
 
-/// How a cell of the grid is read.
+/// How to read a cell of the grid.
 const LEGEND: &str = "Kernels that run, of those checked (K, path and load); * marks kernels that spill.";
 
-/// What is done about spills.
+/// The remedy for spills.
 const SPILLS: &str = "A kernel that spills still runs: spilled registers are in local memory, which costs time but changes no result.";
 
 /// Bytes that a thread spills, stores and loads.
@@ -28,7 +28,7 @@ fn spilling(table: &TileTable) -> Vec<&TileRow> {
     out
 }
 
-/// Rows of the grid are M and side, columns N; a cell says how many kernels run.
+/// Rows of the grid are M and side, columns N; a cell is the number of kernels that run.
 fn grid(table: &TileTable) -> Vec<Vec<String>> {
     let mut cells: BTreeMap<(u32, bool, u32), (usize, usize, bool)> = BTreeMap::new();
     for tile in &table.rows {
@@ -55,7 +55,7 @@ fn grid(table: &TileTable) -> Vec<Vec<String>> {
     out
 }
 
-/// Who was asked, on one line.
+/// The toolchain and device of the table, on one line.
 fn asked(table: &TileTable) -> String {
     let Some(first) = table.rows.first() else { return String::new() };
     let ptxas = match &first.toolkit {
@@ -65,7 +65,7 @@ fn asked(table: &TileTable) -> String {
     format!("{}, {ptxas}", first.target)
 }
 
-/// How many spill, and the worst.
+/// The number that spill, and the worst.
 fn spills(table: &TileTable) -> Option<String> {
     if table.rows.iter().all(|r| r.spills.is_none()) {
         return None;
@@ -78,7 +78,7 @@ fn spills(table: &TileTable) -> Option<String> {
     Some(format!("{} of those that run spill{worst}.", spilling.len()))
 }
 
-/// How many tiles each project supports.
+/// The number of tiles that each project supports.
 fn peers(table: &TileTable) -> Vec<(&str, usize, usize)> {
     let mut out: Vec<(&str, usize, usize)> = Vec::new();
     for peer in &table.peers {
@@ -91,7 +91,7 @@ fn peers(table: &TileTable) -> Vec<(&str, usize, usize)> {
     out
 }
 
-/// What each policy chooses for the smallest, a middle and the largest batch when tokens spread evenly, and what it wastes.
+/// The choice of each policy for the smallest, a middle and the largest batch with evenly spread tokens, and its waste.
 fn policies(table: &TileTable) -> Vec<String> {
     let Some(first) = table.policies.first() else { return Vec::new() };
     let mut names: Vec<&str> = table.policies.iter().map(|p| p.policy.as_str()).collect();
@@ -110,7 +110,7 @@ fn policies(table: &TileTable) -> Vec<String> {
     names.into_iter().map(of).collect()
 }
 
-/// The section as Markdown; empty where nobody asked.
+/// The section as Markdown; empty if the tiles were not requested.
 pub(super) fn markdown(table: &TileTable) -> String {
     if table.rows.is_empty() {
         return String::new();
@@ -157,7 +157,7 @@ pub(super) fn markdown(table: &TileTable) -> String {
     out
 }
 
-/// The section for a terminal; empty where nobody asked.
+/// The section for a terminal; empty if the tiles were not requested.
 pub(super) fn terminal(table: &TileTable, styles: &Styles) -> String {
     if table.rows.is_empty() {
         return String::new();

@@ -1,7 +1,7 @@
-//! Tiles that may be used and tiles that must not, per device, as a JSON list that an autotuner loads.
+//! Tiles that may be used and tiles that must not, per device, as a JSON list for an autotuner.
 //!
-//! An entry is one way to compile the grouped GEMM on one device: `allowed` is true where at least one trial was judged and all
-//! that were passed. What was never judged is not allowed: silence proves nothing.
+//! An entry is one configuration of the grouped GEMM on one device: `allowed` is true if at least one trial was judged and all
+//! judged trials passed. A configuration that was never judged is not allowed: silence proves nothing.
 
 use std::collections::BTreeMap;
 
@@ -11,7 +11,7 @@ use serde::Serialize;
 use super::trials::{check_sentence, sentence};
 use crate::record::{CodeBy, Load, MmaPath, Named, Record, TrialRow, Verdict};
 
-/// What one tactic is.
+/// The content of one tactic.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
 struct Key<'a> {
     device: &'a str,
@@ -26,7 +26,7 @@ struct Key<'a> {
 #[derive(Serialize)]
 struct Tactic<'a> {
     device: &'a str,
-    /// Name and driver of the device, where the record says them.
+    /// Name and driver of the device, if the record has them.
     #[serde(skip_serializing_if = "Option::is_none")]
     device_name: Option<String>,
     target: &'a Named<Target>,
@@ -48,7 +48,7 @@ struct Tactic<'a> {
 /// The tactics of a record as a JSON list, by device, target and tile.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn tactics(record: &Record) -> serde_json::Result<String> {
     let mut found: BTreeMap<Key<'_>, Vec<&TrialRow>> = BTreeMap::new();
     for trial in &record.pipeline {
@@ -57,7 +57,7 @@ pub fn tactics(record: &Record) -> serde_json::Result<String> {
             device: &trial.device,
             target: &trial.target,
             code: &trial.code,
-            // Zeros for what is not a tile.
+            // Zeros if it is not a tile.
             mnk: of.tile.known().map_or([0; 3], |tile| [tile.m, tile.n, tile.k]),
             swap_ab: of.swap_ab,
             kernel_path: &of.path,

@@ -48,7 +48,7 @@ fn spills(row: &TileRow) -> String {
     row.spills.map_or_else(|| "-".to_owned(), |(stores, loads)| (stores + loads).to_string())
 }
 
-/// What a project has, in words.
+/// The support of a project, in words.
 fn answered(peer: &PeerRow) -> String {
     format!("{}: {}", peer.answer, peer.sentence)
 }
@@ -68,7 +68,7 @@ fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
     rows.chunk_by(move |a, b| of(a) == of(b))
 }
 
-/// A block per tile: ours by path and load, then what others offer.
+/// A block per tile: the built-in kernels by path and load, then the support of other projects.
 #[must_use]
 pub fn tiles_text(table: &TileTable) -> String {
     let rows = &table.rows;
@@ -103,7 +103,7 @@ pub fn tiles_text(table: &TileTable) -> String {
     out
 }
 
-/// How many run, on one line.
+/// The number that run, on one line.
 pub(super) fn tile_counts(rows: &[TileRow]) -> String {
     let runs: Vec<&TileRow> = rows.iter().filter(|r| r.blocked.is_none()).collect();
     let tiles: BTreeSet<&Named<Tile>> = rows.iter().map(|r| &r.configuration.tile).collect();
@@ -187,7 +187,7 @@ pub fn tiles_csv(table: &TileTable) -> String {
     csv_of(std::iter::once(header).chain(table.rows.iter().map(line)))
 }
 
-/// One table per way to route: a line per token count, a column per policy with M and the waste; then what each must know.
+/// One table per routing: one line per token count, one column per policy with M and the waste; then what each policy must know.
 #[must_use]
 pub fn policies_text(rows: &[PolicyRow]) -> String {
     policies(rows, false)

@@ -25,7 +25,7 @@ const HEADER: [&str; 13] = [
 /// One row per trial and stage, in the order of the trials.
 #[must_use]
 pub fn trials_csv(trials: &[TrialRow]) -> String {
-    // Writing to memory does not fail; were it to, the reader must see it.
+    // Writing to memory does not fail; if it did, the reader would have to see it.
     rows(trials).unwrap_or_else(|error| format!("{}\n{error}\n", HEADER.join(",")))
 }
 
@@ -67,7 +67,7 @@ pub(super) fn ratio(value: f64) -> String {
     }
 }
 
-/// How many trials got each verdict, in the order of the verdicts.
+/// The number of trials with each verdict, in the order of the verdicts.
 #[must_use]
 pub fn trial_counts<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<(Verdict, usize)> {
     let mut counts: BTreeMap<Verdict, usize> = BTreeMap::new();
@@ -113,13 +113,13 @@ pub(super) fn sentence(result: &StageResult) -> String {
     out
 }
 
-/// Every stage in a line.
+/// One line per stage.
 #[must_use]
 pub fn stages_text(results: &[StageResult]) -> String {
     results.iter().map(|r| sentence(r) + "\n").collect()
 }
 
-/// What does not conform, what fails as reported, what is blocked, what kernels cost, and the counts.
+/// Failures, known failures, blocked trials, kernel costs, and the counts.
 #[must_use]
 pub fn trials_text(trials: &[TrialRow]) -> String {
     let mut out = String::new();
@@ -159,7 +159,7 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
     out
 }
 
-/// A table of the trials with the first stage that is wrong.
+/// A table of the trials with the first wrong stage.
 #[must_use]
 pub fn trials_markdown(trials: &[TrialRow]) -> String {
     const COLUMNS: [&str; 11] = [

@@ -1,4 +1,4 @@
-//! The verdict on a whole run, with the counts beside the word.
+//! The verdict on a whole run, with its counts.
 
 use super::claims;
 use super::phrase::counted;
@@ -6,19 +6,19 @@ use super::runs::run_counts;
 use super::trials::trial_counts;
 use crate::record::{Record, TrialRow};
 
-/// The run in one word and the counts behind it.
+/// The verdict in one word and the counts behind it.
 pub(super) struct Verdict {
     /// `conforms`, `does not conform`, or `claims contradicted`.
     pub(super) word: &'static str,
-    /// Whether it is good news.
+    /// Whether the verdict is good.
     pub(super) good: bool,
-    /// What was counted, each a clause.
+    /// The counts, one clause each.
     pub(super) counts: Vec<String>,
-    /// Of these, what was run: trials, by what ran them, and variants.
+    /// Those of them that ran: trials, by device, and variants.
     pub(super) ran: Vec<String>,
 }
 
-/// What is said of a run: its trials first, then its claims.
+/// The text on a run: its trials first, then its claims.
 pub(super) fn verdict(record: &Record) -> Verdict {
     let wrong = record.pipeline.iter().any(|t| !t.conforms())
         || record.runs.iter().any(|run| run.first_wrong().is_some());
@@ -61,7 +61,7 @@ pub(super) fn verdict(record: &Record) -> Verdict {
 
 pub(super) use crate::record::EMULATOR;
 
-/// The trials of each device, in the order of the record: the evidence of one is not that of another.
+/// The trials of each device, in record order: evidence from one device does not apply to another.
 pub(super) fn by_device(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
     let mut out: Vec<(&str, Vec<&TrialRow>)> = Vec::new();
     for trial in trials {

@@ -1,4 +1,4 @@
-//! The record addressed as readers ask: by variant, toolkit and target.
+//! The record indexed by variant, toolkit and target.
 
 use std::collections::BTreeMap;
 
@@ -9,27 +9,27 @@ use crate::record::{
     Cell, ClaimRow, Expect, Matrix, MessageRow, Native, Outcome, Pair, Standing, VariantRow,
 };
 
-/// What is known of a cell.
+/// The state of a cell.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Answer {
     /// It assembles.
     Accepted,
-    /// It is refused.
+    /// It is rejected.
     Rejected,
-    /// It is refused, and a confirmed claim says that the hardware has no such instruction.
+    /// It is rejected, and a confirmed claim says that the hardware has no such instruction.
     Absent,
-    /// The toolkit knows the target or the PTX version not: it cannot say.
+    /// The toolkit does not know the target or the PTX version: there is no answer.
     Silent,
     /// The assembler crashed.
     Crashed,
     /// The assembler did not end in time.
     TimedOut,
-    /// Nobody asked.
+    /// It was not tried.
     NotAsked,
 }
 
 impl Answer {
-    /// Whether the toolkit said something about the form.
+    /// Whether the toolkit has an answer about the form.
     pub(super) const fn is_said(self) -> bool {
         match self {
             Self::Accepted | Self::Rejected | Self::Absent | Self::Crashed | Self::TimedOut => true,
@@ -37,7 +37,7 @@ impl Answer {
         }
     }
 
-    /// Whether it is refused, for whatever reason.
+    /// Whether it is rejected, for whatever reason.
     pub(super) const fn is_no(self) -> bool {
         matches!(self, Self::Rejected | Self::Absent)
     }
@@ -80,12 +80,12 @@ impl<'a> View<'a> {
         self.toolkits.len().checked_sub(1)
     }
 
-    /// The name of the newest toolkit, as reports say it.
+    /// The name of the newest toolkit for reports.
     pub(super) fn newest_name(&self) -> String {
         self.toolkits.last().map_or_else(|| "no toolkit".to_owned(), ToString::to_string)
     }
 
-    /// The variants that are asked on every target: all but files judged as written.
+    /// The variants that were tried on every target: all except files judged as written.
     pub(super) fn variants(&self) -> impl Iterator<Item = (usize, &'a VariantRow)> {
         self.matrix.variants.iter().enumerate().filter(|(_, v)| !v.is_as_written())
     }
@@ -107,13 +107,13 @@ impl<'a> View<'a> {
         self.matrix.cell(variant, *self.pairs.get(&pair)?)
     }
 
-    /// The record's index of a target with its own `-arch`; none where it was not asked.
+    /// The record's index of a target with its own `-arch`; `None` if it was not tried.
     pub(super) fn pair(&self, toolkit: usize, target: Target) -> Option<usize> {
         let pair = Pair { toolkit: *self.toolkits.get(toolkit)?, target, arch: target };
         self.pairs.get(&pair).copied()
     }
 
-    /// What is known of a cell.
+    /// Returns the state of a cell.
     pub(super) fn answer(
         &self,
         variant: &VariantRow,
@@ -136,17 +136,17 @@ impl<'a> View<'a> {
         }
     }
 
-    /// What every toolkit says of a variant on a target.
+    /// Returns every toolkit's answer about a variant on a target.
     pub(super) fn history(&self, variant: &VariantRow, target: Target) -> History {
         History::new((0..self.toolkits.len()).map(|t| self.answer(variant, t, target, target)).collect())
     }
 
-    /// What the code of an accepted cell shows.
+    /// Returns what the code of an accepted cell shows.
     pub(super) fn native(&self, variant: &'a VariantRow, toolkit: usize, target: Target) -> Option<Native> {
         self.cell(variant, toolkit, target, target)?.native
     }
 
-    /// What the assembler said of a cell.
+    /// Returns the assembler's message of a cell.
     pub(super) fn message(
         &self,
         variant: &'a VariantRow,
@@ -156,12 +156,12 @@ impl<'a> View<'a> {
         self.cell(variant, toolkit, target, target)?.message
     }
 
-    /// `13.1` for the first release of 13.1 in the record, else the full version: where a range begins.
+    /// `13.1` for the first release of 13.1 in the record, otherwise the full version: the start of a range.
     pub(super) fn start_name(&self, toolkit: usize) -> String {
         self.name(toolkit, toolkit.checked_sub(1))
     }
 
-    /// `13.1` for the last release of 13.1 in the record, else the full version: where a range ends.
+    /// `13.1` for the last release of 13.1 in the record, otherwise the full version: the end of a range.
     pub(super) fn end_name(&self, toolkit: usize) -> String {
         self.name(toolkit, Some(toolkit + 1))
     }
@@ -181,7 +181,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// Whether a claim speaks of a variant.
+/// Whether a claim applies to a variant.
 pub(super) fn speaks_of(claim: &ClaimRow, variant: &VariantRow) -> bool {
     claim.snippet == variant.snippet && (claim.variants.is_empty() || claim.variants.contains(&variant.id))
 }

@@ -1,4 +1,4 @@
-//! What an owner does about what does not run.
+//! Advice to the owner about code that does not run.
 
 use std::collections::BTreeSet;
 
@@ -8,10 +8,10 @@ use super::exceptions::file_name;
 use super::rollup::{Group, Tally, whole};
 use crate::record::{AuditTable, AuditVerdict, Support};
 
-/// Names of one sentence.
+/// The number of names in one sentence.
 const NAMED: usize = 5;
 
-/// Those of whom a sentence speaks, and the devices on which it holds.
+/// The names in a sentence, and the devices that it applies to.
 #[derive(Default)]
 struct Those<'a> {
     names: Vec<&'a str>,
@@ -27,7 +27,7 @@ impl<'a> Those<'a> {
         }
     }
 
-    /// `a, b and c`, or the first and how many more.
+    /// `a, b and c`, or the first ones and the number of the others.
     fn named(&self) -> String {
         match self.names.as_slice() {
             [one] => (*one).to_owned(),
@@ -42,7 +42,7 @@ impl<'a> Those<'a> {
     }
 }
 
-/// A sentence for each kind of trouble, with the names of the packages that have it; of files where there are no packages.
+/// One sentence per kind of problem, with the names of the affected packages, or of files if there are no packages.
 pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> Vec<String> {
     let subjects: Vec<(&str, &Group)> = if packages.iter().any(|g| g.kernels() > 0) {
         table.packages.iter().zip(packages).map(|(p, g)| (p.name.as_str(), g)).collect()
@@ -56,7 +56,7 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
             let tallies = group.tallies.iter().enumerate();
             tallies.filter(|(_, t)| holds(t)).map(|(d, _)| d).collect()
         };
-        // What compiles when it is used is not lost by what it also carries for others.
+        // What compiles on first use is not lost because of what it also carries for other devices.
         let compiles = table.packages.iter().any(|p| p.name == name && !p.compiles.is_empty());
         let all_lost = on(&|t| t.of(AuditVerdict::NoCode) == all);
         (if compiles { &mut other } else { &mut none }).add(name, all_lost.into_iter());
@@ -124,7 +124,7 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     out
 }
 
-/// How code for these devices is built.
+/// How to build code for these devices.
 fn build(table: &AuditTable, lost: &BTreeSet<usize>) -> Option<String> {
     let numbers: Vec<u16> =
         lost.iter().filter_map(|d| table.devices[*d].architecture()).map(|target| target.number).collect();
@@ -142,7 +142,7 @@ fn build(table: &AuditTable, lost: &BTreeSet<usize>) -> Option<String> {
     })
 }
 
-/// The driver that takes all PTX that some kernel depends on.
+/// The oldest driver that accepts all PTX that kernels depend on.
 fn driver(table: &AuditTable) -> String {
     let serving = table.kernels.iter().flat_map(|k| {
         let jit = k.verdicts.iter().zip(&k.by).filter(|(v, _)| **v == AuditVerdict::Jit);

@@ -1,4 +1,4 @@
-//! One row for each kernel of each piece of device code and device.
+//! One row per kernel, piece of device code and device.
 
 use super::super::csv::table;
 use crate::record::{AuditEntry, AuditTable, Shown};
@@ -8,11 +8,11 @@ const HEADER: [&str; 9] = ["path", "entry", "kind", "target", "kernel", "for", "
 
 /// The audit as CSV (RFC 4180, LF).
 ///
-/// `verdict` is that of the row's own piece of code; where another piece of the file serves the kernel, `reason` says which. A piece
+/// `verdict` is that of the row's own piece of code; if another piece of the file provides the kernel, `reason` names it. A piece
 /// without kernels has one row for each device. `native` is what the opcodes show: `native`, `emulated`, `none`, `unknown`.
 #[must_use]
 pub fn audit_csv(audit: &AuditTable) -> String {
-    // Kernels in the order of entries: a kernel's images are spread over them.
+    // Kernels in the order of entries: the images of a kernel are spread over them.
     let mut of: Vec<Vec<(usize, usize)>> = vec![Vec::new(); audit.entries.len()];
     for (kernel, row) in audit.kernels.iter().enumerate() {
         for (image, row) in row.images.iter().enumerate() {

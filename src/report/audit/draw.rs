@@ -8,16 +8,16 @@ use super::super::style::{Styles, Tone};
 use super::page::{Extent, Section, page};
 use crate::record::AuditTable;
 
-/// The widest that a column of a terminal table may be, but for the last, which takes what is left.
+/// The maximum width of a terminal column, except the last, which gets the rest.
 const COLUMN: usize = 36;
 
-/// The least that the last column takes beside the others.
+/// The minimum width of the last column next to the others.
 const LEAST: usize = 22;
 
-/// Lines of the last column beside the others.
+/// The maximum number of lines of the last column next to the others.
 const LINES: usize = 3;
 
-/// The least that the first column keeps.
+/// The minimum width of the first column.
 const FIRST: usize = 26;
 
 /// For the terminal.
@@ -46,8 +46,8 @@ pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
     out
 }
 
-/// A table in aligned columns. The last column stands below its row where less than [`LEAST`] is left for it, or it has more than [`LINES`]; what is too long is
-/// cut at its front, so that of a path the file stays.
+/// A table in aligned columns. The last column moves below its row if less than [`LEAST`] is left for it or it has more than [`LINES`]; a
+/// text that is too long is cut at its front, so that a path keeps its file name.
 fn columns(out: &mut String, section: &Section, styles: &Styles) {
     let Some(last) = section.columns.len().checked_sub(1) else { return };
     let rows: Vec<Vec<String>> = section.rows.iter().map(|r| r.iter().map(|c| clean(c)).collect()).collect();
@@ -88,7 +88,7 @@ fn columns(out: &mut String, section: &Section, styles: &Styles) {
     }
 }
 
-/// The end of a text that is too long: of a path, the file.
+/// The end of a text that is too long: for a path, the file name.
 fn cut(text: &str, width: usize) -> String {
     let length = text.chars().count();
     if length <= width {
@@ -98,7 +98,7 @@ fn cut(text: &str, width: usize) -> String {
     format!("…{tail}")
 }
 
-/// As Markdown, whole; its first heading is of this level.
+/// As Markdown, complete; its first heading has this level.
 #[must_use]
 pub fn audit_markdown(table: &AuditTable, level: usize) -> String {
     let all = usize::MAX;

@@ -1,4 +1,4 @@
-//! What does not simply run, in sentences: kernels of a package that share a verdict and a reason stand together.
+//! Kernels that do not simply run, in sentences: one per package, verdict and reason.
 
 use std::collections::HashSet;
 
@@ -6,11 +6,11 @@ use super::super::phrase::{counted, grouped, kernel};
 use super::rollup::{self, Exception};
 use crate::record::{AuditTable, AuditVerdict, readable_kernel};
 
-/// Exceptions that one sentence speaks of.
+/// The exceptions of one sentence.
 struct Subject<'a> {
     /// Package or file.
     owner: Result<usize, usize>,
-    /// None where reasons differ in a version alone.
+    /// `None` if the reasons differ only in a version.
     reason: Option<usize>,
     list: Vec<&'a Exception>,
 }
@@ -29,14 +29,14 @@ impl Subject<'_> {
     }
 }
 
-/// A sentence for each group, by [`rank`], then the largest first. A kernel's name has at most `width` characters.
+/// One sentence per group, by [`rank`], then the largest first. A kernel's name has at most `width` characters.
 pub(super) fn items(table: &AuditTable, exceptions: &[Exception], width: usize) -> Vec<String> {
     let mut subjects: Vec<Subject<'_>> = Vec::new();
     let wholes = rollup::wholes(table);
     let owner_of = |file: usize| table.files[file].package.ok_or(wholes[file]);
     for e in exceptions {
         let owner = owner_of(e.file);
-        // PTX of several versions is one thing to its owner.
+        // PTX of several versions is one issue for its owner.
         let reason = (e.verdict != AuditVerdict::Jit).then_some(e.reason);
         match subjects.iter_mut().find(|s| s.takes(owner, e)) {
             Some(subject) => subject.list.push(e),
@@ -53,7 +53,7 @@ pub(super) fn items(table: &AuditTable, exceptions: &[Exception], width: usize) 
     order.iter().map(|[_, _, n]| sentence(table, &subjects[*n], &running, width)).collect()
 }
 
-/// Names of kernels, without template arguments, of which some instance runs: with device and package or file.
+/// Names of kernels, without template arguments, of which some instance runs, with device and package or file.
 type Running = HashSet<String>;
 
 fn key(device: usize, owner: Result<usize, usize>, name: &str) -> String {
@@ -71,8 +71,8 @@ fn running(table: &AuditTable, owner_of: &impl Fn(usize) -> Result<usize, usize>
     out
 }
 
-/// What surprises an owner most comes first: code that loads and is not what it is called, then code that misses the device by
-/// its suffix or minor version alone, then what is for other GPUs.
+/// The most surprising comes first: code that loads but is not what its name says, then code that misses the device only by
+/// its suffix or minor version, then code for other GPUs.
 fn rank(table: &AuditTable, subject: &Subject<'_>) -> u8 {
     let first = subject.list[0];
     match first.verdict {
@@ -125,7 +125,7 @@ fn sentence(table: &AuditTable, subject: &Subject<'_>, running: &Running, width:
         kernel(example, width)
     );
     if verdict == AuditVerdict::NoCode {
-        // Instances for other GPUs are no loss where the same kernel has some for this one.
+        // Instances for other GPUs are no loss if the same kernel has instances for this one.
         let served = kernels()
             .filter(|k| {
                 let name = readable_kernel(&k.name);
@@ -141,12 +141,12 @@ fn sentence(table: &AuditTable, subject: &Subject<'_>, running: &Running, width:
     out
 }
 
-/// The file of a path.
+/// The file name of a path.
 pub(super) fn file_name(path: &str) -> &str {
     path.rsplit('/').next().unwrap_or(path)
 }
 
-/// Which PTX the driver compiles: `PTX 8.0 to 9.0, which the driver compiles when it is first loaded`.
+/// The PTX that the driver compiles: `PTX 8.0 to 9.0, which the driver compiles when it is first loaded`.
 fn ptx(table: &AuditTable, list: &[&Exception], device: usize) -> String {
     let entries = list.iter().flat_map(|e| &e.kernels).map(|k| {
         let kernel = &table.kernels[*k];

@@ -1,5 +1,5 @@
-//! What an audit says, in the order in which an owner reads it: packages, libraries, exceptions, backends, what to do, problems.
-//! A page is headings, sentences, tables and lists; the terminal and Markdown draw it each in its way.
+//! The content of an audit in reading order: packages, libraries, exceptions, backends, advice, problems.
+//! A page consists of headings, sentences, tables and lists; the terminal and Markdown draw it in their own ways.
 
 use std::collections::BTreeSet;
 
@@ -8,30 +8,30 @@ use super::rollup::{self, Group};
 use super::{advice, exceptions};
 use crate::record::{AuditTable, Support};
 
-/// A table, or a list where it has no columns.
+/// A table, or a list if it has no columns.
 pub(super) struct Section {
     pub(super) title: String,
-    /// What stands above it.
+    /// The text above it.
     pub(super) note: String,
     pub(super) columns: Vec<String>,
     pub(super) rows: Vec<Vec<String>>,
     pub(super) items: Vec<String>,
-    /// What was left out, and where it is.
+    /// What was left out, and where to find it.
     pub(super) more: String,
 }
 
-/// How much is said.
+/// The amount of detail.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Extent {
-    /// Rows of a table.
+    /// The number of table rows.
     pub(super) rows: usize,
-    /// Exceptions.
+    /// The number of exceptions.
     pub(super) exceptions: usize,
-    /// Characters of a kernel's name.
+    /// The number of characters of a kernel's name.
     pub(super) name: usize,
-    /// Problems.
+    /// The number of problems.
     pub(super) problems: usize,
-    /// Files of a package beyond which none of them is listed.
+    /// The number of files of a package above which none is listed.
     pub(super) files: usize,
 }
 
@@ -221,7 +221,7 @@ fn libraries(table: &AuditTable, files: &[Group], packages: &[Group], extent: Ex
     // A package of thousands of single cubins is one row above.
     let few = |f: &usize| table.files[*f].package.is_none_or(|p| packages[p].files.len() <= extent.files);
     let mut order: Vec<usize> = (0..files.len()).filter(|f| files[*f].entries > 0).filter(few).collect();
-    // What does not all run first, the larger first.
+    // Files that do not run completely come first, larger ones before smaller ones.
     let bad = |f: usize| {
         let all = files[f].kernels();
         files[f].tallies.iter().map(|t| all - t.running()).max().unwrap_or(0)
@@ -253,7 +253,7 @@ fn libraries(table: &AuditTable, files: &[Group], packages: &[Group], extent: Ex
     section
 }
 
-/// Bytes of the folder that all paths share.
+/// The number of bytes of the folder that all paths share.
 fn common_folder<'a>(paths: impl Iterator<Item = &'a str>) -> usize {
     let mut common: Option<&str> = None;
     for path in paths {
@@ -269,7 +269,7 @@ fn common_folder<'a>(paths: impl Iterator<Item = &'a str>) -> usize {
     common.map_or(0, str::len)
 }
 
-/// The greatest index up to `at` that is no middle of a character.
+/// The greatest index up to `at` that is a character boundary.
 fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }

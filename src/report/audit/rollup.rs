@@ -1,11 +1,11 @@
-//! Kernels summed up: by file, by package, by what becomes of them.
+//! Kernels summed up: by file, by package, by verdict.
 
 use std::collections::{BTreeSet, HashMap};
 
 use super::super::phrase::grouped;
 use crate::record::{AuditKernel, AuditTable, AuditVerdict};
 
-/// What becomes of some kernels on one device: their number by verdict.
+/// The verdicts on kernels for one device: their number by verdict.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub(super) struct Tally([usize; AuditVerdict::ALL.len()]);
 
@@ -26,7 +26,7 @@ impl Tally {
         AuditVerdict::ALL.iter().filter(|v| v.runs()).map(|v| self.of(*v)).sum()
     }
 
-    /// `all run natively`, `211 run, 3 by JIT`, `none runs`; what is behind it where that is not all.
+    /// `all run natively`, `211 run, 3 by JIT`, `none runs`; followed by the details if not all do.
     pub(super) fn words(&self) -> String {
         let (all, running) = (self.all(), self.running());
         if all == 0 {
@@ -68,15 +68,15 @@ impl Tally {
 /// A file or a package.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Group {
-    /// For each device.
+    /// The verdicts for each device.
     pub(super) tallies: Vec<Tally>,
     /// The targets of its code, sorted.
     pub(super) targets: BTreeSet<String>,
-    /// Its files that hold device code.
+    /// The number of its files with device code.
     pub(super) files: Vec<usize>,
-    /// Its pieces of device code.
+    /// The number of its pieces of device code.
     pub(super) entries: usize,
-    /// CUDA libraries that its files ask for.
+    /// CUDA libraries that its files require.
     pub(super) needs: BTreeSet<String>,
 }
 
@@ -106,19 +106,19 @@ impl Group {
     }
 }
 
-/// The static library that a file is a member of, else the file: what is linked is one thing to its owner.
+/// The static library that a file is a member of, otherwise the file itself: a linked library is one unit to its owner.
 pub(super) fn whole(path: &str) -> &str {
     path.find(".a!").map_or(path, |end| &path[..end + 2])
 }
 
-/// For every file the first of the same [`whole`].
+/// For every file, the first one with the same [`whole`].
 pub(super) fn wholes(table: &AuditTable) -> Vec<usize> {
     let mut first = HashMap::new();
     let numbered = table.files.iter().enumerate();
     numbered.map(|(n, file)| *first.entry(whole(&file.path)).or_insert(n)).collect()
 }
 
-/// Every file's kernels, those of a static library's members at the first of these.
+/// The kernels of every file; those of a static library's members belong to its first member.
 pub(super) fn libraries(table: &AuditTable, files: &[Group]) -> Vec<Group> {
     let mut out = vec![Group::new(table.devices.len()); files.len()];
     for (whole, group) in wholes(table).into_iter().zip(files) {
@@ -127,13 +127,13 @@ pub(super) fn libraries(table: &AuditTable, files: &[Group]) -> Vec<Group> {
     out
 }
 
-/// Every file's kernels.
+/// The kernels of every file.
 pub(super) fn files(table: &AuditTable) -> Vec<Group> {
     let mut out = vec![Group::new(table.devices.len()); table.files.len()];
     for entry in &table.entries {
         let group = &mut out[entry.file];
         group.entries += 1;
-        // Bitcode has no target, and nothing loads it.
+        // Bitcode has no target and is never loaded.
         if !entry.target.is_empty() {
             let kind = if entry.kind == "ptx" { "PTX " } else { "" };
             group.targets.insert(format!("{kind}{}", entry.target.trim_start_matches("sm_")));
@@ -151,7 +151,7 @@ pub(super) fn files(table: &AuditTable) -> Vec<Group> {
     out
 }
 
-/// The files of each package, and those of none.
+/// The files of each package, and those without one.
 pub(super) fn packages(table: &AuditTable, files: &[Group]) -> (Vec<Group>, Group) {
     let empty = || Group::new(table.devices.len());
     let mut out: Vec<Group> = table.packages.iter().map(|_| empty()).collect();
@@ -171,15 +171,15 @@ pub(super) struct Exception {
     pub(super) file: usize,
     pub(super) verdict: AuditVerdict,
     pub(super) reason: usize,
-    /// Of `kernels`.
+    /// Indices into `kernels`.
     pub(super) kernels: Vec<usize>,
-    /// Of `devices`.
+    /// Indices into `devices`.
     pub(super) devices: Vec<usize>,
 }
 
-/// What does not simply run, by file, verdict and reason. Devices with the same kernels stand together.
+/// Kernels that do not simply run, by file, verdict and reason. Devices with the same kernels are merged.
 pub(super) fn exceptions(table: &AuditTable) -> Vec<Exception> {
-    // File, verdict, reason, device, kernel: sorted, what belongs together stands together.
+    // File, verdict, reason, device, kernel: sorting brings equal ones together.
     let mut all: Vec<[usize; 5]> = Vec::new();
     for (number, kernel) in table.kernels.iter().enumerate() {
         for (device, verdict) in kernel.verdicts.iter().enumerate().filter(|(_, v)| !v.is_native()) {

@@ -1,4 +1,4 @@
-//! SARIF 2.1.0: a rule for each verdict that is no plain "runs", a result for each file, reason and device.
+//! SARIF 2.1.0: a rule for each verdict other than a plain "runs", a result for each file, reason and device.
 
 use serde_json::{Value, json};
 
@@ -7,7 +7,7 @@ use super::super::sarif;
 use super::rollup::{Exception, exceptions};
 use crate::record::{AuditTable, AuditVerdict};
 
-/// The verdicts that are reported, the worst first.
+/// The reported verdicts, the worst first.
 const RULES: [AuditVerdict; 5] = [
     AuditVerdict::NoCode,
     AuditVerdict::Stub,
@@ -16,13 +16,13 @@ const RULES: [AuditVerdict; 5] = [
     AuditVerdict::Jit,
 ];
 
-/// Characters of a kernel's name in a message.
+/// The number of characters of a kernel's name in a message.
 const NAME: usize = 80;
 
 /// The audit as SARIF.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn audit_sarif(audit: &AuditTable) -> serde_json::Result<String> {
     let rules = RULES.iter().map(|v| sarif::rule(v.word(), &format!("A kernel {}.", v.phrase()))).collect();
     let results = exceptions(audit).iter().map(|e| result(audit, e)).collect();

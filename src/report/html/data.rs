@@ -1,6 +1,6 @@
-//! The data of a page: the record in the shape in which the script reads it.
+//! The data of a page: the record in the form that the script reads.
 //!
-//! A form has one letter per target and toolkit, targets first, as runs; forms that are answered alike share them.
+//! A form has one letter per target and toolkit, targets first, as runs; forms with equal answers share them.
 
 use std::collections::BTreeMap;
 
@@ -26,7 +26,7 @@ pub(super) struct Data<'a> {
     disassembler: Option<String>,
     /// SM12x first.
     targets: Vec<String>,
-    /// How many of the targets are SM12x.
+    /// The number of SM12x targets.
     sm12x: usize,
     snippets: Vec<Snippet<'a>>,
     grids: Vec<String>,
@@ -37,10 +37,10 @@ pub(super) struct Data<'a> {
     opcodes: &'a [String],
     forms: Vec<Form<'a>>,
     claims: Vec<Claim<'a>>,
-    /// Which GPUs ran anything, and whether one of them is SM12x.
+    /// The GPUs that ran anything, and whether one of them is SM12x.
     devices: Vec<rows::Device>,
     runs: Vec<rows::Run<'a>>,
-    /// What was asked for and not done.
+    /// What was requested but skipped.
     skipped: Vec<[&'a str; 2]>,
     tabs: Vec<Tab>,
     pictures: Vec<Picture>,
@@ -68,7 +68,7 @@ struct Form<'a> {
     code: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     expects: Vec<&'a str>,
-    /// What other `-arch` than the target's own answer, as lines.
+    /// The answers for `-arch` values other than the target's own, as lines.
     #[serde(skip_serializing_if = "String::is_empty")]
     crossed: String,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -87,7 +87,7 @@ struct Text<'a> {
 
 #[derive(Serialize)]
 struct Claim<'a> {
-    /// The forms that it speaks of, by index.
+    /// The forms that it applies to, by index.
     forms: Vec<usize>,
     subject: String,
     source: String,
@@ -148,12 +148,12 @@ impl<'a> Data<'a> {
     }
 }
 
-/// Messages that differ only in the target are one.
+/// Messages that differ only in the target are merged.
 #[derive(Default)]
 struct Messages {
     rows: Vec<(String, Option<usize>)>,
     places: BTreeMap<(String, Option<usize>), usize>,
-    /// By the index of the record, what was found before.
+    /// The results found before, by the index of the record.
     known: BTreeMap<usize, usize>,
 }
 
@@ -174,7 +174,7 @@ impl Messages {
     }
 }
 
-/// The folder of a user's machine is nobody's business.
+/// The folder on the user's machine is not shown.
 fn shown_file(file: &str) -> &str {
     if file.starts_with('/') { file.rsplit('/').next().unwrap_or_default() } else { file }
 }
@@ -214,7 +214,7 @@ fn form<'a>(
     }
 }
 
-/// A cell in one letter, as `decode.js` reads it.
+/// A cell as one letter, which `decode.js` reads.
 fn letter(view: &View<'_>, variant: &VariantRow, toolkit: usize, target: ptx::arch::Target) -> char {
     match view.answer(variant, toolkit, target, target) {
         Answer::Accepted => match view.native(variant, toolkit, target) {

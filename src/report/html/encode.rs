@@ -1,11 +1,11 @@
-//! Bytes as the page carries them: deflated, then base64.
+//! The encoding of bytes in the page: deflate, then base64.
 
 use std::io::{self, Write as _};
 
 use flate2::Compression;
 use flate2::write::ZlibEncoder;
 
-/// The bytes as a zlib stream: what browsers call `deflate`.
+/// The bytes as a zlib stream, which browsers call `deflate`.
 pub(super) fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
     let mut encoder = ZlibEncoder::new(Vec::new(), Compression::best());
     encoder.write_all(bytes)?;
@@ -14,7 +14,7 @@ pub(super) fn deflated(bytes: &[u8]) -> io::Result<Vec<u8>> {
 
 const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
-/// Base64 of RFC 4648, padded.
+/// Base64 (RFC 4648), padded.
 pub(super) fn base64(bytes: &[u8]) -> String {
     let mut out = String::with_capacity(bytes.len().div_ceil(3) * 4);
     for chunk in bytes.chunks(3) {

@@ -1,7 +1,7 @@
 //! The page: one self-contained HTML file that carries a record as data and a script that shows it.
 //!
-//! The style, the script and the frame are the files beside this one. Everything from the record is data: it is embedded as
-//! compressed JSON, and the script writes it as text only. A content security policy admits this script and no other.
+//! The style, the script and the frame are the files in this folder. Everything from the record is data: it is embedded as
+//! compressed JSON, and the script inserts it as text only. A content security policy allows this script and no other.
 
 mod data;
 mod encode;
@@ -33,20 +33,20 @@ const SCRIPT: [&str; 8] = [
     include_str!("main.js"),
 ];
 
-/// What the record does not say of a form: its text, and what the emulator makes of it.
+/// What the record does not contain about a form: its text, and how the emulator handles it.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct FormText {
-    /// The form as a module that ptxas takes.
+    /// The form as a module that ptxas accepts.
     pub ptx: String,
     /// The statements that the form is about.
     pub line: String,
-    /// Why the emulator does not run it; none where it does.
+    /// Why the emulator does not run it; `None` if it does.
     pub unsupported: Option<String>,
-    /// Forms that SM12x accepts in its place, each with what else has to change.
+    /// Forms that SM12x accepts instead, each with the other changes that it needs.
     pub instead: Vec<(String, String)>,
 }
 
-/// What a page shows beside its record.
+/// What a page shows in addition to its record.
 #[derive(Debug, Clone, Default)]
 pub struct Beside {
     /// The texts of forms, by id. A form without one is shown without its PTX.
@@ -58,7 +58,7 @@ pub struct Beside {
 /// The record as a page.
 ///
 /// # Errors
-/// [`ReportError::Json`] and [`ReportError::Compress`], only when serialisation itself fails.
+/// [`ReportError::Json`] and [`ReportError::Compress`], only if serialisation itself fails.
 pub fn html(record: &Record, beside: &Beside) -> Result<String, ReportError> {
     let json = serde_json::to_string(&Data::new(record, beside))?;
     let packed = base64(&deflated(json.as_bytes()).map_err(ReportError::Compress)?);
@@ -68,7 +68,7 @@ pub fn html(record: &Record, beside: &Beside) -> Result<String, ReportError> {
     let script = format!("(() => {{\n\"use strict\";\n{}}})();\n", SCRIPT.concat());
     let hash = base64(&Sha256::digest(&script));
     let mut out = String::with_capacity(FRAME.len() + STYLE.len() + script.len() + text.len());
-    // In one pass over the frame: what is inserted is not searched.
+    // In one pass over the frame: inserted text is not searched.
     for part in FRAME.split_inclusive("@@") {
         match part.strip_suffix("@@") {
             Some("STYLE") => out.push_str(STYLE),

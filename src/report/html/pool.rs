@@ -1,9 +1,9 @@
-//! Values that are stored once and pointed at, and sequences as runs of equal values.
+//! Values stored once and referred to by index, and sequences as runs of equal values.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-/// Values in the order in which they were first seen.
+/// Values in the order of their first use.
 #[derive(Default)]
 pub(super) struct Pool {
     values: Vec<String>,
@@ -11,7 +11,7 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// The index of a value, which is added where it is new.
+    /// Returns the index of a value, adding it if it is new.
     pub(super) fn index(&mut self, value: String) -> usize {
         if let Some(place) = self.places.get(&value) {
             return *place;
@@ -26,7 +26,7 @@ impl Pool {
     }
 }
 
-/// Equal neighbours as one, with their number.
+/// Merges equal neighbours and counts them.
 fn runs<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<(T, usize)> {
     let mut out: Vec<(T, usize)> = Vec::new();
     for item in items {
@@ -38,7 +38,7 @@ fn runs<T: PartialEq>(items: impl Iterator<Item = T>) -> Vec<(T, usize)> {
     out
 }
 
-/// `R32NA2`: each letter, and behind it how often where more than once.
+/// `R32NA2`: each letter, followed by its count if greater than one.
 pub(super) fn letters(items: impl Iterator<Item = char>) -> String {
     let mut out = String::new();
     for (letter, count) in runs(items) {
@@ -50,7 +50,7 @@ pub(super) fn letters(items: impl Iterator<Item = char>) -> String {
     out
 }
 
-/// `-*32,7,3*4`: each index, or `-` for none, and behind it how often; empty where all are none.
+/// `-*32,7,3*4`: each index, or `-` for none, followed by its count; empty if all are none.
 pub(super) fn indices(items: impl Iterator<Item = Option<usize>>) -> String {
     let runs = runs(items);
     if runs.iter().all(|(item, _)| item.is_none()) {

@@ -1,4 +1,4 @@
-//! What GPUs ran, in the shape in which the script reads it.
+//! Runs on GPUs, in the form that the script reads.
 
 use serde::Serialize;
 
@@ -40,7 +40,7 @@ pub(super) fn devices(record: &Record) -> Vec<Device> {
     record.devices.iter().map(of).collect()
 }
 
-/// The forms that ran on a GPU, or on the emulator, check by check.
+/// The forms that ran on a GPU or on the emulator, check by check.
 pub(super) fn runs(record: &Record) -> Vec<Run<'_>> {
     let mut out: Vec<Run<'_>> = record
         .runs
@@ -57,7 +57,7 @@ pub(super) fn runs(record: &Record) -> Vec<Run<'_>> {
                 .collect(),
         })
         .collect();
-    // Evidence of GPUs comes first.
+    // Evidence from GPUs comes first.
     out.sort_by_key(|run| run.device == EMULATOR);
     out
 }

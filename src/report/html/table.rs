@@ -13,16 +13,16 @@ use super::Beside;
 use super::encode::base64;
 use crate::record::{AuditTable, BenchTable, Record, TileTable, TrialRow};
 
-/// Rows that a table carries: a page of every kernel of an installation would be no page.
+/// The maximum number of rows of a table: a page with every kernel of an installation would be unusable.
 const ROWS: usize = 4000;
 
-/// Characters of a kernel's name.
+/// The number of characters of a kernel's name.
 const NAME: usize = 120;
 
 /// A part of the record with a view of its own.
 #[derive(Serialize)]
 pub(super) struct Tab {
-    /// What the address names it.
+    /// Its name in the page's address.
     id: &'static str,
     title: &'static str,
     tables: Vec<Table>,
@@ -65,7 +65,7 @@ impl Table {
         Self { title: title.into(), note: String::new(), columns, rows }.cut("")
     }
 
-    /// A table of the CSV that the same part has.
+    /// A table of the part's CSV.
     fn of_csv(title: impl Into<String>, text: &str) -> Self {
         let mut reader = csv::Reader::from_reader(text.as_bytes());
         let line = |record: &csv::StringRecord| record.iter().map(clean).collect::<Vec<_>>();
@@ -74,7 +74,7 @@ impl Table {
         Self { title: title.into(), note: String::new(), columns, rows }
     }
 
-    /// Cut to [`ROWS`], with the sentence that says so.
+    /// Cut to [`ROWS`], with a sentence that says so.
     fn cut(mut self, elsewhere: &str) -> Self {
         if self.rows.len() > ROWS {
             let left = self.rows.len() - ROWS;
@@ -113,7 +113,7 @@ fn pipeline(record: &Record) -> Vec<Table> {
     let mut out = Vec::new();
     for (name, trials) in verdict::by_device(&record.pipeline) {
         let note = verdict::trials(trials.iter().copied());
-        // What does not conform is read first, what was blocked last.
+        // Failures come first, blocked trials last.
         let mut trials = trials;
         trials.sort_by_key(|t| (t.conforms(), !t.is_judged()));
         let rows = trials.into_iter().map(trial).collect();
@@ -128,7 +128,7 @@ fn pipeline(record: &Record) -> Vec<Table> {
             "checks",
             "note",
         ];
-        // In merged records a device is called by its model already.
+        // In merged records, a device already has its model's name.
         let told = record.devices.iter().any(|row| row.device == name && name.contains(&row.name));
         let title = if told { name.to_owned() } else { device(record, name) };
         out.push(Table::new(clean(&title), &columns, rows).noted(note + "."));
@@ -210,7 +210,7 @@ fn audit(table: &AuditTable) -> Vec<Table> {
     if !table.kernels.is_empty() {
         let columns: Vec<&str> = ["kernel", "file"].into_iter().chain(devices.iter().copied()).collect();
         let mut kernels: Vec<_> = table.kernels.iter().collect();
-        // What does not run is why people look.
+        // What does not run is the reason why people look.
         kernels.sort_by_key(|k| std::cmp::Reverse(k.verdicts.iter().max().copied()));
         let rows = kernels.into_iter().map(|k| {
             [kernel(&k.name, NAME), file(k.file)]

@@ -1,10 +1,10 @@
-//! What lint found, as findings for SARIF and annotations.
+//! The findings of lint for SARIF and annotations.
 
 use super::words::explained;
 use crate::lint::Lint;
 use crate::record::{Finding, Ground};
 
-/// What is not as demanded, each with its line, for SARIF and annotations.
+/// What does not meet the requirement, each with its line, for SARIF and annotations.
 #[must_use]
 pub fn lint_findings(result: &Lint) -> Vec<Finding> {
     let mut findings = Vec::new();

@@ -13,7 +13,7 @@ use super::super::sarif;
 use crate::lint::{GateLint, GateRow, GateRule, need};
 use crate::record::{Finding, Ground};
 
-/// What is wrong with a test, in a sentence.
+/// What is wrong with a test, in one sentence.
 fn message(row: &GateRow) -> String {
     let (admits, shut) = (names(&row.admits), names(&row.shuts_out));
     let held = row.instructions.first().map_or("", String::as_str);
@@ -158,7 +158,7 @@ pub fn gates_csv(result: &GateLint) -> String {
 /// Everything as JSON.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn gates_json(result: &GateLint) -> serde_json::Result<String> {
     let words = |targets: &[Target]| targets.iter().map(ToString::to_string).collect::<Vec<_>>();
     let rows = result.rows.iter().map(|r| {
@@ -184,7 +184,7 @@ pub fn gates_json(result: &GateLint) -> serde_json::Result<String> {
 /// Each wrong test as SARIF 2.1.0.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
     let all = [
         (GateRule::OneDevice, "A test is true on one of 12.0 and 12.1, which accept the same instructions."),

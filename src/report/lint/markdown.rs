@@ -1,4 +1,4 @@
-//! What lint found as Markdown.
+//! The results of lint as Markdown.
 
 use std::fmt::Write as _;
 
@@ -7,7 +7,7 @@ use super::super::phrase::printable;
 use super::words::{asked, explained, table, title, underline, verdict};
 use crate::lint::{Lint, ProblemRow};
 
-/// As Markdown, for a comment or the summary of a step.
+/// As Markdown, for a comment or a step summary.
 #[must_use]
 pub fn lint_markdown(lint: &Lint) -> String {
     let mut out = format!("### sm121probe lint: {}\n\n{}\n", prose(&verdict(lint)), prose(&asked(lint)));
@@ -44,7 +44,7 @@ fn problem_markdown(lint: &Lint, problem: &ProblemRow) -> String {
     let line = problem.line.map_or_else(|| "whole module".to_owned(), |l| format!("line {l}"));
     let mut out = format!("\n**{line}: {}**\n\n", prose(&problem.message));
     if !problem.excerpt.is_empty() {
-        // Four blanks make a code block whatever the line holds.
+        // Four spaces make a code block, whatever the line contains.
         let under = underline(problem);
         _ = writeln!(out, "    {}\n    {under}\n", printable(&problem.excerpt.replace('\t', " ")));
     }

@@ -1,4 +1,4 @@
-//! What lint found: for the terminal, as Markdown, JSON, CSV, and as findings.
+//! The results of lint for the terminal, as Markdown, JSON, CSV, and as findings.
 
 mod findings;
 mod gates;

@@ -1,4 +1,4 @@
-//! What lint found, for programs: JSON and CSV.
+//! The results of lint for programs: JSON and CSV.
 
 use super::super::csv;
 use super::super::phrase::clean;
@@ -7,7 +7,7 @@ use crate::lint::Lint;
 /// As JSON.
 ///
 /// # Errors
-/// Only when serialisation itself fails.
+/// Only if serialisation itself fails.
 pub fn lint_json(lint: &Lint) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(lint)? + "\n")
 }
@@ -15,7 +15,7 @@ pub fn lint_json(lint: &Lint) -> serde_json::Result<String> {
 const HEADER: [&str; 11] =
     ["file", "module", "toolkit", "target", "form", "outcome", "counts", "errors", "line", "kind", "message"];
 
-/// As CSV (RFC 4180, LF): a line for each answer, the module by its first line.
+/// As CSV (RFC 4180, LF): one line per answer; a module is identified by its first line.
 #[must_use]
 pub fn lint_csv(lint: &Lint) -> String {
     let mut rows = vec![HEADER.map(str::to_owned).to_vec()];

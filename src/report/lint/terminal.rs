@@ -1,4 +1,4 @@
-//! What lint found, for the terminal.
+//! The results of lint for the terminal.
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
@@ -7,7 +7,7 @@ use super::super::phrase::{clean, printable};
 use super::words::{asked, explained, table, title, underline, verdict};
 use crate::lint::{FileRow, Lint, ModuleRow, ProblemRow, Source};
 
-/// For the terminal. `drawn` is a problem's message with its line underlined, and tells whether it shows the line.
+/// For the terminal. `drawn` renders a problem's message with its line underlined, and returns whether it shows the line.
 #[must_use]
 pub fn lint_text<'a>(
     result: &'a Lint,

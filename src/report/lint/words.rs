@@ -1,16 +1,16 @@
-//! What lint found, in words and rows that the terminal and Markdown share.
+//! The results of lint in words and rows that the terminal and Markdown share.
 
 use crate::lint::{CellRow, CureRow, Form, Lint, ModuleRow, ProblemRow, Require, ranges};
 use crate::record::Outcome;
 
-/// What stands below an excerpt.
+/// The text below an excerpt.
 pub(super) fn underline(problem: &ProblemRow) -> String {
     let from = problem.column.saturating_sub(problem.excerpt_from);
     let room = problem.excerpt.chars().count().saturating_sub(from);
     " ".repeat(from) + &"^".repeat(problem.length.min(room).max(1))
 }
 
-/// Everything that is said of a problem below its line.
+/// The full text on a problem, below its line.
 pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     let mut out: Vec<String> = problem.also.iter().map(|also| format!("also: {also}")).collect();
     out.push(format!("refused {}", refusals(lint, problem)));
@@ -59,7 +59,7 @@ fn refusals(lint: &Lint, problem: &ProblemRow) -> String {
     words.join("; ")
 }
 
-/// `conforms: …` or what does not, in one line.
+/// `conforms: …` or the failures, in one line.
 pub(super) fn verdict(lint: &Lint) -> String {
     let modules: usize = lint.files.iter().map(|f| f.modules.len()).sum();
     let wrong = lint.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
@@ -78,7 +78,7 @@ pub(super) fn verdict(lint: &Lint) -> String {
     format!("{}: {counts}{unusable}", if lint.conforms { "conforms" } else { "does not conform" })
 }
 
-/// Which toolkits and targets were asked.
+/// The toolkits and targets tried.
 pub(super) fn asked(lint: &Lint) -> String {
     format!("toolkits: {}; targets: {}", lint.toolkits.join(" "), lint.targets.join(" "))
 }
@@ -96,20 +96,20 @@ pub(super) fn title(file: &str, module: &ModuleRow, modules: usize) -> String {
     format!("{file}{lines}: {}, {}", word(".version", &module.version), word(".target", &module.target))
 }
 
-/// A row of the table of a module: targets with the same answers.
+/// A row of a module's table: targets with the same answers.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct TableRow {
     /// The targets.
     pub(super) targets: Vec<String>,
-    /// Who accepts it as written.
+    /// The toolkits that accept it as written.
     pub(super) written: String,
-    /// Who accepts it rewritten.
+    /// The toolkits that accept it rewritten.
     pub(super) rewritten: String,
-    /// What would cure it.
+    /// The change that would help.
     pub(super) cure: String,
 }
 
-/// The answers of a module, targets with the same ones together.
+/// The answers of a module; targets with the same answers are merged.
 pub(super) fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
     let mut out: Vec<TableRow> = Vec::new();
     for target in &lint.targets {
@@ -169,7 +169,7 @@ fn cured(cure: &CureRow, module: &ModuleRow, all: &[String]) -> String {
     let target = cure.write_target.as_deref().unwrap_or_default();
     let what = match cure.form {
         Form::Version => format!("`.version {version}` alone"),
-        // The asked name, so that targets share a row.
+        // The requested name, so that targets share a row.
         Form::Target => "`.target` of that name alone".to_owned(),
         Form::Rewritten => format!("`.target` of that name with `.version {version}`"),
         Form::Suffix if module.target.as_deref() == Some(target) => format!("none but `-arch {target}`"),

@@ -40,7 +40,7 @@ pub fn markdown(record: &Record) -> String {
     sections.into_iter().filter(|s| !s.is_empty()).collect::<Vec<_>>().join("\n")
 }
 
-/// What every section is rendered from.
+/// The input of every section.
 pub(super) struct Page<'a> {
     pub(super) view: &'a View<'a>,
 }
@@ -104,7 +104,7 @@ impl Page<'_> {
         out
     }
 
-    /// One table for the variant that the most pairs accept, and a sentence for each other.
+    /// One table for the variant that most pairs accept, and a sentence for each other variant.
     fn crossings(&self) -> String {
         let (view, mut crossings) = (self.view, cross::crossings(self.view));
         if crossings.is_empty() {
@@ -184,7 +184,7 @@ impl Page<'_> {
     }
 }
 
-/// An answer as the tables mark it.
+/// An answer as the tables show it.
 pub(super) const fn mark(answer: Answer) -> &'static str {
     match answer {
         Answer::Accepted => "✓",

@@ -122,7 +122,7 @@ impl Page<'_> {
         out
     }
 
-    /// The variants of a group: all of a small one; of a large one those that came later than most, and a count per family.
+    /// The variants of a group: all of a small one; for a large one, those that came later than most, and a count per family.
     fn members(&self, group: &Group) -> String {
         let mut out = String::new();
         if group.count <= NAMED {

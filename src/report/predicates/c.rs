@@ -7,7 +7,7 @@ use ptx::arch::ToolkitVersion;
 
 use super::{Condition, Predicates};
 
-/// What the header begins with, behind its first comment.
+/// The beginning of the header, after its first comment.
 const FRAME: &str = "\
 #ifndef SM12X_HAS_H
 #define SM12X_HAS_H
@@ -38,7 +38,7 @@ const FRAME: &str = "\
 #define SM12X_TARGET 0
 ";
 
-/// A version as the header compares it.
+/// A version in the form that the header compares.
 fn number(version: ToolkitVersion) -> u32 {
     u32::from(version.major) * 1_000_000 + u32::from(version.minor) * 10_000 + u32::from(version.patch)
 }

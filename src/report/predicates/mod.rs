@@ -1,8 +1,8 @@
-//! Predicates: which capabilities and forms the SM12x targets have by which toolkit, as source text of other languages.
+//! Predicates: the capabilities and forms that the SM12x targets have with each toolkit, as source text of other languages.
 //!
-//! A form is there where ptxas accepts it. A capability is there where ptxas accepts every form of its snippets that any SM12x
-//! target accepts by any toolkit of the record: forms that exist to be rejected do not count. A toolkit that the record lacks
-//! is taken for the newest one below it; one older than all, for one that has nothing.
+//! A form exists if ptxas accepts it. A capability exists if ptxas accepts every form of its snippets that any SM12x
+//! target accepts with any toolkit of the record: forms that exist to be rejected do not count. A toolkit missing from the record
+//! counts as the newest one below it; one older than all has nothing.
 
 mod c;
 mod python;
@@ -40,7 +40,7 @@ pub enum PredicateError {
     SameName(String, String),
 }
 
-/// Where something is there: for each target, for each toolkit.
+/// Where something exists: for each target, for each toolkit.
 pub(super) type Condition = Vec<Vec<bool>>;
 
 /// The predicates of a record.
@@ -58,7 +58,7 @@ pub(super) struct Predicates {
     pub(super) forms: BTreeMap<String, usize>,
 }
 
-/// Text in `language` that says what the SM12x targets have, by the record's toolkits within `range`.
+/// Returns text in `language` that states what the SM12x targets have, with the record's toolkits within `range`.
 ///
 /// # Errors
 /// [`PredicateError`].
@@ -141,7 +141,7 @@ impl Predicates {
         })
     }
 
-    /// The ranges of toolkits for which a target's row is true: the first toolkit, and the one that ends it, if any.
+    /// The ranges of toolkits in which a target's row is true: the first toolkit, and the one that ends it, if any.
     pub(super) fn ranges(&self, row: &[bool]) -> Vec<(ToolkitVersion, Option<ToolkitVersion>)> {
         let mut out: Vec<(ToolkitVersion, Option<ToolkitVersion>)> = Vec::new();
         let mut open = false;
@@ -160,7 +160,7 @@ impl Predicates {
         out
     }
 
-    /// What to give nvcc so that code for every SM12x GPU has something, by the newest toolkit: the least suffix that has it on
+    /// The nvcc options with which code for every SM12x GPU has something, with the newest toolkit: the least suffix that has it on
     /// all of its targets, or nothing.
     pub(super) fn gencode(&self, condition: &Condition) -> Vec<String> {
         let there = |suffix: Suffix| {
@@ -169,7 +169,7 @@ impl Predicates {
         };
         let flags = |suffix: Suffix| {
             let all: Vec<&Target> = self.targets.iter().filter(|t| t.suffix == suffix).collect();
-            // Code without suffix, or of the family, runs on the later numbers; code with `a` on its own alone.
+            // Code without a suffix, or of the family, also runs on later numbers; code with `a` only on its own.
             let enough = if suffix == Suffix::Arch { all.len() } else { 1 };
             let flag = |t: &&Target| {
                 let name = t.to_string();

@@ -6,7 +6,7 @@ use ptx::arch::ToolkitVersion;
 
 use super::Predicates;
 
-/// What the module defines behind its tables.
+/// The definitions that follow the tables of the module.
 const FUNCTIONS: &str = r#"
 
 def _release(toolkit):

@@ -7,7 +7,7 @@ use ptx::arch::ToolkitVersion;
 
 use super::Predicates;
 
-/// What the module defines behind its tables.
+/// The definitions that follow the tables of the module.
 const FUNCTIONS: &str = r#"
 fn there(number: u16, target: &str, toolkit: Toolkit) -> Option<bool> {
     let place = TARGETS.iter().position(|t| *t == target)?;

@@ -1,4 +1,4 @@
-//! The report for a terminal: what a reader came for, on one screen.
+//! The report for a terminal: the essentials on one screen.
 
 mod page;
 mod sm12x;

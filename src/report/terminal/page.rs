@@ -7,9 +7,9 @@ use super::super::view::View;
 use super::super::{claims, pipeline, runs, survey, verdict};
 use crate::record::{AuditTable, Outcome, Record};
 
-/// Records with at most this many variants list them all: somebody asks about a kernel.
+/// Records with at most this many variants list them all: they are about a user's kernel.
 const FEW: usize = 16;
-/// Ids listed of each kind of difference.
+/// The number of ids listed per kind of difference.
 pub(super) const LISTED: usize = 12;
 
 /// The report for a terminal.
@@ -21,7 +21,7 @@ pub fn terminal(record: &Record, styles: &Styles) -> String {
     terminal_matrix(record, styles) + &terminal_rest(record, styles)
 }
 
-/// The part of [`terminal`] that the matrix alone decides, known long before the rest.
+/// The part of [`terminal`] that depends on the matrix alone, which is known long before the rest.
 #[must_use]
 pub fn terminal_matrix(record: &Record, styles: &Styles) -> String {
     let view = View::new(&record.matrix);
@@ -39,7 +39,7 @@ pub fn terminal_matrix(record: &Record, styles: &Styles) -> String {
     together(sections)
 }
 
-/// What follows [`terminal_matrix`].
+/// The rest after [`terminal_matrix`].
 #[must_use]
 pub fn terminal_rest(record: &Record, styles: &Styles) -> String {
     let view = View::new(&record.matrix);
@@ -59,7 +59,7 @@ fn together(mut sections: Vec<String>) -> String {
     sections.join("\n")
 }
 
-/// What every section is rendered from.
+/// The input of every section.
 pub(super) struct Page<'a> {
     pub(super) view: &'a View<'a>,
     pub(super) styles: &'a Styles,
@@ -145,7 +145,7 @@ impl Page<'_> {
         out
     }
 
-    /// How to see more, with a variant worth seeing: one that sm_121a and sm_121f answer differently, or that is refused.
+    /// How to see more, with an interesting variant: one that sm_121a and sm_121f answer differently, or that is rejected.
     fn hint(&self) -> String {
         let variants = &self.view.matrix.variants;
         let mut accepted_somewhere = variants.iter().filter(|v| {

@@ -12,18 +12,18 @@ use super::page::{LISTED, Page};
 use super::tables::word;
 use crate::record::Native;
 
-/// Messages listed of each difference between the numbers, which are expected to be none.
+/// The number of messages listed per difference between the numbers; none is expected.
 const SIBLINGS: usize = 3;
 
 impl Page<'_> {
-    /// sm_121a against sm_121f, or whichever number has both.
+    /// sm_121a against sm_121f, or the highest numbers with these suffixes in the record.
     pub(super) fn main_contrast(&self) -> Option<Contrast> {
         let targets = sm12x::targets(self.view);
         let of = |suffix| targets.iter().rev().find(move |t| t.suffix == suffix).copied();
         Some(sm12x::contrast(self.view, of(Suffix::Arch)?, of(Suffix::Family)?))
     }
 
-    /// The main contrast, then the numbers against each other.
+    /// The main comparison, then the numbers against each other.
     pub(super) fn suffixes(&self) -> String {
         let Some(contrast) = self.main_contrast() else { return String::new() };
         let (a, f, newest) = (contrast.left, contrast.right, self.view.newest_name());
@@ -61,7 +61,7 @@ impl Page<'_> {
             0 => return format!("  only {accepts} accepts: none\n"),
             n => format!("  only {accepts} accepts {}; {refuses} says:\n", counted(n, "variant")),
         };
-        // A line of words stands for every snippet whose first difference has them.
+        // One line of messages covers every snippet whose first difference has them.
         let mut by_words: Vec<(String, Vec<String>)> = Vec::new();
         for bunch in ids::bunches(view, &list.iter().map(|d| d.variant).collect::<Vec<_>>()) {
             let variant = bunch.members.first().and_then(|n| view.matrix.variants.get(*n));
@@ -155,7 +155,7 @@ impl Page<'_> {
         out
     }
 
-    /// `12.9`, or `12.9, 71 later`: from which toolkit on all accepting targets accept.
+    /// `12.9`, or `12.9, 71 later`: the toolkit from which all accepting targets accept.
     fn since(&self, group: &Group) -> String {
         let Some((first, list)) = group.since.first_key_value() else { return String::new() };
         let later = group.since.values().map(Vec::len).sum::<usize>() - list.len();
@@ -163,7 +163,7 @@ impl Page<'_> {
         if later == 0 { name } else { format!("{name}, {} later", grouped(later)) }
     }
 
-    /// Which families grew with which toolkit.
+    /// The families that grew with each toolkit.
     fn later(&self, group: &Group) -> String {
         let mut parts: Vec<String> = Vec::new();
         for (toolkit, list) in group.since.iter().skip(1) {
@@ -180,7 +180,7 @@ impl Page<'_> {
         wrapped("  ", format!("Later, {}: {}.", group.title, parts.join("; ")).split(' '))
     }
 
-    /// Which accepted variants are not one hardware instruction.
+    /// The accepted variants that are not one hardware instruction.
     pub(super) fn natives(&self) -> String {
         let Some(target) = self.main_contrast().map(|c| c.left) else { return String::new() };
         let shown = native::shown(self.view, &[target]);

@@ -77,7 +77,7 @@ impl Page<'_> {
         columns
     }
 
-    /// Every variant on the SM12x targets, with the words of the newest toolkit that refuses.
+    /// Every variant on the SM12x targets, with the messages of the newest toolkit that rejects.
     pub(super) fn variants(&self) -> String {
         let view = self.view;
         let targets: Vec<Target> = match sm12x::targets(view) {
@@ -106,7 +106,7 @@ impl Page<'_> {
         said.dedup();
         let mut out = self.heading(&format!("By {}", view.newest_name()));
         out.push_str(&table.render(self.styles));
-        // Messages by kind, those that differ only in the target once.
+        // Messages by kind; those that differ only in the target appear once.
         let mut kinds: Vec<(Option<usize>, Vec<String>)> = Vec::new();
         for message in said.iter().filter_map(|i| view.matrix.messages.get(*i)) {
             let words = notes::words(&message.text);
@@ -128,7 +128,7 @@ impl Page<'_> {
         out
     }
 
-    /// The first crossing variant on SM12x, as a table.
+    /// The first variant with several -arch values on SM12x, as a table.
     pub(super) fn crossing(&self) -> String {
         let view = self.view;
         let all = cross::crossings(view);
@@ -151,7 +151,7 @@ impl Page<'_> {
     }
 }
 
-/// An answer as a table says it.
+/// An answer as a table shows it.
 pub(super) fn word(answer: Answer) -> (String, Tone) {
     let (word, tone) = match answer {
         Answer::Accepted => ("yes", Tone::Good),
