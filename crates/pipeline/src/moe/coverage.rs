@@ -1,5 +1,5 @@
-//! Fault coverage of a run: for every kernel of the grouped GEMM that it ran, which bytes the data that the kernel got right
-//! would have shown changed (docs/numerics.md, 7).
+//! Fault coverage of a run: for every kernel of the grouped GEMM that ran, the bytes whose change would be exposed by the data that it
+//! got right (docs/numerics.md, 7).
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -24,13 +24,13 @@ const KIND: &str = "coverage-1";
 /// Cases whose coverage can be joined place by place: dimensions and routing.
 type Group = String;
 
-/// A kernel of the grouped GEMM: configuration, target, device, operands.
+/// A kernel of the grouped GEMM: configuration, target, device, operand formats.
 type Kernel = (ConfigurationKey, Named<Target>, String, FormatPair);
 
 /// The cases of each group that a kernel passed.
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
 
-/// A case as large as a configuration needs it. How sums are accumulated makes no difference to exact and impulse data, whose sums
+/// A case, enlarged as a configuration requires. The accumulation makes no difference to exact and impulse data, whose sums
 /// are exact in any order and width (docs/numerics.md, 7).
 type Key = (String, Group);
 
@@ -83,7 +83,7 @@ pub fn of_run(
     Ok(chosen.iter().map(|(kernel, keys)| row((kernel.clone(), keys.clone()))).collect())
 }
 
-/// Bytes of which a change is exposed, of all.
+/// The number of bytes whose change is exposed, and of all.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
 struct Bytes {
     exposed: u64,
@@ -112,7 +112,7 @@ fn shares(
         }
     }
     let missing: Vec<&Vec<Key>> = sets.iter().copied().filter(|set| !out.contains_key(*set)).collect();
-    // Only what is chosen is computed: large cases take seconds.
+    // Only chosen cases are computed: large ones take seconds.
     let wanted: BTreeSet<&Key> = missing.iter().copied().flatten().collect();
     let made: BTreeMap<&Key, Vec<Coverage>> = wanted
         .into_par_iter()
@@ -157,8 +157,8 @@ fn group(case: &Case) -> Group {
     format!("{} {:?} {routing:?} {expert_rows:?} {router:?}", pair.word(), Dims::of(case))
 }
 
-/// Those with exact data before those without, those of both regimes before those of one, those that were made as large as the
-/// kernel needs before others, the smaller before the larger.
+/// Prefers cases with exact data, then cases of both regimes, then those enlarged for the
+/// kernel, then smaller ones.
 fn choose(groups: Vec<Vec<(&Case, Key)>>) -> Vec<(&Case, Key)> {
     let rank = |cases: &Vec<(&Case, Key)>| {
         let has = |regime: Regime| cases.iter().any(|(case, _)| case.regime == regime);

@@ -1,6 +1,6 @@
 //! What CUTLASS, FlashInfer, b12x, DeepGEMM and TRT-LLM support for a tile, from a data file that cites its sources.
 //!
-//! A project's builder is a set of rules, a project's dispatch a closed list; both answer for any tile.
+//! A project's builder is a set of rules, its dispatch a closed list; both answer for any tile.
 
 use std::path::Path;
 use std::sync::OnceLock;
@@ -14,25 +14,25 @@ use toolchain::header::{self, HeaderError};
 
 const TABLE: &str = include_str!("data/peers.yaml");
 
-/// A project in the version that was read.
+/// A project, in the version that was read.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Stack {
     /// Name and version.
     pub stack: String,
-    /// Who says so: files and functions, or the document that quotes them.
+    /// The source: files and functions, or the document that quotes them.
     pub source: String,
-    /// What besides the rules of its builder is known.
+    /// What is known beyond the rules of its builder.
     #[serde(default)]
     pub note: String,
-    /// The architecture its list is for, where that is not SM12x.
+    /// The architecture of its list, if not SM12x.
     pub only_for: Option<Target>,
-    /// Rules that a tile must keep.
+    /// Rules that a tile must satisfy.
     pub builder: Option<Builder>,
-    /// The tiles that there are.
+    /// The tiles that it has.
     #[serde(default)]
     pub tiles: Vec<Listed>,
-    /// Tiles with a reason of their own not to be there.
+    /// Tiles that it lacks for a specific reason.
     #[serde(default)]
     pub refused: Vec<Named>,
 }
@@ -41,25 +41,25 @@ pub struct Stack {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Builder {
-    /// M is a multiple of it.
+    /// M must be a multiple of it.
     pub m_multiple: u32,
-    /// M is a multiple of it where N is below `narrow_below`.
+    /// M must be a multiple of it if N is below `narrow_below`.
     pub m_multiple_narrow: u32,
-    /// Where N is narrow.
+    /// The N below which a tile is narrow.
     pub narrow_below: u32,
-    /// N is at least it.
+    /// The minimum N.
     pub n_least: u32,
-    /// K is a multiple of it.
+    /// K must be a multiple of it.
     pub k_multiple: u32,
-    /// Shared memory of a CTA.
+    /// Shared memory of a CTA in bytes.
     pub smem_bytes: u32,
-    /// What a grouped GEMM keeps of it for barriers and tensor maps.
+    /// The bytes of it that a grouped GEMM uses for barriers and tensor maps.
     pub grouped_reserve: u32,
-    /// Bytes of a stage besides operands and scales.
+    /// Bytes of a stage in addition to operands and scales.
     pub stage_overhead: u32,
-    /// Rows of scales that a stage holds at least.
+    /// The minimum number of scale rows in a stage.
     pub scale_rows_least: u32,
-    /// Stages at least.
+    /// The minimum number of stages.
     pub stages_least: u32,
 }
 
@@ -67,32 +67,32 @@ pub struct Builder {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Listed {
-    /// As the project writes it.
+    /// The project's notation.
     pub tile: String,
-    /// Which sides it is compiled for.
+    /// The sides that it is compiled for.
     pub swap_ab: Vec<bool>,
-    /// Its name there, and what is reported of it.
+    /// Its name in the project, and what is reported about it.
     pub note: String,
 }
 
-/// A tile that is named and not there.
+/// A tile that is named but does not exist.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Named {
-    /// As the project writes it.
+    /// The project's notation.
     pub tile: String,
-    /// Why.
+    /// The reason.
     pub reason: String,
 }
 
-/// What a project answers for a tile.
+/// A project's answer for a tile.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub enum Support {
-    /// It has a kernel, or would build one.
+    /// It has a kernel or would build one.
     Offered(String),
-    /// It has one for another architecture.
+    /// It has a kernel for another architecture.
     Elsewhere(String),
-    /// It has none, with the reason.
+    /// It has no kernel, with the reason.
     Refused(String),
 }
 
@@ -116,7 +116,7 @@ impl Support {
     }
 }
 
-/// Every project of the table, in its order; none when the table is damaged, which a test excludes.
+/// Every project of the table, in its order; none if the table is damaged, which a test excludes.
 pub fn stacks() -> &'static [Stack] {
     static STACKS: OnceLock<Vec<Stack>> = OnceLock::new();
     STACKS.get_or_init(|| parse().unwrap_or_default())
@@ -127,10 +127,10 @@ fn parse() -> Result<Vec<Stack>, HeaderError> {
 }
 
 impl Stack {
-    /// What the project has for a logical tile with channels (`swap_ab`) or tokens as its M.
+    /// Returns what the project has for a logical tile with channels (`swap_ab`) or tokens as its M.
     #[must_use]
     pub fn support(&self, tile: Tile, swap_ab: bool) -> Support {
-        // As the project sees it.
+        // The tile in the project's terms.
         let seen = if swap_ab { Tile { m: tile.n, n: tile.m, k: tile.k } } else { tile };
         if let Some(builder) = &self.builder {
             return match builder.judge(seen) {
@@ -159,7 +159,7 @@ impl Stack {
 }
 
 impl Builder {
-    /// The stages of a tile as the builder sees it, or the rule that it breaks.
+    /// Returns the stages of a tile in the builder's terms, or the rule that it breaks.
     fn judge(&self, tile: Tile) -> Result<String, String> {
         let narrow = tile.n < self.narrow_below;
         let m_multiple = if narrow { self.m_multiple_narrow } else { self.m_multiple };
@@ -187,7 +187,7 @@ impl Builder {
         Ok(format!("{stages} stages of {bytes} bytes, {} left for the epilogue", room - stages * bytes))
     }
 
-    /// Bytes of a stage: both operands in 8-bit containers, and scales of 128-row atoms.
+    /// Bytes of a stage: both operands in 8-bit containers, and scales in atoms of 128 rows.
     #[must_use]
     pub fn stage_bytes(&self, tile: Tile) -> u32 {
         let scales = |rows: u32| rows.max(self.scale_rows_least) * tile.k / 32;
@@ -270,7 +270,7 @@ mod tests {
         assert_eq!(word("TRT-LLM", "8x128x512", true), "elsewhere");
         assert_eq!(word("TRT-LLM", "128x8x512", false), "refused");
         assert_eq!(word("TRT-LLM", "128x128x128", false), "refused");
-        // Eight tokens by CuTe DSL, with channels as M.
+        // Eight tokens in CuTe DSL, with channels as M.
         assert_eq!(word("FlashInfer 0.7.2 CuTe DSL", "8x128x128", true), "offered");
         assert_eq!(word("FlashInfer 0.7.2 CuTe DSL", "8x128x128", false), "refused");
         assert_eq!(word("b12x in FlashInfer 0.7.2", "16x128x64", false), "offered");

@@ -1,4 +1,4 @@
-//! Runs the pipeline on a device: buffers in the kernels' layouts, one launch after the other, and what each stored.
+//! Runs the pipeline on a device: buffers in the kernels' layouts, one launch after another, and the results of each.
 
 mod arguments;
 mod graph;
@@ -22,10 +22,10 @@ use emulator::device::{Buffer, Device, Failure, LaunchFailure, Module};
 use record::Stage;
 use toolchain::toolkit::NvrtcError;
 
-/// Why nothing was run.
+/// Why nothing ran.
 #[derive(Debug, thiserror::Error)]
 pub enum PipelineError {
-    /// No kernel, or one whose header is wrong.
+    /// A kernel is missing, or its header is wrong.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// A kernel does not compile.
@@ -36,23 +36,23 @@ pub enum PipelineError {
     Expression {
         /// The kernel's file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         source: ExpressionError,
     },
-    /// A header does not fit its entry or names what there is not.
+    /// A header does not match its entry, or names something unknown.
     #[error("{file}: {message}")]
     Header {
         /// The kernel's file.
         file: String,
-        /// What is wrong.
+        /// The problem.
         message: String,
     },
-    /// The device cannot take the problem or a kernel.
+    /// The device rejects the problem or a kernel.
     #[error("{file}: {failure}")]
     Device {
         /// The kernel's file.
         file: String,
-        /// What happened.
+        /// The failure.
         failure: Failure,
     },
     /// The device cannot hold the problem.
@@ -63,34 +63,34 @@ pub enum PipelineError {
     Input(&'static str),
 }
 
-/// What a run left.
+/// The results of a run.
 #[derive(Debug)]
 pub struct Ran {
-    /// The inputs, and what every stage stored.
+    /// The inputs and the results of every stage.
     pub tensors: Tensors,
-    /// The stage that did not finish, and why.
+    /// The stage that did not finish, and the failure.
     pub stopped: Option<(Stage, Failure)>,
-    /// Stages that broke the contract of their padding, with the place.
+    /// Stages that violate the contract of their padding, with the place.
     pub pads: Vec<(Stage, String)>,
 }
 
-/// The kernels of a run, in the order they are first launched in, each with its PTX.
+/// The kernels of a run in the order of their first launch, each with its PTX.
 #[derive(Debug, Clone)]
 pub struct Compiled<'k> {
     /// Kernel and PTX.
     pub kernels: [(&'k Kernel, String); 6],
 }
 
-/// One kernel, ready to be launched.
+/// One kernel, ready for launch.
 struct Ready<'k> {
     kernel: &'k Kernel,
     module: Module,
 }
 
-/// A stage, the place of its kernel in [`Compiled`], and the GEMM that it does or feeds.
+/// A stage, the index of its kernel in [`Compiled`], and the GEMM that it computes or feeds.
 type Step = (Stage, usize, Option<Fc>);
 
-/// What is launched, in order.
+/// The launches, in order.
 const STEPS: [Step; 7] = [
     (Stage::Route, 0, None),
     (Stage::Permute, 1, None),
@@ -104,7 +104,7 @@ const STEPS: [Step; 7] = [
 /// Runs `problem` from the router's logits to the output.
 ///
 /// # Errors
-/// [`PipelineError`] when it cannot begin. A launch that fails ends the run; [`Ran::stopped`] says where.
+/// [`PipelineError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
 pub fn run(
     device: &mut dyn Device,
     compiled: &Compiled<'_>,
@@ -114,7 +114,7 @@ pub fn run(
     Session::new(device, compiled, problem, setup)?.run(0)
 }
 
-/// As [`run`]; and the first stage that changed an input, where the run came to its end.
+/// Like [`run`]; also returns the first stage that changed an input if the run finished.
 ///
 /// # Errors
 /// As [`run`].
@@ -130,7 +130,7 @@ pub fn run_and_compare(
     Ok((ran, overwritten))
 }
 
-/// Every kernel on the device.
+/// Loads every kernel on the device.
 fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, PipelineError> {
     let mut kernels = Vec::new();
     for (kernel, ptx) in &compiled.kernels {
@@ -143,7 +143,7 @@ fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Read
 /// Compiles the kernels for these settings and this setup.
 ///
 /// # Errors
-/// [`PipelineError`]: a stage has no kernel, or one does not compile.
+/// [`PipelineError`]: a stage has no kernel, or a kernel does not compile.
 pub fn compile<'k>(
     compiler: &Compiler<'_>,
     library: &'k Library,
@@ -178,7 +178,7 @@ fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [
     tensor.as_ref().map(|t| t.data.as_slice()).ok_or(PipelineError::Input(name))
 }
 
-/// A run under way.
+/// A run in progress.
 struct Run<'a> {
     device: &'a mut dyn Device,
     problem: &'a Problem,
@@ -189,20 +189,20 @@ struct Run<'a> {
     pads: Vec<(Stage, String)>,
 }
 
-/// What a workspace holds when the stream begins.
+/// The content of a workspace when the stream begins.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Before {
-    /// Nothing: a stage writes all that later stages read. Each run begins with the buffer unwritten, or what the run before it
-    /// stored would hide a kernel that stores nothing.
+    /// Nothing: a stage writes everything that later stages read. The buffer is unwritten at the start of each run; otherwise the
+    /// results of the previous run would hide a kernel that stores nothing.
     Unwritten,
-    /// What the run before left, and nothing before the first: a kernel may write it again or find it as it was.
+    /// The results of the previous run, and nothing before the first one: a kernel may write the buffer again or find it unchanged.
     Left,
-    /// Zeros before the first run, then what the run before left. The kernels promise to leave zeros; nobody clears it for them.
+    /// Zeros before the first run, then the state that the previous run left. The kernels promise to leave zeros; nothing clears it for them.
     Zeros,
 }
 
 impl<'a> Run<'a> {
-    /// The buffers that stages write: bytes, and what each holds before a run. All others are inputs, which no stage may change.
+    /// The buffers that stages write: bytes, and the content of each before a run. All others are inputs, which no stage may change.
     fn workspaces(&self) -> [(&'static str, usize, Before); 21] {
         use Before::{Left, Unwritten, Zeros};
         let dims = self.dims;
@@ -211,7 +211,7 @@ impl<'a> Run<'a> {
         let format = self.problem.settings.pair.activation();
         let scale_rows = layout::token_scale_rows(rows, experts);
         let most_tiles = self.most_tiles();
-        // Two tensor maps for every CTA of a GEMM that makes them itself.
+        // Two tensor maps for every CTA of a GEMM that builds them itself.
         let config = &self.setup.config;
         let ctas = dims.fc1_cols().max(dims.hidden).div_ceil(config.tile.n as usize) * most_tiles;
         [
@@ -233,14 +233,14 @@ impl<'a> Run<'a> {
             ("a2_scales", scale_rows * format.scales(i), Unwritten),
             ("a2_token_scale", 4 * rows, Unwritten),
             ("fc2_out", 2 * rows * dims.hidden, Unwritten),
-            // Atomic sums of tokens, and how many of their rows arrived, for every 32 columns.
+            // Atomic sums of tokens, and the number of their rows that have arrived, per 32 columns.
             ("sums", 4 * dims.tokens * h, Zeros),
             ("arrivals", 4 * dims.tokens * h / 32, Zeros),
             ("output", 2 * dims.tokens * dims.hidden, Unwritten),
         ]
     }
 
-    /// Puts the inputs into the device's memory and reserves the rest.
+    /// Copies the inputs to the device's memory and reserves the rest.
     fn new(
         device: &'a mut dyn Device,
         problem: &'a Problem,
@@ -249,7 +249,7 @@ impl<'a> Run<'a> {
         Self::with(device, problem, setup, Run::fill)
     }
 
-    /// As [`Run::new`]; hidden states and weights, which the problem lacks, are drawn where the memory is.
+    /// Like [`Run::new`]; hidden states and weights, which the problem lacks, are generated in the device's memory.
     fn drawn(
         device: &'a mut dyn Device,
         problem: &'a Problem,
@@ -279,13 +279,13 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// Tiles of tokens that any routing of these rows can need.
+    /// The largest number of token tiles that any routing of these rows needs.
     fn most_tiles(&self) -> usize {
         let rows = self.dims.rows();
         rows / self.setup.config.tile.m as usize + rows.min(self.dims.experts)
     }
 
-    /// Puts every workspace into the state that a run begins with.
+    /// Puts every workspace into its state at the start of a run.
     fn begin(&mut self) -> Result<(), PipelineError> {
         for (name, _, before) in self.workspaces() {
             if let (Before::Unwritten, Some(buffer)) = (before, self.buffers.get(name)) {
@@ -297,11 +297,11 @@ impl<'a> Run<'a> {
         Ok(())
     }
 
-    /// Launches everything; the stage that did not finish and why.
+    /// Launches everything; returns the stage that did not finish and the failure.
     fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, PipelineError> {
         let (before, after) = STEPS.split_at(STEPS.iter().position(|s| s.0 == Stage::Fc2).unwrap_or(0));
         let streams: Vec<&[Step]> = match (self.setup.pdl, &self.problem.injected_a2) {
-            // What a stage stored is read before the next one begins, so that every one is judged.
+            // The results of a stage are read before the next one begins, so that each one is judged.
             (false, _) => STEPS.chunks(1).collect(),
             (true, Some(_)) => vec![before, after],
             (true, None) => vec![&STEPS],
@@ -316,9 +316,9 @@ impl<'a> Run<'a> {
             for (_, kernel, fc) in steps {
                 launches.push(self.prepare(&kernels[*kernel], *fc)?);
             }
-            // The first of a stream has nothing in front of it to overlap.
+            // The first launch of a stream has no predecessor to overlap.
             launches.iter_mut().skip(1).for_each(|l| l.programmatic = true);
-            // Of a stream that did not end nobody knows what its first kernels have stored.
+            // If a stream did not finish, the results of its first kernels are unknown.
             if let Err(LaunchFailure { launch, failure }) = self.device.run(&launches) {
                 return Ok(Some((steps[launch.min(steps.len() - 1)].0, failure)));
             }

@@ -1,4 +1,4 @@
-//! Which trials a run consists of.
+//! The trials of a run.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
@@ -18,7 +18,7 @@ use crate::case::{self, Case, Configurations, Format, FormatPair, KTail, ScaleTi
 use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
 use record::ConfigurationKey;
 
-/// A tile and how it would be compiled, or why it cannot be.
+/// A tile and its configuration, or the reason why there is none.
 #[derive(Debug, Clone)]
 pub struct Candidate {
     /// The tile.
@@ -29,7 +29,7 @@ pub struct Candidate {
     pub load: Load,
     /// How they are multiplied.
     pub path: MmaPath,
-    /// The kernel, or the sentence.
+    /// The kernel, or the reason.
     pub config: Result<Config, Blocked>,
 }
 
@@ -49,10 +49,10 @@ fn candidates_of(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Candi
     out
 }
 
-/// A case, a tile and how it would be compiled, or why it cannot be.
+/// A case, a tile and its configuration, or the reason why there is none.
 #[derive(Debug, Clone)]
 pub struct Trial<'a> {
-    /// The case, made large enough for the tile where it states a minimum.
+    /// The case, enlarged for the tile if it states a minimum.
     pub case: Cow<'a, Case>,
     /// The tile.
     pub tile: Tile,
@@ -62,11 +62,11 @@ pub struct Trial<'a> {
     pub load: Load,
     /// How they are multiplied.
     pub path: MmaPath,
-    /// The kernel, or the sentence.
+    /// The kernel, or the reason.
     pub config: Result<Config, Blocked>,
 }
 
-/// A tile below 64 tokens is swapped, and a larger one may be: 16 rows of an mma are better filled with channels. Without an mma
+/// A tile below 64 tokens is swapped, and a larger one may be: channels fill the 16 rows of an mma better. Without an mma
 /// there is nothing to swap.
 #[must_use]
 pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
@@ -78,7 +78,7 @@ pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
 }
 
 impl<'a> Trial<'a> {
-    /// A case on a configuration, as large as the configuration needs it.
+    /// Returns a trial of a case, enlarged as the configuration requires.
     #[must_use]
     pub fn new(case: Cow<'a, Case>, configuration: Configuration, config: Result<Config, Blocked>) -> Self {
         let case = match &config {
@@ -89,7 +89,7 @@ impl<'a> Trial<'a> {
         Self { case, tile, swap_ab, load, path, config }
     }
 
-    /// Whether its kernels are those of MXFP8 by MXFP4, which alone are swept over tiles.
+    /// Whether its kernels are those of MXFP8 by MXFP4, the only ones swept over tiles.
     #[must_use]
     pub fn is_default_pair(&self) -> bool {
         self.case.pair == FormatPair::default()
@@ -101,18 +101,18 @@ impl<'a> Trial<'a> {
         Configuration { tile: self.tile, swap_ab: self.swap_ab, path: self.path, load: self.load }
     }
 
-    /// The trial as a toolchain admits it: blocked where the kernels need what the toolchain has not.
+    /// Returns the trial as a toolchain admits it: blocked if the kernels need something that the toolchain lacks.
     ///
     /// # Errors
-    /// [`KernelError::Missing`] when there is no GEMM for it.
+    /// [`KernelError::Missing`] if there is no GEMM for it.
     pub fn admitted(&self, library: &Library, toolchain: Option<Toolchain<'_>>) -> Result<Self, KernelError> {
         self.admitted_on(library, toolchain, Limits::SM12X)
     }
 
-    /// As [`Trial::admitted`], on a device with these limits.
+    /// Like [`Trial::admitted`], on a device with these limits.
     ///
     /// # Errors
-    /// [`KernelError::Missing`] when there is no GEMM for it.
+    /// [`KernelError::Missing`] if there is no GEMM for it.
     pub fn admitted_on(
         &self,
         library: &Library,
@@ -121,7 +121,7 @@ impl<'a> Trial<'a> {
     ) -> Result<Self, KernelError> {
         let pair = self.case.pair;
         let kernel = match library.gemm(pair, self.path, self.load) {
-            // Nobody wrote a kernel for what cannot be multiplied so.
+            // Impossible products have no kernel.
             Err(_) if self.config.is_err() => return Ok(self.clone()),
             found => found?,
         };
@@ -152,13 +152,13 @@ pub const LOADS: [Load; 4] = [Load::CpAsync, Load::Tma, Load::TmaReplace, Load::
 /// Every path.
 pub const PATHS: [MmaPath; 3] = [MmaPath::Native, MmaPath::Portable, MmaPath::Gemv];
 
-/// Whether there is a kernel of this path with this load: a GEMV has no tiles of weights in shared memory, an mma needs them.
+/// Whether this path has a kernel with this load: a GEMV has no weight tiles in shared memory, an mma needs them.
 #[must_use]
 pub fn goes_with(path: MmaPath, load: Load) -> bool {
     (path == MmaPath::Gemv) == (load == Load::Direct)
 }
 
-/// A kernel configuration: a tile and how it would be compiled.
+/// A kernel configuration: a tile and how it is compiled.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Configuration {
     /// The tile.
@@ -172,15 +172,15 @@ pub struct Configuration {
 }
 
 impl Configuration {
-    /// The kernel for operands of these formats.
+    /// Returns the kernel for operands of these formats.
     ///
     /// # Errors
-    /// [`Blocked`], with the sentence.
+    /// [`Blocked`], with the reason.
     pub fn config(&self, pair: FormatPair) -> Result<Config, Blocked> {
         Config::of(pair, self.tile, self.swap_ab, self.load, self.path)
     }
 
-    /// As rows of the record have it.
+    /// The key in rows of the record.
     #[must_use]
     pub fn key(&self) -> ConfigurationKey {
         ConfigurationKey {
@@ -197,7 +197,7 @@ impl Configuration {
 pub fn configurations(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Configuration> {
     let mut out = Vec::new();
     for tile in tiles {
-        // Configurations of one tile and one side stand together.
+        // Configurations of one tile and one side are adjacent.
         for swap_ab in [false, true] {
             for path in paths.iter().filter(|path| swaps(*tile, **path).contains(&swap_ab)) {
                 let loads = loads.iter().filter(|load| goes_with(*path, **load));
@@ -223,22 +223,22 @@ pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPa
     configurations(tiles, loads, paths).into_iter().map(of).collect()
 }
 
-/// Whether the default set runs a case on every tile: it states what each configuration has to meet.
+/// Whether the default set runs a case on every tile: the case states what each configuration must meet.
 #[must_use]
 pub const fn is_swept(case: &Case) -> bool {
     case.minimum.is_some()
 }
 
-/// What is run when nothing is named: the cases with a minimum on every tile, with one side, load and path each that take turns
-/// ([`sweep`]) and with whatever another case runs; and every other case with its own tiles or the policy's, on as many
-/// configurations as it asks for, so that each load meets each path over the cases. The GEMV is there where the tile is small
+/// The trials of a run without a selection: the cases with a minimum run on every tile, each with one side, load and path that take turns
+/// ([`sweep`]), and on the configurations of other cases; every other case runs with its own tiles or the policy's, on as many
+/// configurations as it requests, so that each load meets each path over the cases. The GEMV is included if the tile is small
 /// enough for it.
 #[must_use]
 pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     let mut out = Vec::new();
     for (n, case) in cases.iter().enumerate().filter(|(_, case)| !is_swept(case)) {
         let mut all = trials(case, &own_tiles(case), &LOADS, &PATHS);
-        // Cases of another pair run on the same configurations, so that together they have witnesses for all bytes.
+        // Cases of another pair run on the same configurations, so that together they expose faults in all bytes.
         let n = if case.pair == FormatPair::default() { n } else { case.pair as usize };
         match case.configurations {
             Configurations::All => {}
@@ -247,17 +247,17 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
             }
             Configurations::Paired => all.retain(|t| is_paired(t.path, t.load, n)),
             Configurations::One => {
-                // A layer of a model takes the portable path longest, and cases of its depth K run that too.
+                // A layer of a model takes longest on the portable path, and cases of its depth K cover that path.
                 let runs =
                     |path| path == MmaPath::Native || path == MmaPath::Portable && case.model.is_none();
                 all.retain(|t| t.config.is_ok() && runs(t.path));
-                // Cases take turns: each configuration has some of them.
+                // Cases take turns: each configuration gets some of them.
                 all = all.get(n % all.len().max(1)).cloned().into_iter().collect();
             }
         }
         out.extend(all);
     }
-    // A configuration that some case runs is exercised by the swept ones.
+    // The swept cases exercise every configuration that some case runs.
     let mut swept: BTreeSet<Configuration> =
         out.iter().filter(|t| t.config.is_ok() && t.is_default_pair()).map(Trial::configuration).collect();
     swept.extend(sweep());
@@ -269,7 +269,7 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     out
 }
 
-/// Of a tile and a side that no configuration can have, one is kept, which says why.
+/// Of the configurations that a tile and a side cannot have, keeps one, which states the reason.
 fn stands_for_blocked(trial: &Trial<'_>) -> bool {
     let blocked = |configuration: Configuration| {
         Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path)
@@ -283,7 +283,7 @@ fn stands_for_blocked(trial: &Trial<'_>) -> bool {
         && multiplied.all(blocked)
 }
 
-/// One configuration of every tile, and every GEMV. Of several the one is chosen that brings most that is new: M, N, K and side with
+/// One configuration of every tile, and every GEMV. Of several, the one with the most new features is chosen: M, N, K and side with
 /// load and path, alone and in pairs.
 #[must_use]
 pub fn sweep() -> Vec<Configuration> {
@@ -300,7 +300,7 @@ pub fn sweep() -> Vec<Configuration> {
     }
     let mut times: BTreeMap<Feature, u32> = BTreeMap::new();
     for of_tile in tiles.values() {
-        // What was met seldom counts most; of equals the first.
+        // Rare features count most; of equal ones, the first wins.
         let worth = |configuration: &&Configuration| -> u64 {
             features(**configuration)
                 .iter()
@@ -315,7 +315,7 @@ pub fn sweep() -> Vec<Configuration> {
     out
 }
 
-/// How a configuration multiplies, together with up to two of its extents: which ones, and their values.
+/// How a configuration multiplies, combined with up to two of its extents: which extents, and their values.
 type Feature = (MmaPath, Load, u8, [u32; 2]);
 
 fn features(configuration: Configuration) -> Vec<Feature> {
@@ -331,10 +331,10 @@ fn features(configuration: Configuration) -> Vec<Feature> {
     out
 }
 
-/// A set of trials for each of these targets: all of it for the first; for the others, of each case that runs on many tiles, one
-/// configuration of each M and side with each path and load, and of the swept cases the first only. A kernel's PTX for another
-/// target of the same chip differs in `.target` alone, so those are enough to see it; where kernels ask which target they are
-/// compiled for, every target has the whole set.
+/// A set of trials for each of these targets: the whole set for the first; for the others, of each case that runs on many tiles, one
+/// configuration of each M and side with each path and load, and of the swept cases only the first. A kernel's PTX for another
+/// target of the same chip differs only in `.target`, so these suffice to show that; if kernels test their compilation target,
+/// every target has the whole set.
 #[must_use]
 pub fn for_targets<'a>(
     set: &[Trial<'a>],
@@ -346,12 +346,12 @@ pub fn for_targets<'a>(
     targets.iter().enumerate().map(|(n, target)| (*target, of(n))).collect()
 }
 
-/// What a further target runs of a set.
+/// The part of a set that a further target runs.
 fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
     let first_swept = set.iter().find(|t| is_swept(&t.case)).map(|t| t.case.name.as_str());
     let elsewhere: BTreeSet<Configuration> =
         set.iter().filter(|t| !is_swept(&t.case)).map(Trial::configuration).collect();
-    // Of several tiles the last, a large one.
+    // Of several tiles, the last one, which is large.
     let of_kernel: BTreeMap<_, Configuration> = set
         .iter()
         .filter(|t| t.config.is_ok())
@@ -370,7 +370,7 @@ fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
     set.iter().filter(stays).cloned().collect()
 }
 
-/// Whether case number `n` is run so: the paths take turns at the loads, from load to load and from case to case.
+/// Whether case number `n` runs with this combination: the paths take turns at the loads, from load to load and from case to case.
 fn is_paired(path: MmaPath, load: Load, n: usize) -> bool {
     let turn = match load {
         Load::CpAsync | Load::TmaReplace => n,
@@ -380,13 +380,13 @@ fn is_paired(path: MmaPath, load: Load, n: usize) -> bool {
     (path == MmaPath::Native) == turn.is_multiple_of(2)
 }
 
-/// The tiles that a case names, else the policy's.
+/// The tiles that a case names, otherwise the policy's.
 #[must_use]
 pub fn own_tiles(case: &Case) -> Vec<Tile> {
     if case.tiles.is_empty() { vec![default_tile(case)] } else { case.tiles.clone() }
 }
 
-/// The tile that the default policy chooses, from what the host knows: [`policy::mean_rows`].
+/// The tile that the default policy chooses from the host's knowledge: [`policy::mean_rows`].
 #[must_use]
 pub fn default_tile(case: &Case) -> Tile {
     let dims = Dims::of(case);
@@ -396,10 +396,10 @@ pub fn default_tile(case: &Case) -> Tile {
     Tile { m: policy::mean_rows(host), n: 64, k: 128 }
 }
 
-/// The tiles that a case is run with: every one, those that are named, its own, or the policy's.
+/// The tiles of a case: all, the named ones, its own, or the policy's.
 ///
-/// For the layer of a model every one means every N and K at the least M that holds its tokens: it is run for its dimensions, and
-/// a higher tile would multiply padding for hours.
+/// For the layer of a model, all means every N and K at the least M that holds its tokens: it runs for its dimensions, and
+/// a taller tile would multiply padding for hours.
 #[must_use]
 pub fn tiles_of(case: &Case, named: &[Tile], all: bool) -> Vec<Tile> {
     if all {
@@ -413,7 +413,7 @@ pub fn tiles_of(case: &Case, named: &[Tile], all: bool) -> Vec<Tile> {
     own_tiles(case)
 }
 
-/// Which of several kernels of a stage a case wants.
+/// The variant of stages with several kernels that a case requests.
 #[must_use]
 pub const fn variant(case: &Case) -> Variant {
     Variant {
@@ -429,7 +429,7 @@ pub const fn variant(case: &Case) -> Variant {
     }
 }
 
-/// How a case is run with a kernel.
+/// How a case runs with a kernel.
 #[must_use]
 pub const fn setup(case: &Case, config: Config) -> Setup {
     Setup {
@@ -528,7 +528,7 @@ mod tests {
                 assert!(swept.iter().all(|case| meets(&case.name, &runs)), "{why}");
             }
         }
-        // What one swept case runs the other runs too.
+        // Both swept cases run the same.
         let run_by = |case: &&Case| -> BTreeSet<Configuration> {
             set.iter()
                 .filter(|t| t.case.name == case.name && t.config.is_ok())
@@ -556,7 +556,7 @@ mod tests {
                 features(Configuration { tile: c.tile, swap_ab: c.swap_ab, path: c.path, load: c.load })
             })
             .collect();
-        // Single extents all; of pairs, of which some have one tile only, nearly all.
+        // All single extents; nearly all pairs, since some have one tile only.
         assert!(possible.iter().filter(|f| f.2 < 10).all(|f| met.contains(f)));
         assert!(met.len() * 4 > possible.len() * 3, "{} of {}", met.len(), possible.len());
         assert!((110..200).contains(&swept.len()), "{}", swept.len());

@@ -1,7 +1,7 @@
-//! Tile choice policies of projects and plans, as pure functions: what each must know, and what it wastes.
+//! Tile choice policies of projects and plans as pure functions: what each must know, and what it wastes.
 //!
-//! A policy that takes [`HostKnown`] costs nothing: the host has these numbers before routing. One that takes
-//! [`ExpertCounts`] needs what routing left on the device, and so a synchronisation between the launches of every layer.
+//! A policy with [`HostKnown`] costs nothing: the host has these numbers before routing. One with
+//! [`ExpertCounts`] needs the device's routing results, and therefore a synchronisation between the launches of every layer.
 
 mod compare;
 
@@ -28,18 +28,18 @@ impl HostKnown {
     }
 }
 
-/// Rows of every expert, as routing left them: reading them back is a synchronisation of the host.
+/// Rows of every expert after routing: reading them back synchronises the host.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct ExpertCounts(pub Vec<u32>);
 
 impl ExpertCounts {
-    /// Rows of the expert that has most.
+    /// Rows of the largest expert.
     #[must_use]
     pub fn most(&self) -> u32 {
         self.0.iter().copied().max().unwrap_or(0)
     }
 
-    /// What tiles of `m` rows cost.
+    /// The cost of tiles of `m` rows.
     #[must_use]
     pub fn waste(&self, m: u32) -> Waste {
         let tiles: u64 = self.0.iter().map(|rows| u64::from(rows.div_ceil(m))).sum();
@@ -48,19 +48,19 @@ impl ExpertCounts {
     }
 }
 
-/// What a choice costs along M.
+/// The cost of a choice along M.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Waste {
     /// Tiles of tokens; each reads the weights of its expert once.
     pub tiles: u64,
-    /// Rows that are there.
+    /// Rows with data.
     pub rows: u64,
-    /// Rows that are multiplied and thrown away.
+    /// Rows multiplied but unused.
     pub padding: u64,
 }
 
 impl Waste {
-    /// Padding among all rows that are multiplied.
+    /// The share of padding among all multiplied rows.
     #[must_use]
     #[expect(clippy::cast_precision_loss, reason = "a share for people; rows stay far below 2^52")]
     pub fn share(self) -> f64 {
@@ -83,7 +83,7 @@ pub fn threshold(counts: &ExpertCounts) -> u32 {
 }
 
 /// The tile with the least padding, the first of equals (seed 001, option B): a tile of 8 wastes nothing on any multiple of 8,
-/// so nothing larger is ever chosen for one.
+/// so that nothing larger is ever chosen for one.
 #[must_use]
 pub fn least_waste(counts: &ExpertCounts) -> u32 {
     SEED_SIZES.into_iter().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
@@ -95,7 +95,7 @@ pub fn least_waste_largest(counts: &ExpertCounts) -> u32 {
     SEED_SIZES.into_iter().rev().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
 }
 
-/// The smallest tile of those that need the fewest tiles (llama.cpp `mul_mat_q_case`). For a mixture of experts its `ncols_max`
+/// The smallest of the tiles that minimize the number of tiles (llama.cpp `mul_mat_q_case`). For a mixture of experts, its `ncols_max`
 /// is the number of tokens, the most rows that any expert can have.
 #[must_use]
 pub fn fewest_tiles(host: HostKnown) -> u32 {
@@ -118,8 +118,8 @@ pub const fn select_tile_mn_for_sm120(host: HostKnown) -> (u32, u32) {
     }
 }
 
-/// `sm120_mixed_input_moe_gemm_dispatch` of seed 001: by rows, and only where the caller says that latency counts. The seed
-/// writes its tiles as CUTLASS sees them, channels first.
+/// `sm120_mixed_input_moe_gemm_dispatch` of seed 001: by rows, and only if the caller says that latency counts. The seed
+/// writes its tiles in CUTLASS terms, channels first.
 #[must_use]
 pub const fn min_latency(host: HostKnown, min_latency_mode: bool) -> Tile {
     let m = match host.rows() {
@@ -141,19 +141,19 @@ pub const fn static_dispatch(host: HostKnown, min_latency_mode: bool) -> Tile {
     }
 }
 
-/// As many tokens as a routed expert has on average, a power of two from 8 to 128: what this tool runs a case with.
+/// The average number of tokens of a routed expert, rounded to a power of two from 8 to 128: this tool's choice for a case.
 #[must_use]
 pub fn mean_rows(host: HostKnown) -> u32 {
     let rows = host.rows();
     rows.div_ceil(host.experts.min(rows).max(1)).next_power_of_two().clamp(8, 128)
 }
 
-/// What a policy is asked with.
+/// The input of a policy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Needs {
-    /// The token count that the host has.
+    /// The token count that the host knows.
     HostTokens,
-    /// Rows per expert: a synchronisation.
+    /// Rows per expert, which need a synchronisation.
     ExpertCounts,
 }
 
@@ -168,12 +168,12 @@ impl Needs {
     }
 }
 
-/// A policy as a row of the table: its function behind the question it asks.
+/// A policy in a row of the table: its function, by its input.
 #[derive(Debug, Clone, Copy)]
 pub enum Ask {
-    /// From what the host has.
+    /// From what the host knows.
     Host(fn(HostKnown) -> u32),
-    /// From what routing left.
+    /// From the results of routing.
     Counts(fn(&ExpertCounts) -> u32),
 }
 
@@ -182,14 +182,14 @@ pub enum Ask {
 pub struct Policy {
     /// Its name.
     pub name: &'static str,
-    /// Whose it is.
+    /// The project or document that it comes from.
     pub source: &'static str,
-    /// How it is asked for M.
+    /// Its function for M.
     pub ask: Ask,
 }
 
 impl Policy {
-    /// What it must know.
+    /// Returns what it must know.
     #[must_use]
     pub const fn needs(&self) -> Needs {
         match self.ask {
@@ -198,7 +198,7 @@ impl Policy {
         }
     }
 
-    /// Rows of the tile it chooses.
+    /// Returns the rows of the tile that it chooses.
     #[must_use]
     pub fn m(&self, host: HostKnown, counts: &ExpertCounts) -> u32 {
         match self.ask {
@@ -256,10 +256,10 @@ mod tests {
         for rows in (8..=4096).step_by(8) {
             assert_eq!((least_waste(&one(rows)), one(rows).waste(8).padding), (8, 0), "{rows} rows");
         }
-        // 512 rows are 64 tiles, each of which reads the expert's weights; the tie the other way needs 4.
+        // 512 rows are 64 tiles, each of which reads the expert's weights; breaking the tie the other way needs 4.
         assert_eq!((one(512).waste(8).tiles, least_waste_largest(&one(512))), (64, 128));
         assert_eq!(one(512).waste(128), Waste { tiles: 4, rows: 512, padding: 0 });
-        // Below a full tile the smallest wastes least all the same.
+        // Below a full tile, the smallest wastes least anyway.
         assert!((1..=4096).all(|rows| least_waste(&one(rows)) == 8));
     }
 
@@ -275,7 +275,7 @@ mod tests {
         assert_eq!([2, 4, 5].map(|t| min_latency(at(t), true).m), [8, 16, 128]);
         assert_eq!(min_latency(at(1), false).m, 128);
         assert_eq!([1, 8, 64, 65].map(|t| static_dispatch(at(t), true).k), [512, 256, 128, 512]);
-        // llama.cpp: as many columns as there are, rounded up to a size that exists; beyond 128 the fewest tiles.
+        // llama.cpp: the number of columns rounded up to an existing size; beyond 128, the fewest tiles.
         assert_eq!(
             [1, 9, 41, 49, 128, 129, 192, 300].map(|t| fewest_tiles(at(t))),
             [8, 16, 48, 64, 128, 80, 96, 112]

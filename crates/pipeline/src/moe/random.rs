@@ -4,7 +4,7 @@ use std::f64::consts::TAU;
 
 use numerics::random::{GOLDEN, at, mix};
 
-/// What a stream of values is for; the discriminants are part of the data format.
+/// The purpose of a stream of values; the discriminants are part of the data format.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
     Hidden = 1,
@@ -40,7 +40,7 @@ impl Stream {
         at(self.0, index as u64)
     }
 
-    /// A whole number below `n`, which is far below 2^32.
+    /// An integer below `n`, which must be far below 2^32.
     pub(super) const fn below(self, index: usize, n: u64) -> u64 {
         ((self.bits(index) >> 32) * n) >> 32
     }

@@ -1,5 +1,5 @@
-//! Readings of a trial's kernels: PTX leaves open whether an unqualified product and the sum that uses it round once, and what
-//! depends on it is said.
+//! Readings of a trial's kernels: PTX leaves open whether an unqualified product and the sum that uses it round once. Reports what
+//! depends on it.
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
@@ -12,30 +12,30 @@ use record::{StageResult, Verdict};
 use toolchain::store::Store;
 use toolchain::toolkit::{self, Contract, Toolkit};
 
-/// Which reading trials run in.
+/// The reading of a run of trials.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The reading.
     pub contract: Contract,
-    /// The ptxas that [`Contract::AsPtxas`] asks.
+    /// The ptxas that [`Contract::AsPtxas`] follows.
     pub ptxas: Option<Toolkit>,
 }
 
-/// The kernels of a trial in the reading that was asked for.
+/// The kernels of a trial in the requested reading.
 pub(super) struct Readings {
-    /// What runs.
+    /// The reading that runs.
     pub(super) memo: Memo,
-    /// Another reading that PTX allows; none where nothing is open.
+    /// Another reading that PTX allows; `None` if nothing is open.
     pub(super) other: Option<Memo>,
-    /// Which reading it is, in a sentence.
+    /// The reading in one sentence.
     pub(super) remark: String,
 }
 
 impl Readings {
-    /// Reads every kernel as asked.
+    /// Decodes every kernel in the requested reading.
     ///
     /// # Errors
-    /// [`TrialError::Contraction`], and [`TrialError::Reading`] where a kernel cannot be decoded in a reading.
+    /// [`TrialError::Contraction`], and [`TrialError::Reading`] if a kernel cannot be decoded in a reading.
     pub(super) fn of(
         compiled: &Compiled<'_>,
         asked: &Asked,
@@ -47,7 +47,7 @@ impl Readings {
         let texts: BTreeSet<(&str, &str)> =
             compiled.kernels.iter().map(|(kernel, ptx)| (ptx.as_str(), kernel.entry.as_str())).collect();
         for (ptx, entry) in texts {
-            // What cannot be decoded says why when a device loads it.
+            // A kernel that cannot be decoded reports the reason when a device loads it.
             let Ok(program) = emulator::load_only(ptx, &[entry]) else { continue };
             let reading = toolkit::reading(asked.contract, ptx, &[entry], asked.ptxas.as_ref(), store)?;
             let (all, once) = match reading.by {
@@ -87,8 +87,8 @@ impl Readings {
     }
 }
 
-/// The verdicts of the reading that was asked for; and a sentence on the stages that store other bits in the other reading. A stage
-/// that conforms in one of them alone is wrong: what a kernel is worth must not hang on the assembler's choice.
+/// Returns the verdicts of the requested reading, and a sentence on the stages with other results in the other reading. A stage
+/// that conforms in only one of them is wrong: its correctness must not depend on the assembler's choice.
 pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, String) {
     let mut stages = chosen.stages;
     let differing: Vec<_> = differences(&chosen.tensors, &other.tensors).collect();

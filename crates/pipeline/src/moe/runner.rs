@@ -1,4 +1,4 @@
-//! Runs trials and keeps their verdicts: what an emulator says of the same PTX and the same data never changes.
+//! Runs trials and keeps their verdicts: the emulator's result for the same PTX and the same data never changes.
 
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -25,40 +25,40 @@ use record::{Check, CodeBy, EMULATOR, Stage, StageResult, TrialRow, Verdict};
 use toolchain::store::Store;
 use toolchain::toolkit::Nvrtc;
 
-/// The kind of cache entry; a change of [`StageResult`], or of what a verdict rests on, changes it.
+/// The kind of cache entry; it changes with [`StageResult`] and with the basis of a verdict.
 const KIND: &str = "trial-2";
 
-/// What trials are run with.
+/// Everything a run of trials needs: kernels, compiler, cache and options.
 pub struct Runner<'a> {
     /// Kernels.
     pub library: &'a Library,
     /// The NVRTC that compiles them.
     pub nvrtc: &'a Nvrtc,
-    /// Where PTX and verdicts are kept.
+    /// Keeps PTX and verdicts.
     pub store: Option<&'a Store>,
-    /// This tool, whose hidden verb compiles.
+    /// This tool's binary, whose hidden verb compiles.
     pub program: PathBuf,
-    /// The seed of the data; the case's own when none.
+    /// The seed of the data; the case's own if `None`.
     pub seed: Option<u64>,
     /// Schedules of each trial.
     pub schedules: u64,
-    /// The hardware whose results the emulator computes; that of the target when none.
+    /// The hardware whose results the emulator computes; that of the target if `None`.
     pub model: Option<Model>,
-    /// The layer whose weights take the place of made ones.
+    /// The checkpoint layer that supplies the weights; generated weights if `None`.
     pub layer: Option<Layer>,
-    /// In which reading the emulator runs kernels that leave products and sums open; as they are written when none.
+    /// How the emulator treats products and sums whose contraction PTX leaves open; `None` runs them as written.
     pub contract: Option<Asked>,
     gpu: Option<OnGpu>,
     memo: trial::Memo,
     kept: Kept<'a>,
 }
 
-/// The GPU that trials run on, one after the other, with what rows call it and who makes its code.
+/// The GPU that runs the trials one at a time, its name in the rows, and the tool that assembles its code.
 struct OnGpu {
     device: Arc<Mutex<GpuDevice>>,
     name: String,
     chain: Chain,
-    /// Bytes of its memory that were free when it was opened.
+    /// Bytes of free memory when it was opened.
     free: u64,
 }
 
@@ -69,8 +69,8 @@ impl<'a> Runner<'a> {
         &self.kept
     }
 
-    /// Trials run on this GPU instead of the emulator alone. What the emulator stores is computed beside what others have the GPU
-    /// for.
+    /// Returns this runner with trials on this GPU instead of the emulator alone. The emulator's results are computed while other
+    /// trials use the GPU.
     #[must_use]
     pub fn on(self, device: Arc<Mutex<GpuDevice>>) -> Self {
         let (name, chain, free) = {
@@ -80,7 +80,7 @@ impl<'a> Runner<'a> {
         Self { gpu: Some(OnGpu { device, name, chain, free }), ..self }
     }
 
-    /// One schedule, the cases' own seeds.
+    /// Returns a runner with one schedule and the cases' own seeds.
     #[must_use]
     pub fn new(library: &'a Library, nvrtc: &'a Nvrtc, store: Option<&'a Store>, program: PathBuf) -> Self {
         Self {
@@ -99,10 +99,10 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// The verdicts of a trial, from the cache where it knows them.
+    /// Returns the verdicts of a trial, from the cache if present.
     ///
     /// # Errors
-    /// [`TrialError`]; a kernel that is wrong is no error but a verdict.
+    /// [`TrialError`]; a wrong kernel yields a verdict, not an error.
     pub fn run(&self, trial: &Trial<'_>, target: Target) -> Result<TrialRow, TrialError> {
         let mut row = self.row(trial, target);
         let config = trial.config.clone().and_then(|config| self.fits(trial, config));
@@ -114,7 +114,7 @@ impl<'a> Runner<'a> {
                     None => (row.results, row.remark) = self.results(trial, config, target)?,
                 }
                 known::assert_known(&trial.case, trial.tile, &row.device, &mut row.results);
-                // A stage that is wrong as reported leaves the check as it is reported.
+                // A known failure of a stage makes the check of correctness a known failure, too.
                 if row.results.iter().any(|r| r.verdict == Verdict::KnownFail) {
                     for result in row.checks.iter_mut().filter(|r| r.check == Check::Correct) {
                         result.verdict = Verdict::KnownFail;
@@ -130,7 +130,7 @@ impl<'a> Runner<'a> {
         Ok(row)
     }
 
-    /// The trial's kernel, where the GPU can hold its weights.
+    /// Returns the trial's kernel if the GPU can hold its weights.
     fn fits(&self, trial: &Trial<'_>, config: Config) -> Result<Config, Blocked> {
         let setup = plan::setup(&trial.case, config);
         let free = self.gpu.as_ref().map_or(u64::MAX, |gpu| gpu.free);
@@ -151,7 +151,7 @@ impl<'a> Runner<'a> {
         }
     }
 
-    /// Runs the checks of a trial on the GPU; what the emulator stores is computed beside it.
+    /// Runs the checks of a trial on the GPU, with the emulator's results computed alongside.
     fn check(
         &self,
         trial: &Trial<'_>,
@@ -167,7 +167,7 @@ impl<'a> Runner<'a> {
         Ok(())
     }
 
-    /// The checks of a trial on the emulator: the proof that a graph of these kernels is right for every routing needs no GPU.
+    /// Runs the checks of a trial on the emulator: proving that a graph of these kernels is right for every routing needs no GPU.
     ///
     /// # Errors
     /// [`TrialError`].
@@ -218,7 +218,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// Runs a trial, whatever the cache knows.
+    /// Runs a trial, even if the cache has its verdicts.
     ///
     /// # Errors
     /// [`TrialError`].
@@ -254,7 +254,7 @@ impl<'a> Runner<'a> {
         Ok((compiled, contract))
     }
 
-    /// How the emulator runs.
+    /// The emulator's options.
     fn options(&self) -> Options {
         Options { model: self.model, ..Options::default() }
     }
@@ -268,7 +268,7 @@ impl<'a> Runner<'a> {
         })
     }
 
-    /// The kernels in the reading that was asked for.
+    /// The kernels in the requested reading.
     fn readings(&self, compiled: &Compiled<'_>) -> Result<Option<Readings>, TrialError> {
         let of = |asked| Readings::of(compiled, asked, self.store);
         self.contract.as_ref().map(of).transpose()
@@ -294,7 +294,7 @@ impl<'a> Runner<'a> {
         )
     }
 
-    /// The verdicts, and which reading they are of.
+    /// Returns the verdicts, and the reading that they apply to.
     fn results(
         &self,
         trial: &Trial<'_>,
@@ -308,7 +308,7 @@ impl<'a> Runner<'a> {
             let (stages, said) = readings::compared(run(memo)?, &run(other)?);
             return Ok((stages, format!("{remark}{said}")));
         }
-        // Where nothing is open, all readings are one.
+        // If nothing is open, all readings are the same.
         let remark = readings.map(|readings| readings.remark).unwrap_or_default();
         let key = self.key(trial, config, &compiled, &contract);
         if let Some(results) = self.kept.get(KIND, key.as_ref()) {
@@ -319,8 +319,8 @@ impl<'a> Runner<'a> {
         Ok((results, remark))
     }
 
-    /// What the verdicts depend on. PTX that differs in its `.target` alone is the same to the emulator, so both are
-    /// credited with one run. None where this build cannot be told from others, or where weights come from a file: then nothing
+    /// Returns the key of what the verdicts depend on. PTX that differs only in its `.target` is the same to the emulator, so both targets
+    /// share one run. `None` if the build cannot be identified or if weights come from a file: then nothing
     /// is kept.
     fn key(
         &self,

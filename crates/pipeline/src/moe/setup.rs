@@ -1,4 +1,4 @@
-//! How a problem is run: the tile, the padding, the layout of scales, and which of several kernels of a stage.
+//! How a problem runs: the tile, the padding, the layout of scales, and the variant of stages with several kernels.
 
 use numerics::scale_layout::ScaleLayout;
 
@@ -7,25 +7,25 @@ use super::tile::Config;
 use crate::case::Slots;
 use crate::kernel::Variant;
 
-/// How a problem is run.
+/// How a problem runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Setup {
-    /// The GEMMs' tile and what it is compiled for.
+    /// The GEMMs' tile and its configuration.
     pub config: Config,
-    /// Whether the GEMMs multiply the padding of K, or stop before it.
+    /// Whether the GEMMs multiply the padding of K or stop before it.
     pub k_pad: KPad,
-    /// Where scales lie.
+    /// The layout of scales.
     pub scales: ScaleLayout,
-    /// Whether every kernel may begin before the one in front of it has ended.
+    /// Whether every kernel may begin before its predecessor has ended.
     pub pdl: bool,
-    /// Where the device keeps the weights of its experts.
+    /// Where the device keeps the experts' weights.
     pub slots: Slots,
-    /// Which kernels of the stages that have several.
+    /// The variant of stages with several kernels.
     pub variant: Variant,
 }
 
 impl Setup {
-    /// K stops before its padding, scales in tiles of 128 by 4, one kernel after the other.
+    /// K stops before its padding, scales are in tiles of 128 by 4, one kernel runs after another.
     #[must_use]
     pub const fn plain(config: Config) -> Self {
         Self {

@@ -1,10 +1,10 @@
-//! The smallest case that fails as a larger one does: at the same first stage.
+//! The smallest case that fails like a larger one, at the same first stage.
 
 use crate::case::{Case, Router, Routing};
 use record::Stage;
 
-/// Makes `case` smaller while `fails` says that its first wrong stage is still `stage`. Every step is tried until none is left,
-/// so the result cannot be made smaller by any single one.
+/// Reduces `case` as long as `fails` reports `stage` as its first wrong stage. Every step is tried until none is left,
+/// so no single step can reduce the result further.
 pub fn shrink(case: &Case, stage: Stage, mut fails: impl FnMut(&Case) -> Option<Stage>) -> Case {
     let mut best = case.clone();
     best.model = None;

@@ -1,4 +1,4 @@
-//! Where a device keeps the weights of its experts: a slot for each, and the bytes of a buffer up to the last one.
+//! Where a device keeps its experts' weights: a slot for each, and the bytes of a buffer up to the last one.
 
 use super::dims::Dims;
 use super::layout::padded;
@@ -6,17 +6,17 @@ use super::setup::Setup;
 use super::tile::Blocked;
 use crate::case::Slots;
 
-/// Element offsets that the weights of some expert lie beyond when slots are spread: what 32 bits hold with a sign and without
-/// one, and what they hold in bytes of two elements.
+/// Element offsets that the weights of some expert exceed if slots are spread: the limits of signed and unsigned 32-bit
+/// integers, and of 32-bit byte offsets with two elements per byte.
 const BEYOND: [usize; 3] = [1 << 33, 1 << 32, 1 << 31];
 
 /// The slots of `routed` experts, in the order of the experts.
 ///
-/// With [`Slots::Spread`] the first three experts lie beyond the limits of 32-bit offsets, the farthest first, in both GEMMs. Each
-/// slot is a few behind the limit, so that an offset cut to 32 bits meets a slot that holds nothing or another expert.
+/// With [`Slots::Spread`], the first three experts lie beyond the limits of 32-bit offsets, the farthest first, in both GEMMs. Each
+/// slot is a few slots beyond the limit, so that an offset truncated to 32 bits hits an empty slot or another expert.
 ///
-/// The scales of an expert take a sixteenth of the bytes of its codes, and its biases less where K is 128 or more: their offsets in
-/// bytes stay below 2^32 until the codes of one GEMM take 64 GiB, which no GPU here holds beside the other GEMM's.
+/// The scales of an expert take a sixteenth of the bytes of its codes, and its biases less if K is 128 or more: their byte offsets
+/// stay below 2^32 until the codes of one GEMM take 64 GiB, which no GPU here holds in addition to the other GEMM's.
 #[must_use]
 pub fn places(slots: Slots, dims: Dims, routed: usize) -> Vec<usize> {
     match slots {
@@ -29,13 +29,13 @@ pub fn places(slots: Slots, dims: Dims, routed: usize) -> Vec<usize> {
     }
 }
 
-/// Slots that a buffer has which ends with the last of these.
+/// The number of slots of a buffer that ends with the last of these.
 #[must_use]
 pub fn count(places: &[usize]) -> usize {
     places.iter().max().map_or(0, |last| last + 1)
 }
 
-/// Whether a GPU with `free` bytes cannot hold the spread weights of this setup, whose buffers it keeps in full: the sentence.
+/// Returns the reason if a GPU with `free` bytes cannot hold the spread weights of this setup, whose buffers it keeps in full.
 #[must_use]
 pub fn too_large(setup: &Setup, dims: Dims, free: u64) -> Option<Blocked> {
     if setup.slots == Slots::Packed {
@@ -87,7 +87,7 @@ mod tests {
         let packed = Setup::plain(Config::new(tile, true, Load::CpAsync, MmaPath::Native).unwrap());
         let spread = Setup { slots: Slots::Spread, ..packed };
         let dims = Dims { tokens: 16, hidden: 128, inter: 128, experts: 4, top_k: 2, shared: 0 };
-        // 2^33 elements of the smaller GEMM are 4 GiB of codes, of the larger one 8 GiB; scales and biases come on top.
+        // 2^33 elements are 4 GiB of codes for the smaller GEMM and 8 GiB for the larger one, plus scales and biases.
         let needed = (1 << 19) * (3 * 128 * 128 / 2 + 3 * 128 * 4 + 2 * 4 * 3 * 128);
         assert_eq!(too_large(&packed, dims, 0), None);
         assert_eq!(too_large(&spread, dims, needed + (1 << 20)), None);

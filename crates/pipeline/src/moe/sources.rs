@@ -1,4 +1,4 @@
-//! The sources of a run: which kernels it launches, and with which macros each is compiled.
+//! The sources of a run: its kernels, and the macros of each.
 
 use numerics::scale_layout::ScaleLayout;
 
@@ -16,18 +16,18 @@ pub struct KernelSource<'k> {
     pub defines: Vec<(String, String)>,
 }
 
-/// The kernels of a run in the order in which they are first launched: route, permute, quantize, GEMM, activation, finalize.
-/// Both GEMMs are one.
+/// Returns the kernels of a run in the order of their first launch: route, permute, quantize, GEMM, activation, finalize.
+/// Both GEMMs share one.
 ///
 /// # Errors
-/// [`KernelError::Missing`] for a stage without a kernel.
+/// [`KernelError::Missing`] if a stage has no kernel.
 pub fn of_run<'k>(
     library: &'k Library,
     settings: &Settings,
     setup: &Setup,
 ) -> Result<[KernelSource<'k>; 6], KernelError> {
     let s = settings;
-    // Only what a stage depends on: a kernel that is the same for two cases is compiled once.
+    // Only the macros that a stage depends on, so that cases with the same kernel compile it once.
     let source = |kernel: &'k Kernel, extra: Vec<(String, String)>| {
         let layout = [("PDL", setup.pdl), ("SCALES_8X4", setup.scales == ScaleLayout::Tile8x4)];
         KernelSource { kernel, defines: flags(&layout).chain(extra).collect() }
@@ -38,7 +38,7 @@ pub fn of_run<'k>(
         formats.push(("TOKEN_SCALE".to_owned(), "1".to_owned()));
     }
     let rules = || flags(&scale_rules(s.scale_rule)).chain(formats.clone()).collect::<Vec<_>>();
-    // Both GEMMs are one module; where their biases differ, the one that has none in its epilogue adds a bias of zeros.
+    // Both GEMMs share one module; if their biases differ, the one without a bias in its epilogue adds zeros.
     let epilogue = s.fc1_bias == BiasPlace::Epilogue || s.fc2_bias == BiasPlace::Epilogue;
     let mut of_gemm = setup.config.defines();
     of_gemm.push(bias(epilogue));
@@ -71,10 +71,10 @@ pub fn of_run<'k>(
     ])
 }
 
-/// The kernels of a run but for the GEMM, in the order of their stages: route, permute, quantize, activation, finalize.
+/// Returns the kernels of a run except the GEMM, in stage order: route, permute, quantize, activation, finalize.
 ///
 /// # Errors
-/// [`KernelError::Missing`] for a stage without a kernel.
+/// [`KernelError::Missing`] if a stage has no kernel.
 pub fn beside_the_gemm(library: &Library, variant: Variant) -> Result<[&Kernel; 5], KernelError> {
     let of = |stage| library.of_stage(stage, variant);
     Ok([
@@ -95,12 +95,12 @@ fn formats(pair: FormatPair) -> Vec<(String, String)> {
     if pair == FormatPair::default() { Vec::new() } else { macros.map(of).into() }
 }
 
-/// Macros that are 0 or 1.
+/// Macros whose value is 0 or 1.
 fn flags(of: &[(&str, bool)]) -> impl Iterator<Item = (String, String)> {
     of.iter().map(|(name, on)| ((*name).to_owned(), u32::from(*on).to_string()))
 }
 
-/// The macros of a scale rule; none of them is `ceil`.
+/// The macro of a scale rule; `ceil` has none.
 fn scale_rules(rule: ScaleRule) -> [(&'static str, bool); 7] {
     [
         ("RULE_FLOOR", rule == ScaleRule::Floor),

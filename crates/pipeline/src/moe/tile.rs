@@ -1,55 +1,55 @@
-//! Tiles of the grouped GEMM: their names, and the geometry that follows from one.
+//! Tiles of the grouped GEMM: their names, and the geometry derived from them.
 
 use super::format::Element;
 use crate::case::{Format, FormatPair};
 use crate::kernel::{Load, MmaPath};
 pub use record::{TILE_K, TILE_M, TILE_N, Tile, TileError};
 
-/// Dynamic shared memory that a CTA of an SM12x may have, bytes (`sharedMemPerBlockOptin`; CUTLASS `sm120_smem_capacity_bytes`).
+/// Maximum dynamic shared memory of a CTA of an SM12x, bytes (`sharedMemPerBlockOptin`; CUTLASS `sm120_smem_capacity_bytes`).
 pub const SHARED_LIMIT: u32 = 101_376;
 
-/// Accumulators that a thread holds at most: beyond, ptxas spills.
+/// Maximum accumulators of a thread; with more, ptxas spills.
 const MOST_ACCUMULATORS: u32 = 128;
 
-/// Warps of a CTA that multiply, at most.
+/// Maximum warps of a CTA that multiply.
 const MOST_WARPS: u32 = 8;
 
-/// Stages that more of would not help.
+/// Number of stages above which more do not help.
 const MOST_STAGES: u32 = 4;
 
-/// Elements along K that one TMA copy of the kernels fetches: 16U4_ALIGN16B has no other width, and of bf16 no swizzle is wider than
+/// Elements along K of one TMA copy of the kernels: 16U4_ALIGN16B has no other width, and for bf16 no swizzle is wider than
 /// 64.
 const fn slab(pair: FormatPair) -> u32 {
     if matches!(pair.activation(), Format::Bf16) { 64 } else { 128 }
 }
 
-/// Bytes that TMA kernels take besides the stages: the base is moved to a multiple of 1024, and barriers.
+/// Bytes that TMA kernels need in addition to the stages: alignment of the base to 1024, and barriers.
 const TMA_EXTRA: u32 = 1024 + 64;
 
-/// Two tensor maps, each on a multiple of 128, and up to as much in front of them.
+/// Two tensor maps, each aligned to 128 bytes, and up to as much before them.
 const MAP_EXTRA: u32 = 2 * 128 + 128;
 
-/// Rows that a GEMV multiplies at once.
+/// Rows that a GEMV multiplies at a time.
 const GEMV_ROWS: u32 = 8;
 /// Accumulators of a thread of a GEMV.
 const GEMV_ACCUMULATORS: u32 = 64;
-/// Shared memory of a block of 32 activations: three digits each, their scale, and a gap that spreads blocks over the banks.
+/// Shared memory of a block of 32 activations: three digits each, their scale, and padding that spreads blocks over the banks.
 const GEMV_BLOCK_BYTES: u32 = 112;
 
-/// A tile with everything that its kernel is compiled for.
+/// A tile with the complete configuration of its kernel.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Config {
-    /// How operands are stored.
+    /// The operand formats.
     pub pair: FormatPair,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side of the mma.
     pub swap_ab: bool,
-    /// Tiles in flight.
+    /// Tiles in flight (pipeline stages).
     pub stages: u32,
     /// How tiles reach shared memory.
     pub load: Load,
-    /// How they are multiplied.
+    /// The MMA path.
     pub path: MmaPath,
     /// Warps along the 16-row side.
     pub warps_x: u32,
@@ -57,11 +57,11 @@ pub struct Config {
     pub warps_y: u32,
 }
 
-/// Warps along the sides of a product of `x` rows of 16 and `y` columns of 8; no warp has less than one mma.
+/// Warps along the sides of a product of `x` rows of 16 and `y` columns of 8; every warp has at least one mma.
 fn warps(x: u32, y: u32, path: MmaPath) -> [u32; 2] {
     if path == MmaPath::Portable {
-        // Every warp turns all its rows of both operands into bf16, which is most of its work: least for shares of 32 by 64,
-        // whose accumulators leave it registers. One warp alone would wait for memory.
+        // Every warp converts all its rows of both operands to bf16, which is most of its work; shares of 32 by 64 need the least,
+        // and their accumulators leave registers free. One warp alone would wait for memory.
         let warps_x = (x / 32).clamp(1, MOST_WARPS);
         let fewest = if warps_x == 1 { 2 } else { 1 };
         return [warps_x, y.div_ceil(64).max(fewest).min(MOST_WARPS / warps_x).min(y / 8)];
@@ -78,7 +78,7 @@ fn warps(x: u32, y: u32, path: MmaPath) -> [u32; 2] {
 pub struct Blocked(pub String);
 
 impl Config {
-    /// The kernel for a tile of MXFP8 by MXFP4: its warps and as many stages as fit.
+    /// Returns the kernel for a tile of MXFP8 by MXFP4: its warps and the number of stages that fit.
     ///
     /// # Errors
     /// [`Blocked`]: the tile does not fit, with the numbers.
@@ -86,10 +86,10 @@ impl Config {
         Self::of(FormatPair::default(), tile, swap_ab, load, path)
     }
 
-    /// The same for operands of these formats.
+    /// Like [`Config::new`] for operands of these formats.
     ///
     /// # Errors
-    /// [`Blocked`]: the tile does not fit, with the numbers, or nothing multiplies the formats on this path.
+    /// [`Blocked`]: the tile does not fit, with the numbers, or this path cannot multiply the formats.
     pub fn of(
         pair: FormatPair,
         tile: Tile,
@@ -100,7 +100,7 @@ impl Config {
         Self::within(pair, tile, swap_ab, load, path, SHARED_LIMIT)
     }
 
-    /// The kernel for a tile where a CTA has `shared_limit` bytes of shared memory.
+    /// Returns the kernel for a tile if a CTA has `shared_limit` bytes of shared memory.
     ///
     /// # Errors
     /// As [`Config::of`].
@@ -160,7 +160,7 @@ impl Config {
         Ok(config)
     }
 
-    /// The GEMV of a tile: a warp sums `1024 / K` columns at once, so that each lane has a block of 32 of every K tile.
+    /// The GEMV of a tile: a warp sums `1024 / K` columns at a time, so that each lane has a block of 32 of every K tile.
     fn gemv(tile: Tile, swap_ab: bool, load: Load) -> Result<Self, Blocked> {
         if tile.m > GEMV_ROWS {
             let m = tile.m;
@@ -180,7 +180,7 @@ impl Config {
         Ok(Self { pair, tile, swap_ab, stages: 1, load, path, warps_x, warps_y: 1 })
     }
 
-    /// Shared memory besides the stages.
+    /// Shared memory in addition to the stages.
     fn extra_bytes(&self) -> u32 {
         match self.load {
             Load::CpAsync | Load::Direct => 0,
@@ -189,8 +189,8 @@ impl Config {
         }
     }
 
-    /// Whether weights take four bits in shared memory: the portable path has no use for the gaps that `ldmatrix` wants, and
-    /// TMA without 16U4_ALIGN16B cannot make them. Only beside e4m3 does an `mma` want e2m1 with gaps.
+    /// Whether weights occupy four bits in shared memory: the portable path does not need the gaps that `ldmatrix` requires, and
+    /// TMA without 16U4_ALIGN16B cannot create them. An `mma` requires e2m1 with gaps only together with e4m3.
     #[must_use]
     pub fn packed(&self) -> bool {
         let gaps = self.pair.activation().element() == Element::E4m3;
@@ -221,7 +221,7 @@ impl Config {
         self.weight_row(self.slab())
     }
 
-    /// Shared memory of a stage in bytes: tokens, then weights, each on a multiple of 1024; of a GEMV the digits of tokens.
+    /// Shared memory of a stage in bytes: tokens, then weights, each aligned to 1024; for a GEMV, the digits of tokens.
     #[must_use]
     pub fn stage_bytes(&self) -> u32 {
         if self.path == MmaPath::Gemv {
@@ -232,7 +232,7 @@ impl Config {
         tokens.next_multiple_of(1024) + weights.next_multiple_of(1024)
     }
 
-    /// Dynamic shared memory that a launch asks for, and the static barriers.
+    /// Dynamic shared memory of a launch, and the static barriers.
     #[must_use]
     pub fn shared_bytes(&self) -> u32 {
         self.stages * self.stage_bytes() + self.extra_bytes()
@@ -300,7 +300,7 @@ mod tests {
             let c = config(tile, swap_ab, Load::Tma, MmaPath::Portable).unwrap();
             assert_eq!([c.warps_x, c.warps_y], warps, "{tile}");
         }
-        // Packed weights leave room for one more.
+        // Packed weights leave room for one more stage.
         assert_eq!(config("128x128x128", false, Load::Tma, MmaPath::Portable).unwrap().stages, 4);
         for (tile, swap_ab, load, words) in [
             ("256x256x128", false, Load::CpAsync, "256 f32 accumulators"),

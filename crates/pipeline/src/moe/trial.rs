@@ -1,4 +1,4 @@
-//! One trial: a case, a tile and how it is compiled; run on a device, judged stage by stage.
+//! One trial: a case, a tile and its configuration; run on a device, judged stage by stage.
 
 use std::sync::Arc;
 
@@ -15,7 +15,7 @@ use crate::checks::{NotPassed, verdict};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
 use record::{Stage, StageResult, Verdict};
 
-/// Launches of a trial on the emulator at least, on the same memory: the second finds what the first left.
+/// Minimum launches of a trial on the emulator, on the same memory: the second one finds the state that the first one left.
 pub const LAUNCHES: u64 = 2;
 
 /// Why a trial has no verdicts.
@@ -24,27 +24,27 @@ pub enum TrialError {
     /// It cannot begin.
     #[error(transparent)]
     Pipeline(#[from] PipelineError),
-    /// What it left cannot be judged.
+    /// Its results cannot be judged.
     #[error(transparent)]
     Moe(#[from] MoeError),
-    /// It is not known what ptxas contracts.
+    /// The contraction by ptxas is unknown.
     #[error(transparent)]
     Contraction(#[from] toolchain::toolkit::ContractionError),
-    /// A kernel that can be decoded as written cannot be in another reading.
+    /// A kernel that decodes as written does not decode in another reading.
     #[error("kernel `{0}` cannot be decoded in another reading of its products and sums: {1}")]
     Reading(String, emulator::Stop),
 }
 
-/// What a trial found.
+/// The result of a trial.
 #[derive(Debug)]
 pub struct Outcome {
     /// Every stage, in order.
     pub stages: Vec<StageResult>,
     /// All tensors.
     pub tensors: Tensors,
-    /// What they were judged by.
+    /// The contract that they were judged by.
     pub contract: Contract,
-    /// Rows that warps executed, on the emulator.
+    /// Warp instructions executed by the emulator.
     pub warp_instructions: u64,
 }
 
@@ -56,10 +56,10 @@ impl Outcome {
     }
 }
 
-/// What the kernels of a setup promise of a problem, on the tensor cores of `model`; on those of SM12x where none is named.
+/// Returns the contract of the kernels of a setup for a problem, on the tensor cores of `model`; those of SM12x if `None`.
 ///
 /// # Errors
-/// [`PipelineError::Kernel`] when a stage has no kernel.
+/// [`PipelineError::Kernel`] if a stage has no kernel.
 pub fn contract(
     library: &Library,
     dims: Dims,
@@ -79,7 +79,7 @@ pub fn contract(
         (MmaPath::Gemv, kernel::KOrder::Partials) => {
             Accumulation::partials(u8::try_from(setup.config.tile.k / 32).unwrap_or(u8::MAX))
         }
-        // How often it rounds between two blocks is not known.
+        // The number of roundings between two blocks is unknown.
         (MmaPath::Gemv, _) => Accumulation::UNKNOWN,
     };
     let approximate = |k: &Kernel| k.contract.exp == ExpKind::Ex2Approx;
@@ -94,7 +94,7 @@ pub fn contract(
         finalize: match finalize.contract.atomics {
             _ if finalize.contract.deterministic => FinalizeOrder::Slots,
             Atomics::F32 => FinalizeOrder::AtomicF32,
-            // Atomics that a header does not name are taken for the looser ones.
+            // Atomics that a header does not declare count as the less accurate ones.
             Atomics::None | Atomics::Bf16 => FinalizeOrder::AtomicBf16,
         },
         deterministic: [route, others[1], others[2], gemm, activation]
@@ -103,20 +103,20 @@ pub fn contract(
     })
 }
 
-/// What trials share on the emulator: decoded modules, and verdicts of bits that were judged before.
+/// What trials share on the emulator: decoded modules, and verdicts on bits judged before.
 #[derive(Default)]
 pub struct Memo {
     /// Decoded modules.
     pub programs: Arc<Programs>,
-    /// Verdicts by what was stored.
+    /// Verdicts by results.
     pub verdicts: Verdicts,
 }
 
-/// Runs a problem on the emulator once under each of these schedules, again and again on the same memory, and judges every run.
-/// Where the kernels promise the same bits every time, the runs must agree. After the last run the inputs must be what they were.
+/// Runs a problem on the emulator once under each of these schedules, on the same memory, and judges every run.
+/// If the kernels promise the same bits every time, the runs must agree. After the last run, the inputs must be unchanged.
 ///
 /// # Errors
-/// [`TrialError`]; a kernel that traps or is wrong is no error but a verdict.
+/// [`TrialError`]; a kernel that traps or is wrong yields a verdict, not an error.
 pub fn on_emulator(
     memo: &Memo,
     compiled: &Compiled<'_>,
@@ -128,10 +128,10 @@ pub fn on_emulator(
     on_emulator_with(memo, compiled, contract, problem, setup, schedules, Options::default())
 }
 
-/// As [`on_emulator`] with other options, but for the seed: each schedule has its own.
+/// Like [`on_emulator`] with other options; the seed is that of each schedule.
 ///
 /// # Errors
-/// As [`on_emulator`].
+/// Same as [`on_emulator`].
 pub fn on_emulator_with(
     memo: &Memo,
     compiled: &Compiled<'_>,
@@ -176,7 +176,7 @@ pub fn on_emulator_with(
         fail(result, format!("at the next launch of the stream, schedule {next}: {note}"));
         result.verdict = verdict;
     }
-    // A stage that nobody can read after a fault says so itself.
+    // A stage whose data cannot be read after a fault reports that itself.
     if let Ok(Some(overwritten)) = session.overwritten() {
         blame(&overwritten, &mut outcome.stages);
     }
@@ -184,13 +184,13 @@ pub fn on_emulator_with(
     Ok(outcome)
 }
 
-/// Which of several runs on the same memory: its number from 1, and its schedule.
+/// One of several runs on the same memory: its number from 1, and its schedule.
 struct Launch {
     launch: usize,
     seed: u64,
 }
 
-/// The verdicts of a run on the memory of `before`, in which everything conforms.
+/// Returns the verdicts of a run on the memory of `before`, in which everything conforms.
 fn repeated(
     before: Outcome,
     ran: Ran,
@@ -201,7 +201,7 @@ fn repeated(
     let finished = ran.stopped.is_none();
     let differs = first_difference(&before.tensors, &ran.tensors);
     if finished && differs.is_none() && ran.pads.is_empty() {
-        // The same bits have the same verdicts.
+        // Equal bits have equal verdicts.
         return Ok(before);
     }
     let mut outcome = judged(ran, contract, device, 0)?;
@@ -229,7 +229,7 @@ fn repeated(
     Ok(outcome)
 }
 
-/// Makes a stage wrong, wherever its numbers are.
+/// Fails a stage, whatever its numbers are.
 fn fail(result: &mut StageResult, note: String) {
     result.verdict = Verdict::Fail;
     result.worst_over_bound = f64::INFINITY;
@@ -237,7 +237,7 @@ fn fail(result: &mut StageResult, note: String) {
     result.note = note;
 }
 
-/// The stage that wrote to an input is wrong, whatever it stored; what it said already comes behind.
+/// Fails the stage that wrote to an input, whatever its results are; its earlier note follows.
 pub(super) fn blame(overwritten: &Overwritten, stages: &mut [StageResult]) {
     let Overwritten { stage, input, byte } = overwritten;
     let Some(result) = stages.iter_mut().find(|s| s.stage == *stage) else { return };
@@ -248,7 +248,7 @@ pub(super) fn blame(overwritten: &Overwritten, stages: &mut [StageResult]) {
     fail(result, note);
 }
 
-/// Says of stages whose kernels promise no equal bits that schedules are not compared.
+/// Notes for stages whose kernels do not promise equal bits that schedules are not compared.
 fn uncompared(contract: &Contract, stages: &mut [StageResult]) {
     for result in stages.iter_mut().filter(|s| s.verdict == Verdict::Pass && s.note.is_empty()) {
         let last = result.stage == Stage::Finalize && contract.finalize != FinalizeOrder::Slots;
@@ -259,12 +259,12 @@ fn uncompared(contract: &Contract, stages: &mut [StageResult]) {
     }
 }
 
-/// The first stage whose stored bits differ.
+/// The first stage whose results differ.
 pub(super) fn first_difference(a: &Tensors, b: &Tensors) -> Option<Stage> {
     differences(a, b).next()
 }
 
-/// The stages whose stored bits differ.
+/// The stages whose results differ.
 pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stage> {
     let bits = |w: &Option<super::Array<f32>>| {
         w.as_ref().map(|w| w.data.iter().map(|x| x.to_bits()).collect::<Vec<_>>())
@@ -282,7 +282,7 @@ pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stag
     .filter_map(|(stage, same)| (!same).then_some(stage))
 }
 
-/// What a launch that did not finish on `device` is called.
+/// Returns the verdict and the note for a launch that failed on `device`.
 pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
     let verdict = verdict(&failure);
     let note = match failure {
@@ -297,7 +297,7 @@ pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
     NotPassed { verdict, note }
 }
 
-/// The verdicts of a run: of what was stored, of the padding, and of the launch that failed.
+/// The verdicts of a run: on its results, on the padding, and on the launch that failed.
 pub(super) fn judged(
     ran: Ran,
     contract: &Contract,
@@ -307,7 +307,7 @@ pub(super) fn judged(
     Ok(settled(judge(contract, &ran.tensors)?, ran, contract, device, warp_instructions))
 }
 
-/// The verdicts of a run, given those of what it stored.
+/// The verdicts of a run, given those on its results.
 fn settled(
     mut stages: Vec<StageResult>,
     ran: Ran,
@@ -333,7 +333,7 @@ fn settled(
             result.note = note;
         }
     }
-    // A run to the end leaves every tensor: a stage that was not judged although nothing is wrong proves nothing.
+    // A complete run leaves every tensor: a stage that was not judged although nothing is wrong proves nothing.
     if stages.iter().all(|s| s.verdict.conforms()) {
         for result in stages.iter_mut().filter(|s| s.verdict == Verdict::Skipped) {
             result.verdict = Verdict::Broken;

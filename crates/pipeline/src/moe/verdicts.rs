@@ -1,4 +1,4 @@
-//! Verdicts by what was stored: runs that store the same bits under the same contract are judged once.
+//! Verdicts by results: runs that store the same bits under the same contract are judged once.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -9,18 +9,18 @@ use super::judge::judge;
 use super::tensors::Tensors;
 use record::StageResult;
 
-/// Bytes of tensors up to which a digest costs less than judging them again.
+/// Maximum bytes of tensors for which a digest costs less than judging them again.
 const LIMIT: usize = 64 << 20;
 
-/// What the judge said so far.
+/// The verdicts so far.
 #[derive(Debug, Default)]
 pub struct Verdicts(Mutex<HashMap<String, Vec<StageResult>>>);
 
 impl Verdicts {
-    /// The verdicts of [`judge`].
+    /// Returns the verdicts of [`judge`].
     ///
     /// # Errors
-    /// As [`judge`], whose errors are not kept.
+    /// Same as [`judge`]; errors are not kept.
     pub fn of(&self, contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
         let Some(digest) = tensors.digest(LIMIT) else { return judge(contract, tensors) };
         let key = format!("{contract:?} {digest}");

@@ -1,7 +1,7 @@
-//! Witness coverage: which bytes of a GEMM's inputs could not change by one unnoticed (docs/numerics.md, 7).
+//! Fault coverage: which bytes of a GEMM's inputs could not change by one without being detected (docs/numerics.md, 7).
 //!
-//! From the reference's sums, without running anything: a change of a scale byte or a code by ±1 moves every sum it is in
-//! by a known amount, and is noticed where that moves a stored bf16 out of what its bound allows.
+//! Computed from the reference's sums, without running anything: a change of a scale byte or a code by ±1 moves every sum that it
+//! contributes to by a known amount, and is detected if that moves a stored bf16 out of its bound.
 
 mod flags;
 pub mod single_byte;
@@ -28,10 +28,10 @@ use crate::case::{BiasPlace, Format};
 /// Columns of one task.
 const TASK_COLS: usize = 64;
 
-/// Which inputs of one GEMM have a witness, for a change of +1 and of −1, by place.
+/// Which inputs of one GEMM have a witness (a sum that exposes the change), for changes of +1 and −1, by place.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Coverage {
-    /// The experts whose weights these are.
+    /// The experts that the weights belong to.
     experts: Vec<usize>,
     weight_scales: Vec<u8>,
     weight_codes: Vec<u8>,
@@ -42,7 +42,7 @@ pub struct Coverage {
 /// A share of places.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Share {
-    /// Places both of whose changes are noticed.
+    /// Places where both changes are detected.
     pub witnessed: usize,
     /// All places.
     pub total: usize,
@@ -53,7 +53,7 @@ impl Share {
         Self { witnessed: flags.iter().filter(|f| **f & BOTH == BOTH).count(), total: flags.len() }
     }
 
-    /// Whether no place is without a witness. Of no places at all, that cannot be said.
+    /// Whether every place has a witness; false if there are no places.
     #[must_use]
     pub const fn is_whole(&self) -> bool {
         self.total > 0 && self.witnessed == self.total
@@ -68,7 +68,7 @@ impl std::fmt::Display for Share {
 }
 
 impl Coverage {
-    /// The shares, by what the bytes are.
+    /// The shares, by kind of byte.
     #[must_use]
     pub fn shares(&self) -> [(&'static str, Share); 4] {
         [
@@ -86,10 +86,10 @@ impl Coverage {
         self.shares().iter().all(|(_, share)| share.is_whole() || share.total == 0) && !self.codes.is_empty()
     }
 
-    /// Takes the witnesses of another case of the same dimensions and routing.
+    /// Adds the witnesses of another case of the same dimensions and routing.
     ///
     /// # Errors
-    /// [`MoeError::Invalid`] when the cases cannot be compared place by place.
+    /// [`MoeError::Invalid`] if the cases cannot be compared place by place.
     pub fn join(&mut self, other: &Self) -> Result<(), MoeError> {
         let lengths = |c: &Self| [c.weight_scales.len(), c.weight_codes.len(), c.scales.len(), c.codes.len()];
         if self.experts != other.experts || lengths(self) != lengths(other) {
@@ -109,10 +109,10 @@ impl Coverage {
     }
 }
 
-/// Coverage of both GEMMs of a problem, the second one's where its input is injected.
+/// Returns the coverage of both GEMMs of a problem; that of the second one if its input is injected.
 ///
 /// # Errors
-/// [`MoeError::Missing`] when `problem` was not made by [`super::problem::generate`].
+/// [`MoeError::Missing`] if `problem` was not made by [`super::problem::generate`].
 pub fn witness(
     problem: &Problem,
     fc1: Accumulation,
@@ -180,10 +180,10 @@ fn there<'a, T>(tensor: &'a Option<Array<T>>, name: &'static str) -> Result<&'a 
         .ok_or_else(|| MoeError::Missing { name, why: "coverage needs the whole problem".to_owned() })
 }
 
-/// Coverage of one GEMM.
+/// Returns the coverage of one GEMM.
 ///
 /// # Errors
-/// [`MoeError::Invalid`] when the weights of a row's expert are not there.
+/// [`MoeError::Invalid`] if the weights of a row's expert are missing.
 pub fn of_gemm(
     operands: Operands<'_>,
     accumulation: Accumulation,
@@ -283,7 +283,7 @@ struct Group<'a> {
     weights: usize,
     rows: &'a [usize],
     lines: Vec<Line>,
-    /// Of each row's activations.
+    /// Those of each row's activations.
     steps: Vec<Steps>,
     token_scales: Vec<Option<f32>>,
 }
@@ -343,8 +343,8 @@ impl Group<'_> {
     }
 }
 
-/// Which changes of a scale by one are noticed where the sum of its block's products is `dot` without it. There is nothing below
-/// 0; a NaN is always noticed.
+/// Which changes of a scale by one are detected if the sum of its block's products without the scale is `dot`. Nothing lies below
+/// 0; a NaN is always detected.
 fn scale_flags(format: Format, code: u8, dot: f64, moves: &Moves) -> u8 {
     let Some(scale) = format.scale() else { return 0 };
     let value = scale.value(code);

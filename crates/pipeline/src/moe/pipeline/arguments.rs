@@ -1,4 +1,4 @@
-//! What a launch is given: sizes from the kernel's header, buffers and tensor maps by name.
+//! The arguments of a launch: sizes from the kernel's header, buffers and tensor maps by name.
 
 use emulator::device::{Argument, Launch, MapElement, TensorMapSpec};
 
@@ -62,7 +62,7 @@ impl Run<'_> {
         })
     }
 
-    /// Rows, columns and K of the GEMM that a launch does or feeds.
+    /// Rows, columns and K of the GEMM that a launch computes or feeds.
     fn extents(&self, fc: Fc) -> (usize, usize) {
         match fc {
             Fc::One => (self.dims.fc1_cols(), self.dims.hidden),
@@ -96,7 +96,7 @@ impl Run<'_> {
         names.into_iter().map(|(name, value)| (name, value as u64)).collect()
     }
 
-    /// What stands for an argument's name in this launch.
+    /// Returns the value of an argument's name in this launch.
     fn argument(&self, name: &str, fc: Option<Fc>, names: &Names) -> Option<Argument> {
         let of = |one: &'static str, two: &'static str| match fc {
             Some(Fc::One) => Some(one),
@@ -122,7 +122,7 @@ impl Run<'_> {
             return Some(Argument::Value(u32::try_from(*value).ok()?.to_le_bytes().to_vec()));
         }
         let s = &self.problem.settings;
-        // No larger than the counts of tensors, which are indices of 32 bits.
+        // At most the element counts of tensors, which are 32-bit indices.
         let number = |n: usize| Argument::Value((n as u32).to_le_bytes().to_vec());
         match name {
             "alpha" => Some(Argument::Value(s.alpha.to_le_bytes().to_vec())),
@@ -154,7 +154,7 @@ impl Run<'_> {
         }))
     }
 
-    /// Experts, channels and K, in bytes or, where the copy unpacks them, elements.
+    /// Experts, channels and K, in bytes or, if the copy unpacks them, in elements.
     fn weight_map(&self, fc: Fc) -> Option<Argument> {
         let (n, k) = self.extents(fc);
         let format = self.problem.settings.pair.weight();

@@ -1,4 +1,4 @@
-//! The pipeline as one graph: captured once, replayed with other tokens and another routing in the same buffers.
+//! The pipeline as one graph: captured once, replayed with other tokens and routings in the same buffers.
 
 use emulator::device::{Device, Failure, Graph, Launch};
 
@@ -7,17 +7,17 @@ use super::{Before, Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step
 use crate::moe::Problem;
 use record::Stage;
 
-/// A problem on a device, with its kernels: what is run, and what a graph is captured from and replayed with.
+/// A problem on a device with its kernels, for runs and for capturing and replaying graphs.
 pub struct Session<'a> {
     pub(super) run: Run<'a>,
     pub(super) kernels: Vec<Ready<'a>>,
 }
 
 impl<'a> Session<'a> {
-    /// Loads the kernels and the problem. What the host would inject before the second GEMM is left out.
+    /// Loads the kernels and the problem, without the host's injection before the second GEMM.
     ///
     /// # Errors
-    /// [`PipelineError`] when the device cannot take them.
+    /// [`PipelineError`] if the device rejects them.
     pub fn new(
         device: &'a mut dyn Device,
         compiled: &Compiled<'a>,
@@ -28,11 +28,11 @@ impl<'a> Session<'a> {
         Ok(Self { run: Run::new(device, problem, setup)?, kernels })
     }
 
-    /// As [`Session::new`] for a problem without hidden states and weights: both are drawn where the device's memory is, so that
-    /// a model of any size is there at once. What comes out means nothing; how long it takes does.
+    /// Like [`Session::new`] for a problem without hidden states and weights: both are generated in the device's memory, so that
+    /// a model of any size is available at once. The results mean nothing; their duration does.
     ///
     /// # Errors
-    /// [`PipelineError`] when the device cannot take them.
+    /// [`PipelineError`] if the device rejects them.
     pub fn drawn(
         device: &'a mut dyn Device,
         compiled: &Compiled<'a>,
@@ -46,16 +46,16 @@ impl<'a> Session<'a> {
     /// Every launch, in order.
     ///
     /// # Errors
-    /// [`PipelineError`]: a launch that cannot be made.
+    /// [`PipelineError`]: an invalid launch.
     pub fn launches(&self) -> Result<Vec<(Stage, Launch)>, PipelineError> {
         let prepare = |(stage, kernel, fc): Step| Ok((stage, self.run.prepare(&self.kernels[kernel], fc)?));
         STEPS.into_iter().map(prepare).collect()
     }
 
-    /// Captures the whole pipeline; with `programmatic`, every kernel may begin before the one in front of it has ended.
+    /// Captures the whole pipeline; with `programmatic`, every kernel may begin before its predecessor has ended.
     ///
     /// # Errors
-    /// [`PipelineError`]: a launch that cannot be made.
+    /// [`PipelineError`]: an invalid launch.
     pub fn capture(&mut self, programmatic: bool) -> Result<Graph, PipelineError> {
         let mut launches: Vec<Launch> = self.launches()?.into_iter().map(|(_, launch)| launch).collect();
         launches.iter_mut().skip(1).for_each(|launch| launch.programmatic = programmatic);
@@ -65,11 +65,11 @@ impl<'a> Session<'a> {
             .map_err(|failed| PipelineError::Device { file: file(failed.launch), failure: failed.failure })
     }
 
-    /// Puts the tokens and the routing of another problem of the same dimensions and weights into the buffers. What stages store
-    /// counts as unwritten; the state that kernels keep from launch to launch stays.
+    /// Copies the tokens and the routing of another problem of the same dimensions and weights into the buffers. The results of stages
+    /// become unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
-    /// [`PipelineError::Input`] when it has none; [`PipelineError::Memory`].
+    /// [`PipelineError::Input`] if it has none; [`PipelineError::Memory`].
     pub fn set(&mut self, problem: &'a Problem) -> Result<(), PipelineError> {
         let inputs = &problem.inputs;
         let hidden = inputs.hidden_states.as_ref().ok_or(PipelineError::Input("hidden_states"))?;
@@ -86,8 +86,8 @@ impl<'a> Session<'a> {
         self.run.begin()
     }
 
-    /// Replays a graph `times` times with the problem that is set, everything that stages store unwritten before each; the first
-    /// replay, from 1, that stores other bytes than the first, else what the stages stored.
+    /// Replays a graph `times` times with the current problem, with all results unwritten before each replay; returns the first
+    /// replay, from 1, whose results differ from the first one's, otherwise the results.
     ///
     /// # Errors
     /// The number of the replay that differs.
@@ -102,19 +102,19 @@ impl<'a> Session<'a> {
         Ok(self.ran(stopped))
     }
 
-    /// Replays a graph; what the stages stored.
+    /// Replays a graph; returns the results.
     #[must_use]
     pub fn replay(&mut self, graph: Graph) -> Ran {
         let replayed = self.run.device.replay(graph);
         let stopped = match replayed {
-            // Nobody knows how far a graph came that did not end.
+            // If a graph did not finish, its progress is unknown.
             Err(failed) => Some((Stage::Route, failed.failure)),
             Ok(()) => self.collect().err(),
         };
         self.ran(stopped)
     }
 
-    /// What a run left.
+    /// The results of a run.
     pub(super) fn ran(&self, stopped: Option<(Stage, Failure)>) -> Ran {
         Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() }
     }

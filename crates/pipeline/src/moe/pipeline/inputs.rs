@@ -1,4 +1,4 @@
-//! What the host gives: the inputs in the kernels' layouts, experts by slot, and whether the device still holds them.
+//! The host's data: the inputs in the kernels' layouts, experts by slot, and whether the device still holds them unchanged.
 
 use emulator::device::Failure;
 
@@ -10,13 +10,13 @@ use crate::moe::slots;
 
 /// Bytes of an input buffer.
 enum Content {
-    /// All of them.
+    /// All of them, contiguous.
     Whole(Vec<u8>),
-    /// One expert after the other, in the slots of the run; nothing lies between them.
+    /// One expert after another, in the slots of the run; the slots in between hold nothing.
     BySlot(Vec<u8>),
 }
 
-/// A name and what it holds.
+/// A name and its content.
 type Input = (&'static str, Content);
 
 pub(super) fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) -> [u8; N]) -> Vec<u8> {
@@ -24,7 +24,7 @@ pub(super) fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) 
 }
 
 impl Run<'_> {
-    /// Puts every input into the device's memory.
+    /// Copies every input to the device's memory.
     pub(super) fn fill(&mut self) -> Result<(), PipelineError> {
         for input in self.drawable()?.into_iter().chain(self.given()?) {
             self.put(input)?;
@@ -32,7 +32,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Hidden states and weights: what may be drawn instead.
+    /// Hidden states and weights, which may be generated instead.
     fn drawable(&self) -> Result<[Input; 5], PipelineError> {
         let (dims, setup) = (self.dims, self.setup);
         let inputs = &self.problem.inputs;
@@ -52,7 +52,7 @@ impl Run<'_> {
         ])
     }
 
-    /// Everything else that the host gives.
+    /// Everything else that the host supplies.
     fn given(&self) -> Result<[Input; 11], PipelineError> {
         let inputs = &self.problem.inputs;
         let experts = need(&inputs.expert_ids, "expert_ids")?;
@@ -61,7 +61,7 @@ impl Run<'_> {
             let place = usize::try_from(*expert).ok().and_then(|e| slot_of.get_mut(e));
             *place.ok_or(PipelineError::Input("expert_ids"))? = i32::try_from(slot).unwrap_or(-1);
         }
-        // A bias that the next stage adds is none for the GEMM.
+        // The GEMM does not add a bias that belongs to the next stage.
         let w13_bias = need(&inputs.w13_bias, "w13_bias")?;
         let w2_bias = need(&inputs.w2_bias, "w2_bias")?;
         let of_gemm = |bias: &[f32], place| {
@@ -79,7 +79,7 @@ impl Run<'_> {
             true => need(tensor, name),
             false => Ok(ones.as_slice()),
         };
-        // A row's own scale is computed on the way.
+        // A row's own scale is computed by an earlier stage.
         let calibrated = |tensor, name| match s.has_token_scales() {
             true => Ok(ones.as_slice()),
             false => global(pair.activation(), tensor, name),
@@ -89,7 +89,7 @@ impl Run<'_> {
         let w13 = global(pair.weight(), &inputs.w13_global, "w13_global")?;
         let w2 = global(pair.weight(), &inputs.w2_global, "w2_global")?;
         let slots = |values: &[f32]| Content::BySlot(bytes_of(values, f32::to_le_bytes));
-        // What the GEMM multiplies its sums by.
+        // The factor by which the GEMM multiplies its sums.
         let product = |a: &[f32], w: &[f32]| a.iter().zip(w).map(|(a, w)| a * w).collect::<Vec<f32>>();
         let logits = bytes_of(need(&inputs.router_logits, "router_logits")?, f32::to_le_bytes);
         Ok([
@@ -107,14 +107,14 @@ impl Run<'_> {
         ])
     }
 
-    /// Random hidden states and weights of the sizes that the kernels read, for timing: any code, and magnitudes as of a model, so that
+    /// Random hidden states and weights in the sizes that the kernels read, for timing: any codes, with magnitudes like a model's, so that
     /// nothing overflows.
     pub(super) fn draw(&mut self) -> Result<(), PipelineError> {
-        /// Both bytes of a bf16: positive numbers below 2, none a NaN.
+        /// Both bytes of a bf16: positive numbers below 2, never NaN.
         const BF16: (u8, u8) = (0x38, 0x3F);
         /// Exponents of scales: 2^-9 to 2^-5.
         const SCALES: (u8, u8) = (118, 122);
-        /// Scales of ue4m3, 8 to 30: with a global scale they are as small.
+        /// Scales of ue4m3, 8 to 30: together with a global scale they are as small.
         const UE4M3: (u8, u8) = (0x50, 0x5F);
         const CODES: (u8, u8) = (0, 255);
         let d = self.dims;
@@ -141,7 +141,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The slots of the routed experts, in their order.
+    /// The slots of the routed experts, in expert order.
     pub(super) fn slots(&self) -> Result<Vec<usize>, PipelineError> {
         let routed = need(&self.problem.inputs.expert_ids, "expert_ids")?.len();
         Ok(slots::places(self.setup.slots, self.dims, routed))
@@ -164,7 +164,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The pieces of every input, with the place of each in its buffer.
+    /// The pieces of every input, with the offset of each in its buffer.
     fn pieces(
         &self,
         mut of: impl FnMut(&'static str, usize, &[u8]) -> Result<(), PipelineError>,
@@ -184,7 +184,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// The first input that does not hold what the host gave, and the byte in its buffer.
+    /// The first input that differs from the host's data, and the byte in its buffer.
     pub(super) fn changed(&self) -> Result<Option<(&'static str, usize)>, PipelineError> {
         let mut found = None;
         self.pieces(|name, at, bytes| {
@@ -196,7 +196,7 @@ impl Run<'_> {
         Ok(found)
     }
 
-    /// Gives every input again.
+    /// Copies every input again.
     pub(super) fn restore(&mut self) -> Result<(), PipelineError> {
         let mut writes = Vec::new();
         self.pieces(|name, at, bytes| {

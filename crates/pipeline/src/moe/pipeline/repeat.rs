@@ -1,4 +1,4 @@
-//! The stream again and again on the same memory, and who wrote to an input.
+//! Repeats the stream on the same memory, and finds the stage that wrote to an input.
 
 use emulator::device::Failure;
 
@@ -17,22 +17,22 @@ pub struct Overwritten {
 }
 
 impl Session<'_> {
-    /// Runs every stage on the memory as it is, under the schedule of `seed` where the device has a choice. The first run begins on
+    /// Runs every stage on the memory in its present state, under the schedule of `seed` if the device has a choice. The first run begins on
     /// fresh memory; [`Session::again`] prepares every other.
     ///
     /// # Errors
-    /// [`PipelineError`] when it cannot begin. A launch that fails ends the run; [`Ran::stopped`] says where.
+    /// [`PipelineError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
     pub fn run(&mut self, seed: u64) -> Result<Ran, PipelineError> {
         self.run.device.reschedule(seed);
         let stopped = self.run.all(&self.kernels)?;
         Ok(self.ran(stopped))
     }
 
-    /// The last kernel of a run with the first of the next behind it, which may begin before the last one ends: who does not wait
-    /// overwrites what is still read. The stage that did not finish, and why; nothing where launches do not overlap.
+    /// Runs the last kernel of a run together with the first of the next, which may begin before the last one ends: a kernel that does not
+    /// wait overwrites data still in use. Returns the stage that did not finish and the failure; `None` if launches do not overlap.
     ///
     /// # Errors
-    /// [`PipelineError`] when it cannot begin.
+    /// [`PipelineError`] if it cannot begin.
     pub fn meet_the_next(&mut self, seed: u64) -> Result<Option<(Stage, Failure)>, PipelineError> {
         if !self.run.setup.pdl {
             return Ok(None);
@@ -48,7 +48,7 @@ impl Session<'_> {
         Ok(ended.err().map(|failed| (steps[failed.launch.min(1)].0, failed.failure)))
     }
 
-    /// Makes what stages write whole count as unwritten; the state that kernels keep from launch to launch stays.
+    /// Marks everything that stages write completely as unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
     /// [`PipelineError::Memory`].
@@ -56,11 +56,11 @@ impl Session<'_> {
         self.run.begin()
     }
 
-    /// The first stage that changed an input, if the inputs are not what they were. They are compared after the run; only if one
-    /// differs the stages run once more, one by one, to tell which of them wrote it. The memory is of no use afterwards.
+    /// Returns the first stage that changed an input, if the inputs have changed. They are compared after the run; only if one
+    /// differs, the stages run once more one at a time to find the writer. The memory must not be used afterwards.
     ///
     /// # Errors
-    /// [`PipelineError::Memory`] where the device cannot be read any more.
+    /// [`PipelineError::Memory`] if the device can no longer be read.
     pub fn overwritten(&mut self) -> Result<Option<Overwritten>, PipelineError> {
         let Some((input, byte)) = self.run.changed()? else { return Ok(None) };
         self.run.restore()?;
@@ -83,7 +83,7 @@ impl Session<'_> {
                 break;
             }
         }
-        // It does not happen again: the first stage answers for what no stage can be shown to do.
+        // It does not happen again: the fault is assigned to the first stage if none can be shown to cause it.
         Ok(Some(Overwritten { stage: Stage::Route, input, byte }))
     }
 }

@@ -1,4 +1,4 @@
-//! What the stages stored, as logical tensors; the contract of the padding is checked on the way.
+//! The results of the stages as logical tensors; also checks the contract of the padding.
 
 use emulator::device::Failure;
 
@@ -27,7 +27,7 @@ impl Run<'_> {
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| f32::from_le_bytes(*b)).collect())
     }
 
-    /// The global scales of the rows, where tokens have some.
+    /// The global scales of the rows, if tokens have some.
     fn token_scales(&self, name: &str) -> Result<Option<Array<f32>>, Failure> {
         if !self.problem.settings.has_token_scales() {
             return Ok(None);
@@ -35,7 +35,7 @@ impl Run<'_> {
         Ok(Some(Array { shape: vec![self.dims.rows()], data: self.read_f32(name)? }))
     }
 
-    /// Takes what a stage stored.
+    /// Reads the results of a stage.
     pub(super) fn collect(&mut self, stage: Stage) -> Result<(), Failure> {
         let d = self.dims;
         let (t, k, r) = (d.tokens, d.top_k, d.rows());
@@ -72,7 +72,7 @@ impl Run<'_> {
         Ok(())
     }
 
-    /// Byte of the scale of a block of a permuted row, by what the device says of its rows.
+    /// The byte offset of the scale of a block of a permuted row, according to the device's own row data.
     fn scale_place(
         &self,
         row: usize,
@@ -87,7 +87,7 @@ impl Run<'_> {
         self.setup.scales.offset(at, block, columns)
     }
 
-    /// Codes and scales as logical matrices; what the padding holds is checked on the way.
+    /// Codes and scales as logical matrices; also checks the content of the padding.
     fn quantized(
         &mut self,
         stage: Stage,
@@ -133,7 +133,7 @@ impl Run<'_> {
         Ok((Array { shape: vec![rows, bytes], data: out }, format.scale().map(|_| scales)))
     }
 
-    /// Puts the problem's own a2 in place of what the activation stored.
+    /// Writes the problem's own a2 over the activation's results.
     pub(super) fn inject(&mut self) -> Result<(), Failure> {
         let Some(a2) = &self.problem.injected_a2 else { return Ok(()) };
         let k = self.dims.inter;

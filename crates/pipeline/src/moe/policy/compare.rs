@@ -1,20 +1,20 @@
-//! Policies side by side: token counts and ways to route, what each policy chooses and wastes.
+//! Compares policies: for token counts and routings, what each policy chooses and wastes.
 
 use super::{ExpertCounts, HostKnown, POLICIES, Policy, Waste};
 
 /// How tokens choose experts.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Shape {
-    /// In turn: every expert gets as many rows as the next.
+    /// Round robin: all experts get equally many rows.
     Even,
-    /// The e-th expert is chosen in proportion to 1/(e+1), as in skewed traffic; no token chooses one twice.
+    /// The e-th expert is chosen in proportion to 1/(e+1), as in skewed traffic; no token chooses an expert twice.
     Skewed,
-    /// Every token the same experts.
+    /// Every token chooses the same experts.
     Same,
 }
 
 impl Shape {
-    /// Every shape.
+    /// Every routing.
     pub const ALL: [Self; 3] = [Self::Even, Self::Skewed, Self::Same];
 
     /// Its word.
@@ -28,7 +28,7 @@ impl Shape {
     }
 }
 
-/// Rows per expert under a shape; they add up to tokens · top-k, and none is above the tokens.
+/// Rows per expert with a routing; they add up to tokens · top-k, and no expert has more rows than there are tokens.
 #[must_use]
 pub fn counts_of(shape: Shape, host: HostKnown) -> ExpertCounts {
     let experts = host.experts.max(host.top_k) as usize;
@@ -42,7 +42,7 @@ pub fn counts_of(shape: Shape, host: HostKnown) -> ExpertCounts {
         }
         Shape::Same => counts.iter_mut().take(host.top_k as usize).for_each(|count| *count = tokens),
         Shape::Skewed => {
-            // Every row goes to the expert that is furthest below its share: count·(e+1) is the least.
+            // Every row goes to the expert that is furthest below its share: the one with the least count·(e+1).
             for _ in 0..rows {
                 let next = counts.iter().enumerate().filter(|(_, count)| **count < tokens);
                 let next =
@@ -65,15 +65,15 @@ pub struct Compared {
     pub host: HostKnown,
     /// How tokens choose.
     pub shape: Shape,
-    /// Rows of the expert that has most.
+    /// Rows of the largest expert.
     pub most: u32,
     /// Rows of the chosen tile.
     pub m: u32,
-    /// What that costs.
+    /// The cost of that choice.
     pub waste: Waste,
 }
 
-/// Every policy on every batch and shape, shape by shape.
+/// Every policy on every batch and routing, by routing.
 #[must_use]
 pub fn compare(tokens: &[u32], top_k: u32, experts: u32) -> Vec<Compared> {
     static TABLE: [Policy; POLICIES.len()] = POLICIES;
@@ -122,7 +122,7 @@ mod tests {
     fn every_policy_answers_every_batch() {
         let rows = compare(&[1, 64, 512], 4, 128);
         assert_eq!(rows.len(), 3 * 3 * POLICIES.len());
-        // The two that read the counts differ where experts differ; what the host knows gives one answer per batch.
+        // The two that read the counts differ if experts differ; the host's numbers give one answer per batch.
         let of = |name: &str, shape| {
             let found =
                 rows.iter().find(|r| r.policy.name == name && r.shape == shape && r.host.tokens == 64);

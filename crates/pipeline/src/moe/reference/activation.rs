@@ -9,10 +9,10 @@ use crate::moe::format::Element;
 /// The e4m3 code of every element of a NaN block.
 const NAN_CODE: u16 = 0x7F;
 
-/// What the activation of one element may be before it is quantized.
+/// The possible value of an activation element before it is quantized.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Value {
-    /// A number in here; infinite ends where it may overflow.
+    /// A number in this interval; infinite ends if it may overflow.
     Within(Interval),
     /// NaN.
     Nan,
@@ -36,11 +36,11 @@ pub fn exp(x: Interval, bound: &ExpBound) -> Interval {
     let at = |end: f64| bound.relative + bound.per_argument * end.abs();
     let exact = x.exp();
     let (lo, hi) = (Interval::point(exact.lo).widened(at(x.lo)), Interval::point(exact.hi).widened(at(x.hi)));
-    // exp never gives less than zero, whatever is flushed.
+    // exp is never negative, whatever is flushed.
     Interval { lo: lo.lo.max(0.0), hi: hi.hi }
 }
 
-/// g·σ(αg)·(u + β) of a gate and an up, biases added already.
+/// g·σ(αg)·(u + β) of a gate and an up, with biases already added.
 #[must_use]
 pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Value {
     if gate.is_nan() || up.is_nan() {
@@ -53,7 +53,7 @@ pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Valu
         return Value::Nan;
     }
     let sigmoid = if g == f64::INFINITY {
-        // e^-∞ = 0, or e^0 where alpha is 0, or e^∞ where it is negative.
+        // e^-∞ = 0, or e^0 if alpha is 0, or e^∞ if it is negative.
         match settings.alpha {
             a if a > 0.0 => Interval::point(1.0),
             _ => return Value::Open,
@@ -79,7 +79,7 @@ fn sigmoid(settings: &Settings, bound: &ExpBound, g: Interval) -> Interval {
     one.over(one.plus(e).rounded()).rounded()
 }
 
-/// As [`swiglu`], of a gate and an up that are anywhere in here; open where one may be infinite.
+/// Like [`swiglu`], for a gate and an up anywhere in these intervals; open if one may be infinite.
 #[must_use]
 pub fn swiglu_within(settings: &Settings, bound: &ExpBound, gate: Interval, up: Interval) -> Value {
     let limit = f64::from(settings.limit);
@@ -93,14 +93,14 @@ pub fn swiglu_within(settings: &Settings, bound: &ExpBound, gate: Interval, up: 
     Value::Within(gated.times(linear).rounded())
 }
 
-/// How a block of an operand is quantized: the format, the scale rule and the global scale, one where the format has none.
+/// How a block of an operand is quantized: the format, the scale rule and the global scale, which is one if the format has none.
 #[derive(Debug, Clone, Copy)]
 pub struct Quantizer {
     /// The format.
     pub format: Format,
     /// The rule for power-of-two scales.
     pub rule: ScaleRule,
-    /// What multiplies codes and block scales.
+    /// The factor on codes and block scales.
     pub global: f32,
 }
 
@@ -109,7 +109,7 @@ impl Quantizer {
         self.format.scale().map_or(1.0, |of| of.value(scale)) * f64::from(self.global)
     }
 
-    /// Values of the codes that may be stored for a value within `x` under a scale; `None` where the scale hides them.
+    /// The values of the codes that may be stored for a value within `x` under a scale; `None` if the scale hides them.
     fn values(&self, x: Interval, scale: u8) -> Option<(f64, f64)> {
         let (element, slack) = (self.format.element(), self.format.description().slack);
         let unit = self.scale_value(scale);
@@ -123,8 +123,8 @@ impl Quantizer {
         Some((toward(x.lo, false), toward(x.hi, true)))
     }
 
-    /// What values that are anywhere in these intervals may be after quantization, block scales but no global scale
-    /// included; none where one may overflow. Each is the hull over the scales that the largest magnitude allows.
+    /// The possible values after quantization of values anywhere in these intervals, block scales but no global scale
+    /// included; `None` if one may overflow. Each is the hull over the scales that the largest magnitude allows.
     #[must_use]
     pub fn requantized(&self, values: &[Interval]) -> Option<Vec<Interval>> {
         let amax = largest(values);
@@ -144,7 +144,7 @@ impl Quantizer {
     }
 }
 
-/// The least and the greatest that the largest magnitude may be.
+/// The least and the greatest possible value of the largest magnitude.
 pub(super) fn largest(values: &[Interval]) -> Interval {
     values.iter().fold(Interval::point(0.0), |of, x| {
         let (least, most) = x.magnitudes();
@@ -152,14 +152,14 @@ pub(super) fn largest(values: &[Interval]) -> Interval {
     })
 }
 
-/// How a stored block compares with the values it was made from.
+/// The comparison of a stored block with the values it was made from.
 #[derive(Debug, Clone, PartialEq)]
 pub struct BlockVerdict {
-    /// Whether the scale is one that the values allow.
+    /// Whether the values allow the scale.
     pub scale: bool,
-    /// The scale codes allowed, ascending.
+    /// The allowed scale codes, ascending.
     pub scales: Vec<u8>,
-    /// Elements, one bit each, that no value explains.
+    /// Elements that no value explains, one bit each.
     pub wrong: u32,
     /// The largest |found − middle| / bound.
     pub worst: f64,
@@ -180,9 +180,9 @@ impl BlockVerdict {
     }
 }
 
-/// Judges one block: its scale by the largest magnitude, each code given the stored scale. Where the scale is
-/// wrong, a code is right if it is so under the stored scale or under one of those allowed: then the activation is right
-/// and only the scale is not.
+/// Judges one block: its scale by the largest magnitude, each code given the stored scale. If the scale is
+/// wrong, a code is right if it is right under the stored scale or under an allowed one: then the activation is right
+/// and only the scale is wrong.
 #[must_use]
 pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -> BlockVerdict {
     let element = by.format.element();
@@ -191,7 +191,7 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
         return BlockVerdict { scale: true, scales: (0..=of_scale.nan()).collect(), wrong: 0, worst: 0.0 };
     }
     if values.contains(&Value::Nan) {
-        // e2m1 has no NaN: under a NaN scale any code is one.
+        // e2m1 has no NaN: under a NaN scale, any code is one.
         let wrong = bits(codes, |_, code| element == Element::E4m3 && code != NAN_CODE);
         let right = of_scale.is_nan(scale);
         let worst = if right && wrong == 0 { 0.0 } else { f64::INFINITY };
@@ -235,7 +235,7 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
     BlockVerdict { scale: right, scales, wrong, worst }
 }
 
-/// Elements without a scale: each by itself.
+/// Elements without a scale, each on its own.
 fn judge_unscaled(by: &Quantizer, values: &[Value], codes: &[u16]) -> BlockVerdict {
     let element = by.format.element();
     let fits = |at: usize, code: u16| {
@@ -260,7 +260,7 @@ fn bits(codes: &[u16], wrong: impl Fn(usize, u16) -> bool) -> u32 {
     codes.iter().enumerate().fold(0, |mask, (at, code)| mask | u32::from(wrong(at, *code)) << at)
 }
 
-/// |found − middle| over half the interval and half a step of the element.
+/// |found − middle| over half the interval plus half a step of the element.
 fn over_bound(by: &Quantizer, x: Interval, scale: u8, code: u16, wrong: bool) -> f64 {
     // The exponent of the smallest normal number, and that of half a step of 1.
     let (least, half) = match by.format.element() {
@@ -272,7 +272,7 @@ fn over_bound(by: &Quantizer, x: Interval, scale: u8, code: u16, wrong: bool) ->
     let (lo, hi, found) = (x.lo / unit, x.hi / unit, by.format.element().value(code));
     let step = exp2(super::formats::exponent(found.abs().max(exp2(least))) + half);
     let ratio = (found - f64::midpoint(lo, hi)).abs() / ((hi - lo) / 2.0 + step);
-    // Saturated and subnormal codes are further from their value than half a step, and right.
+    // Saturated and subnormal codes are further from their value than half a step, and still right.
     match wrong {
         false if ratio.is_nan() => 0.0,
         false => ratio.min(1.0),

@@ -1,22 +1,22 @@
-//! What a GEMM does to a sum before it stores it: global scales, then a bias (docs/numerics.md, 4.4 and 4.10).
+//! The operations of a GEMM on a sum before it stores it: global scales, then a bias (docs/numerics.md, 4.4 and 4.10).
 
 use super::sum::Sum;
 
 /// The product of global scales.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Factor {
-    /// The product, exact.
+    /// The exact product.
     pub value: f64,
-    /// Whether no multiplication by it rounds: a power of two, made of powers of two.
+    /// Whether multiplying by it never rounds: a power of two, the product of powers of two.
     pub exact: bool,
 }
 
-/// What is done to a sum.
+/// The operations on a sum.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
 pub struct Epilogue {
-    /// What it is multiplied by.
+    /// The factor on the sum.
     pub factor: Option<Factor>,
-    /// What is added then.
+    /// The addend after that.
     pub bias: Option<f32>,
 }
 
@@ -27,7 +27,7 @@ impl From<Option<f32>> for Epilogue {
 }
 
 impl Factor {
-    /// The product of those scales that there are.
+    /// The product of the scales present.
     #[must_use]
     pub fn of(globals: [Option<f32>; 2]) -> Option<Self> {
         let there = || globals.iter().flatten();
@@ -50,7 +50,7 @@ impl Epilogue {
         self.factor.is_some_and(|f| f.value.is_infinite())
     }
 
-    /// The same for a row whose activations have a global scale of their own.
+    /// The same for a row whose activations have their own global scale.
     #[must_use]
     pub fn of_row(self, token_scale: Option<f32>) -> Self {
         let of_row = Factor::of([token_scale, None]);
@@ -61,7 +61,7 @@ impl Epilogue {
         Self { factor, ..self }
     }
 
-    /// |factor|, one without it.
+    /// |factor|, or one if there is none.
     #[must_use]
     pub fn factor_magnitude(&self) -> f64 {
         self.factor.map_or(1.0, |f| f.value.abs())

@@ -1,11 +1,11 @@
-//! A value, how far a stored one may be from it, and which bf16 that allows (docs/numerics.md, 2).
+//! A value, the bound on a stored one, and the bf16 results that it allows (docs/numerics.md, 2).
 
 use super::formats::{bf16, bf16_order, exponent, to_bf16};
 
 /// What a kernel should store.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Expected {
-    /// A number, and how far what is rounded to bf16 may be from it; 0 when it is exact.
+    /// A number, and the bound on the difference of the value that is rounded to bf16; 0 if it is exact.
     Number {
         /// The exact result.
         value: f64,
@@ -21,20 +21,20 @@ pub enum Expected {
     },
     /// Infinite or NaN: a partial sum is beyond binary32.
     NotFinite,
-    /// Anything: a partial sum may be beyond binary32, or an operand beyond the format that a kernel folds it into.
+    /// Anything: a partial sum may be beyond binary32, or an operand beyond the format that a kernel converts it to.
     Open,
 }
 
 impl Expected {
-    /// Of a number; doubles' own rounding counted in.
+    /// Returns a number with its bound, including the rounding of doubles.
     #[must_use]
     pub fn number(value: f64, error: f64) -> Self {
-        // The bound's own arithmetic: far fewer than 2^12 operations, each within 2^-53.
+        // The bound's own arithmetic: far fewer than 2^12 operations, each with a relative error of 2^-53.
         let error = if error == 0.0 { 0.0 } else { error * (1.0 + 1.0 / (1_u64 << 40) as f64) };
         Self::Number { value, error }
     }
 
-    /// The least and the greatest bf16 that may be stored, when it is a number.
+    /// The least and the greatest bf16 that may be stored, if it is a number.
     #[must_use]
     pub fn range(&self) -> Option<(u16, u16)> {
         match *self {
@@ -59,8 +59,8 @@ impl Expected {
         }
     }
 
-    /// |found − value| over the bound with half a step of bf16: at most 1 where [`Expected::accepts`], 0 where the value is
-    /// exact and the code its rounding, infinite where the code misses an exact value or a rule.
+    /// |found − value| over the bound plus half a step of bf16: at most 1 if [`Expected::accepts`], 0 if the value is
+    /// exact and the code its rounding, infinite if the code misses an exact value or a rule.
     #[must_use]
     pub fn over_bound(&self, code: u16) -> f64 {
         let accepted = self.accepts(code);
@@ -73,7 +73,7 @@ impl Expected {
         }
         let step = super::formats::exp2(exponent(value.abs() + error).max(-126) - 8);
         let ratio = (found - value).abs() / (error + step);
-        // Half a step is that of the larger end, so that rounding may seem better or worse by a hair.
+        // Half a step is that of the larger end, so rounding may seem slightly better or worse.
         if accepted { ratio.min(1.0) } else { ratio.max(1.0_f64.next_up()) }
     }
 }

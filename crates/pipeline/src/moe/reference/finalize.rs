@@ -6,7 +6,7 @@ use super::formats::exp2;
 use super::interval::{Interval, UNIT};
 use crate::moe::contract::{ExpBound, FinalizeOrder};
 
-/// One rounding to nearest of bf16.
+/// The relative error of one rounding to nearest in bf16.
 const UNIT_BF16: f64 = 1.0 / (1 << 8) as f64;
 
 /// Below this an f32 may be flushed, and a bf16 is subnormal.
@@ -14,7 +14,7 @@ const TINY: f64 = f32::MIN_POSITIVE as f64;
 
 /// The sum of weight · (row + bias) over a token's slots.
 ///
-/// `terms` are (weight, what FC2 stored, bias to be added here), in the order of the slots.
+/// `terms` are (weight, FC2's result, bias to add), in slot order.
 #[must_use]
 pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
     let mut sum = 0.0;
@@ -24,7 +24,7 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
     for (weight, stored, bias) in terms {
         let value = stored + f64::from(*bias);
         let product = f64::from(*weight) * value;
-        // The bias's addition in f32, which cannot round where the sum is an f32.
+        // The addition of the bias in f32, which cannot round if the sum is an f32.
         let rounded = f64::from(value as f32) != value && value.is_finite();
         let bias_error = if rounded { value.abs() * UNIT } else { 0.0 };
         let step = product.abs();
@@ -33,7 +33,7 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
         exact &= !rounded && f64::from(next as f32) == next && next - sum == product && next - product == sum;
         exact &= f64::from(product as f32) == product;
         if !exact {
-            // One rounding of the product where a kernel does not fuse, one of the sum.
+            // One rounding of the product if a kernel does not fuse, one of the sum.
             let before = error + f64::from(*weight).abs() * bias_error + step * UNIT;
             error = before + (next.abs() + before) * (UNIT + exp2(-50)) + 2.0 * TINY;
         }
@@ -47,7 +47,7 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
     }
     if order != FinalizeOrder::Slots {
         error = atomics(order, magnitude, terms.len());
-        // One product, added to zero, is rounded to f32 alone.
+        // One product, added to zero, is only rounded to f32.
         exact &= order == FinalizeOrder::AtomicF32 && terms.len() == 1;
     }
     if magnitude + error > f64::from(f32::MAX) {
@@ -56,8 +56,8 @@ pub fn finalize(order: FinalizeOrder, terms: &[(f32, f64, f32)]) -> Expected {
     if exact { Expected::number(sum, 0.0) } else { Expected::number(sum, error) }
 }
 
-/// What atomic additions of so many terms in any order err by, whose magnitudes add up to `magnitude`. Each term is rounded to
-/// the type that is added (an f32 of a bias twice), and so is each addition after the first, which is onto zero; a partial sum
+/// The error of atomic additions of this many terms in any order, whose magnitudes add up to `magnitude`. Each term is rounded to
+/// the type that is added (an f32 with a bias twice), and so is each addition after the first, which is onto zero; a partial sum
 /// is no larger than all magnitudes and errors together.
 fn atomics(order: FinalizeOrder, magnitude: f64, terms: usize) -> f64 {
     let (per_step, roundings) = match order {
@@ -70,7 +70,7 @@ fn atomics(order: FinalizeOrder, magnitude: f64, terms: usize) -> f64 {
     magnitude * roundings * per_step + grown * per_step * (n - 1.0) + (n + 1.0) * 2.0 * TINY
 }
 
-/// As [`finalize`], of weights and rows that are anywhere in their intervals; a NaN in either is one in the sum.
+/// Like [`finalize`], for weights and rows anywhere in their intervals; a NaN in either makes the sum NaN.
 #[must_use]
 pub fn weighted(order: FinalizeOrder, terms: &[(Value, Value, f32)]) -> Expected {
     let mut sum = Interval::point(0.0);
@@ -94,12 +94,12 @@ pub fn weighted(order: FinalizeOrder, terms: &[(Value, Value, f32)]) -> Expected
         return Expected::Open;
     }
     let half = (sum.hi - sum.lo) / 2.0 + error;
-    // The middle is rounded by less than 2^-52 of the larger end.
+    // The rounding of the middle is less than 2^-52 of the larger end.
     let slack = if half == 0.0 { 0.0 } else { sum.magnitudes().1 * exp2(-51) };
     Expected::number(f64::midpoint(sum.lo, sum.hi), half + slack)
 }
 
-/// Softmax over the chosen logits: for each an interval, or none where all weights are NaN.
+/// Softmax over the chosen logits: an interval for each, or `None` if all weights are NaN.
 #[must_use]
 pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
     let max = chosen
@@ -118,7 +118,7 @@ pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
             super::activation::exp(Interval::point(f64::from(*x) - f64::from(max)).rounded(), bound)
         })
         .collect();
-    // In whatever order all but the first are added.
+    // The order of all additions after the first is free.
     let sum = exps
         .iter()
         .fold(Interval::point(0.0), |sum, e| sum.plus(*e))

@@ -1,6 +1,6 @@
-//! What codes of e2m1, e4m3, ue8m0, ue4m3 and bf16 stand for, and rounding to them; written for this reference alone.
+//! The values of e2m1, e4m3, ue8m0, ue4m3 and bf16 codes, and rounding to them; written for this reference alone.
 
-/// e2m1 without its sign, by code (OCP MX 1.0, table 5).
+/// e2m1 magnitudes by code (OCP MX 1.0, table 5).
 const E2M1: [f64; 8] = [0.0, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 6.0];
 
 /// The largest finite e4m3.
@@ -57,12 +57,12 @@ pub fn bf16(bits: u16) -> f64 {
     f64::from(f32::from_bits(u32::from(bits) << 16))
 }
 
-/// Rounds half to even to a whole number.
+/// Rounds to an integer, ties to even.
 fn round(x: f64) -> f64 {
     x.round_ties_even()
 }
 
-/// The bf16 nearest to `x`, ties to even; too large is infinite, NaN is 0x7FFF.
+/// The bf16 nearest to `x`, ties to even; overflow is infinite, NaN is 0x7FFF.
 #[must_use]
 pub fn to_bf16(x: f64) -> u16 {
     if x.is_nan() {
@@ -73,10 +73,10 @@ pub fn to_bf16(x: f64) -> u16 {
     if magnitude == f64::INFINITY {
         return sign | 0x7F80;
     }
-    // The place of the lowest bit: seven below the leading one, or that of the subnormals.
+    // The position of the lowest bit: seven below the leading one, or that of the subnormals.
     let unit = exponent(magnitude).max(-126) - 7;
     let steps = round(magnitude * exp2(-unit)) as u64;
-    // A binade is its 128 steps from 128 on, so that field and steps add up, carries into the next one included.
+    // A binade is its 128 steps starting at 128, so that exponent field and steps add up, including carries into the next one.
     let bits = ((unit + 133) as u64) * 128 + steps;
     sign | bits.min(0x7F80) as u16
 }
@@ -92,7 +92,7 @@ pub fn exponent(x: f64) -> i32 {
     field - 1023
 }
 
-/// The e4m3 code nearest to `x`, ties to even, too large is ±448 (PTX `cvt.rn.satfinite`); NaN is 0x7F.
+/// The e4m3 code nearest to `x`, ties to even, overflow is ±448 (PTX `cvt.rn.satfinite`); NaN is 0x7F.
 #[must_use]
 pub fn to_e4m3(x: f64) -> u8 {
     if x.is_nan() {
@@ -107,7 +107,7 @@ pub fn to_e4m3(x: f64) -> u8 {
     sign | (binade * 8 + steps).min(0x7E)
 }
 
-/// The e2m1 code nearest to `x`, ties to even, too large is ±6; NaN is 6 (PTX `cvt.rn.satfinite`).
+/// The e2m1 code nearest to `x`, ties to even, overflow is ±6; NaN is 6 (PTX `cvt.rn.satfinite`).
 #[must_use]
 pub fn to_e2m1(x: f64) -> u8 {
     if x.is_nan() {
@@ -121,7 +121,7 @@ pub fn to_e2m1(x: f64) -> u8 {
     sign | ((unit + 1) as u8 * 2 + steps).min(0x7)
 }
 
-/// The next bf16 bits towards +∞ or −∞ in value; NaN and the infinity of that side stay.
+/// The next bf16 bits towards +∞ or −∞ in value; NaN and the infinity on that side stay.
 #[must_use]
 pub fn bf16_neighbour(bits: u16, up: bool) -> u16 {
     let order = bf16_order(bits);
@@ -131,7 +131,7 @@ pub fn bf16_neighbour(bits: u16, up: bool) -> u16 {
     bf16_of_order(if up { order + 1 } else { order - 1 })
 }
 
-/// The rank of bits in the order of values; ±0 are both 0.
+/// The rank of bits in value order; ±0 are both 0.
 #[must_use]
 pub fn bf16_order(bits: u16) -> i32 {
     let magnitude = i32::from(bits & 0x7FFF);

@@ -1,4 +1,4 @@
-//! The grouped GEMM: what every element of its result should be.
+//! The grouped GEMM: the expected value of every element of its result.
 
 use std::collections::HashMap;
 use std::ops::Range;
@@ -20,24 +20,24 @@ use crate::moe::tensors::Array;
 const TASK_ROWS: usize = 64;
 const TASK_COLS: usize = 128;
 
-/// Operands of a grouped GEMM, as they are stored.
+/// Operands of a grouped GEMM, as stored.
 #[derive(Debug, Clone, Copy)]
 pub struct Operands<'a> {
-    /// How.
+    /// Their formats.
     pub pair: FormatPair,
     /// Activations [R, bytes of K].
     pub codes: &'a Array<u8>,
-    /// Their scales [R, blocks of K], where they have some.
+    /// Their scales [R, blocks of K], if they have some.
     pub scales: Option<&'a Array<u8>>,
     /// Weights [E', N, bytes of K].
     pub weights: &'a Array<u8>,
-    /// Their scales [E', N, blocks of K].
+    /// Their scales [E', N, blocks of K], if they have some.
     pub weight_scales: &'a Array<u8>,
-    /// The global scales of activations and of weights [E'], where the formats have some.
+    /// The global scales of activations and of weights [E'], if the formats have some.
     pub globals: [Option<&'a Array<f32>>; 2],
-    /// The global scales of rows of activations `[R]`, where tokens have some.
+    /// The global scales of rows of activations `[R]`, if tokens have some.
     pub token_scales: Option<&'a Array<f32>>,
-    /// A bias of the epilogue [E', N].
+    /// The bias of the epilogue [E', N].
     pub bias: Option<&'a Array<f32>>,
 }
 
@@ -46,7 +46,7 @@ pub struct Operands<'a> {
 pub struct Gemm<'a> {
     operands: Operands<'a>,
     accumulation: Accumulation,
-    /// Rows of one expert: the expert's index among the weights, and which rows.
+    /// The rows of one expert: the expert's index among the weights, and the row indices.
     groups: Vec<(usize, Vec<usize>)>,
     /// K and N.
     depth: usize,
@@ -56,7 +56,7 @@ pub struct Gemm<'a> {
 /// The exact sum of a block's products.
 #[inline]
 pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
-    // Side by side, so that compilers make vectors of them; exact, so that the order is free.
+    // In parallel lanes, so that compilers vectorize them; exact, so that the order is free.
     let mut lanes = [0.0; 8];
     let (a8, a_rest) = a.as_chunks::<8>();
     let (b8, b_rest) = b.as_chunks::<8>();
@@ -69,7 +69,7 @@ pub(super) fn dot(a: &[f64], b: &[f64]) -> f64 {
     lanes.iter().sum::<f64>() + rest
 }
 
-/// What a row and a column should give.
+/// The expected result of a row and a column.
 #[must_use]
 pub fn element(
     accumulation: &Accumulation,
@@ -119,7 +119,7 @@ fn single(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
     }
 }
 
-/// Steps whose terms are exact sums of groups, which only the scales' exponents place (4.9).
+/// Steps whose terms are exact sums of groups, which only the scales' exponents align (4.9).
 fn grouped(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
     let group = accumulation.group;
     let per_step = accumulation.chunk / group;
@@ -155,8 +155,8 @@ fn grouped(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
     }
 }
 
-/// What a column gives with a row whose elements, block scales included, are anywhere in these intervals, in any order (8).
-/// `col` was read for steps of its block.
+/// The result of a column with a row whose elements, block scales included, are anywhere in these intervals, in any order (8).
+/// `col` must have been read for steps of its block.
 #[must_use]
 pub fn within(
     accumulation: &Accumulation,
@@ -164,10 +164,10 @@ pub fn within(
     col: &Line,
     epilogue: impl Into<Epilogue>,
 ) -> Expected {
-    /// Below this bit, or at this exponent, an operand that holds its scale may be lost or infinite (4.6).
+    /// Below this bit, or at this exponent, an operand that includes its scale may be lost or infinite (4.6).
     const LOWEST: i32 = -133;
     const ABOVE_LARGEST: i32 = 128;
-    /// Far below every bit of a product: nothing is taken as exact.
+    /// Far below every bit of a product: nothing counts as exact.
     const NO_UNIT: i32 = -1000;
     let epilogue = epilogue.into();
     if col.nan || epilogue.is_nan() {
@@ -189,7 +189,7 @@ pub fn within(
             magnitude += most * w.abs();
             largest = largest.max(most);
         }
-        // An element counts with its own exponent or, where it or its scale is subnormal, with up to four more.
+        // An element counts with its own exponent or, if it or its scale is subnormal, with up to four more.
         let high = if largest == 0.0 { NO_UNIT } else { exponent(largest) + 4 };
         let of_col = col.element.largest_exponent() + scale.high + i32::from(!scale.is_power);
         if !accumulation.scales_apart()
@@ -216,7 +216,7 @@ pub fn within(
     }
 }
 
-/// Products of bf16 operands that hold their scales (4.6): subnormal ones keep bf16's smallest exponent, and what lies below
+/// Products of bf16 operands that include their scales (4.6): subnormal ones keep bf16's smallest exponent, and the bits below
 /// its lowest bit, or all of a subnormal, may be lost. An operand above its largest number may be infinite: nothing is promised.
 fn folded(a: Extent, b: Extent, sum: &mut Sum) -> Extent {
     const SMALLEST: i32 = -126;
@@ -228,7 +228,7 @@ fn folded(a: Extent, b: Extent, sum: &mut Sum) -> Extent {
     let count = f64::from(a.count.min(b.count));
     for (lossy, other) in [(a, b), (b, a)] {
         if lossy.low < LOWEST {
-            // The other factor is below twice its nominal exponent's power.
+            // The other factor is below twice the power of two of its nominal exponent.
             sum.lose(count * exp2(SMALLEST) * exp2(other.high.max(SMALLEST) + 1));
         }
     }
@@ -237,10 +237,10 @@ fn folded(a: Extent, b: Extent, sum: &mut Sum) -> Extent {
 }
 
 impl<'a> Gemm<'a> {
-    /// The GEMM of `operands`; `experts[r]` is the expert of row r, `index` where each expert's weights are.
+    /// Returns the GEMM of `operands`; `experts[r]` is the expert of row r, `index` the position of each expert's weights.
     ///
     /// # Errors
-    /// [`MoeError::Invalid`] when the weights of an expert are not there.
+    /// [`MoeError::Invalid`] if the weights of an expert are missing.
     pub fn new(
         operands: Operands<'a>,
         accumulation: Accumulation,
@@ -284,7 +284,7 @@ impl<'a> Gemm<'a> {
         self.depth
     }
 
-    /// The groups of rows: where their expert's weights are, and which rows.
+    /// The groups of rows: the position of their expert's weights, and the row indices.
     #[must_use]
     pub fn groups(&self) -> &[(usize, Vec<usize>)] {
         &self.groups
@@ -300,13 +300,13 @@ impl<'a> Gemm<'a> {
         line
     }
 
-    /// The global scale of row `at` of the activations, where tokens have one.
+    /// The global scale of row `at` of the activations, if tokens have one.
     #[must_use]
     pub fn token_scale(&self, at: usize) -> Option<f32> {
         self.operands.token_scales.and_then(|scales| scales.data.get(at).copied())
     }
 
-    /// Column `col` of the expert whose weights are at `expert`, and what is done to its sums in every row.
+    /// Reads column `col` of the expert whose weights are at `expert`; returns the operations on its sums in every row.
     pub fn col(&self, expert: usize, col: usize, line: &mut Line) -> Epilogue {
         let at = expert * self.cols + col;
         let Operands { pair, weights, weight_scales, bias, globals, .. } = self.operands;
@@ -321,8 +321,8 @@ impl<'a> Gemm<'a> {
         Epilogue { factor: Factor::of(globals.map(|global| of(global, expert))), bias: of(bias, at) }
     }
 
-    /// Runs `each` over every element, as (state, row, column, expected), in parallel by tasks; states are joined by
-    /// `join`, in an order that does not depend on the machine.
+    /// Runs `each` over every element, as (state, row, column, expected), in parallel tasks; states are joined by
+    /// `join` in an order that does not depend on the machine.
     pub fn fold<T: Default + Send>(
         &self,
         each: impl Fn(&mut T, usize, usize, &Expected) + Sync,

@@ -1,6 +1,6 @@
-//! Intervals that hold what a kernel may compute in f32 (docs/numerics.md, 1).
+//! Intervals that contain what a kernel may compute in f32 (docs/numerics.md, 1).
 
-/// One rounding to nearest of binary32.
+/// The relative error of one rounding to nearest in binary32.
 pub const UNIT: f64 = 1.0 / (1_u64 << 24) as f64;
 
 /// Below this, results may be subnormal, and kernels may flush them.
@@ -24,30 +24,30 @@ impl Interval {
         Self { lo: x, hi: x }
     }
 
-    /// Of two numbers in any order.
+    /// Returns the interval of two numbers in any order.
     fn of(a: f64, b: f64) -> Self {
         Self { lo: a.min(b), hi: a.max(b) }
     }
 
-    /// Whether it is exactly zero: then products are, whatever the other factor's rounding.
+    /// Whether it is exactly zero: products with it are then zero, whatever the other factor's rounding.
     fn is_zero(self) -> bool {
         self.lo == 0.0 && self.hi == 0.0
     }
 
-    /// What one operation in f32 makes of an exact result in here: a relative rounding, an absolute one where the result may
-    /// be subnormal or flushed, infinity where it may be too large.
+    /// The result of one f32 operation whose exact result is in this interval: a relative rounding, an absolute one if the result may
+    /// be subnormal or flushed, infinity if it may overflow.
     #[must_use]
     pub fn rounded(self) -> Self {
         self.widened(UNIT)
     }
 
-    /// As [`Interval::rounded`], with another relative error.
+    /// Like [`Interval::rounded`], with another relative error.
     #[must_use]
     pub fn widened(self, relative: f64) -> Self {
         if self.is_zero() {
             return self;
         }
-        // The doubles here are rounded too: by less than 2^-50 of themselves.
+        // The doubles are rounded too, by a relative error of less than 2^-50.
         let relative = relative + 1.0 / (1_u64 << 50) as f64;
         let least = if self.lo > 0.0 { self.lo } else { (-self.hi).max(0.0) };
         let floor = if least < TINY { TINY } else { 0.0 };
@@ -93,7 +93,7 @@ impl Interval {
         }
     }
 
-    /// e to the power of it, exact but for the doubles.
+    /// e to the power of it, exact except for the rounding of doubles.
     #[must_use]
     pub fn exp(self) -> Self {
         // libm's exp is within one unit in the last place of a double.

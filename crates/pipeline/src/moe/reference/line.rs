@@ -1,4 +1,4 @@
-//! A row of activations or a column of weights, decoded: values, scales, and what is known of the products they make.
+//! A row of activations or a column of weights, decoded: values, scales, and the known extent of their products.
 
 use super::formats::{bf16, e4m3, exponent};
 use super::gemm::dot;
@@ -9,13 +9,13 @@ use crate::moe::format::{BlockScale, Element};
 /// The scale of a block.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Scale {
-    /// The scale; 0 where it is NaN, which [`Line::nan`] says.
+    /// The scale; 0 if it is NaN, which [`Line::nan`] reports.
     pub value: f64,
-    /// The exponent it counts with: that of the smallest normal number where it is subnormal.
+    /// The exponent that it counts with: that of the smallest normal number if it is subnormal.
     pub high: i32,
     /// It is a multiple of 2^`low`.
     pub low: i32,
-    /// Whether it is a power of two: a product with it then has the exponents' sum.
+    /// Whether it is a power of two: a product with it then has the sum of the exponents.
     pub is_power: bool,
 }
 
@@ -51,9 +51,9 @@ pub struct Line {
     pub scales: Vec<Scale>,
     /// Elements of a block.
     pub block: usize,
-    /// What the values are.
+    /// The element type of the values.
     pub element: Element,
-    /// Extents without scales, by steps or, where groups are terms, by groups.
+    /// Extents without scales, by step or, if groups are terms, by group.
     pub(super) extents: Vec<Extent>,
     /// Whether a scale or an element is NaN.
     pub nan: bool,
@@ -68,11 +68,11 @@ impl Default for Line {
     }
 }
 
-/// What a magnitude code of e2m1 adds to an extent: nominal exponent and lowest bit. Its one subnormal, 0.5, counts as 2^0.
+/// The contribution of an e2m1 magnitude code to an extent: nominal exponent and lowest bit. Its one subnormal, 0.5, counts as 2^0.
 const E2M1_EXTENTS: [(i32, i32); 8] = [(0, 0), (0, -1), (0, 0), (0, -1), (1, 1), (1, 0), (2, 2), (2, 1)];
 
 impl Line {
-    /// Reads codes of `format` and their scales, for steps of `chunk` products. Without scales of its own, a line takes ones for
+    /// Reads codes of `format` and their scales, for steps of `chunk` products. Without scales, a line uses ones for
     /// blocks of `block` elements.
     pub fn read(&mut self, format: Format, block: usize, codes: &[u8], scales: &[u8], chunk: usize) {
         (self.nan, self.infinite) = (false, false);
@@ -178,7 +178,7 @@ const PAIRS: [[f64; 2]; 256] = {
     table
 };
 
-/// Of magnitude codes, one bit each.
+/// The extent of magnitude codes, one bit each.
 fn extent(seen: u32, count: u32) -> Extent {
     let mut of = Extent { count, ..Extent::NOTHING };
     for (code, (high, low)) in E2M1_EXTENTS.iter().enumerate().skip(1) {

@@ -1,7 +1,7 @@
-//! What each stage should store, in doubles from the operands as they are stored, with a bound for each value.
+//! The expected result of each stage, computed in doubles from the stored operands, with a bound for each value.
 //!
 //! `docs/numerics.md` derives the bounds; the comments cite its section numbers. Decode tables are this module's own, so
-//! that an error of the emulator's cannot hide in both; a test compares them.
+//! that an error cannot hide in both the emulator and the reference; a test compares them.
 
 pub mod activation;
 pub mod epilogue;

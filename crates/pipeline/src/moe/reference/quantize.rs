@@ -1,4 +1,4 @@
-//! MX quantization: the scale of a block by rule, its elements, and what becomes of NaN and infinity.
+//! MX quantization: the scale of a block by rule, its elements, and the handling of NaN and infinity.
 
 use super::formats::{exp2, exponent};
 use super::interval::Interval;
@@ -9,10 +9,10 @@ use crate::moe::format::Element;
 const NAN_SCALE: u8 = 0xFF;
 /// The largest scale code, and that of a block with an infinity.
 const LARGEST_SCALE: u8 = 0xFE;
-/// The scale code that is one.
+/// The scale code of one.
 const ONE: u8 = 0x7F;
 
-/// An element type as the scale rules see it: its largest number is `mantissa`·2^`exponent`.
+/// An element type for the scale rules: its largest number is `mantissa`·2^`exponent`.
 #[derive(Debug, Clone, Copy)]
 pub struct Target {
     element: Element,
@@ -28,7 +28,7 @@ impl Target {
     /// e4m3: 448, three mantissa bits.
     pub const E4M3: Self =
         Self { element: Element::E4m3, exponent: 8, mantissa: 1.75, carries: 1.9375, nan: 0x7F };
-    /// e2m1: 6, one mantissa bit. It has no NaN; conversions give the largest number.
+    /// e2m1: 6, one mantissa bit. It has no NaN; conversions return the largest number.
     pub const E2M1: Self =
         Self { element: Element::E2m1, exponent: 2, mantissa: 1.5, carries: 1.75, nan: 0x7 };
 }
@@ -51,13 +51,13 @@ pub fn scale_code(target: Target, rule: ScaleRule, amax: f64) -> u8 {
         return LARGEST_SCALE;
     }
     let e = exponent(amax);
-    // In two steps, since 2^-e may be beyond a double where amax is not.
+    // In two steps, since 2^-e may be beyond a double even if amax is not.
     let m = amax * exp2(-e / 2) * exp2(-e - -e / 2);
     let x = e - target.exponent
         + match rule {
             ScaleRule::Ceil if m > target.mantissa => 1,
             ScaleRule::Even if m >= target.carries => 1,
-            // Halfway between two powers of two, the lower of which is half of the largest number's.
+            // Halfway between two powers of two, the lower of which is half of that of the largest number.
             ScaleRule::Nearest if m < 0.75 * target.mantissa => -1,
             ScaleRule::Rz if m < target.mantissa => -1,
             _ => 0,

@@ -9,15 +9,15 @@ use crate::case::{GroupScore, Groups, Router, Scores};
 use crate::moe::contract::ExpBound;
 use crate::moe::dims::Dims;
 
-/// The order of logits: greatest first, NaN greatest of all (as `torch.topk` has it), −0 = +0, ties by lowest index.
+/// The order of logits: greatest first, NaN greatest of all (like `torch.topk`), −0 = +0, ties by lowest index.
 fn order(logits: &[f32], a: usize, b: usize) -> Ordering {
     let (x, y) = (logits[a], logits[b]);
-    // `partial_cmp` is none only where a NaN is.
+    // `partial_cmp` is `None` only for a NaN.
     let values = y.partial_cmp(&x).unwrap_or_else(|| y.is_nan().cmp(&x.is_nan()));
     values.then(a.cmp(&b))
 }
 
-/// The experts of the `k` greatest logits, the best first.
+/// The experts of the `k` greatest logits, best first.
 #[must_use]
 pub fn top_k(logits: &[f32], k: usize) -> Vec<usize> {
     let mut all: Vec<usize> = (0..logits.len()).collect();
@@ -26,7 +26,7 @@ pub fn top_k(logits: &[f32], k: usize) -> Vec<usize> {
     all
 }
 
-/// Whether a group is among those that are chosen from.
+/// Whether a group is among the selected ones.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kept {
     Surely,
@@ -34,12 +34,12 @@ enum Kept {
     Never,
 }
 
-/// What one token may choose. Where keys are known as intervals alone, several choices may be right.
+/// The choices open to one token. If keys are known only as intervals, several choices may be right.
 pub struct Choice<'a> {
     logits: &'a [f32],
     bias: &'a [f32],
     keys: Vec<Value>,
-    /// What is known of each group, and how many of those that are perhaps kept are.
+    /// The state of each group, and the number of undecided ones that are kept.
     groups: Vec<Kept>,
     perhaps: usize,
     /// The groups kept if every key is the middle of its interval.
@@ -50,19 +50,19 @@ pub struct Choice<'a> {
 /// A wrong choice.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct WrongChoice {
-    /// An expert that had to be chosen in its place; none where its own is impossible beside the others'.
+    /// An expert that had to be chosen instead; `None` if the chosen one is impossible in combination with the others.
     pub wanted: Option<usize>,
 }
 
 impl<'a> Choice<'a> {
-    /// Of a token's logits; `bias` is empty where the router has none.
+    /// Returns the choices for a token's logits; `bias` is empty if the router has none.
     #[must_use]
     pub fn new(router: &Router, logits: &'a [f32], bias: &'a [f32], bound: &ExpBound) -> Self {
         let bias = if router.correction_bias { bias } else { &[] };
         let exact = router.scores == Scores::SoftmaxChosen;
         let mut keys = keys(&scores(router, logits, bound), bias);
         if router.scores == Scores::SoftmaxAll && keys.iter().all(|key| *key == Value::Nan) {
-            // A NaN or an infinity among the logits makes every score NaN; what is greatest then is nobody's rule.
+            // A NaN or an infinity among the logits makes every score NaN; no rule then defines the greatest.
             keys.fill(Value::Open);
         }
         let mut new =
@@ -77,14 +77,14 @@ impl<'a> Choice<'a> {
         expert * self.groups.len() / self.keys.len().max(1)
     }
 
-    /// Whether two experts have the same inputs, and with them the same key.
+    /// Whether two experts have the same inputs, and therefore the same key.
     fn alike(&self, a: usize, b: usize) -> bool {
         let alike = |x: f32, y: f32| x == y || (x.is_nan() && y.is_nan());
         let same_bias = self.bias.get(a).zip(self.bias.get(b)).is_none_or(|(x, y)| alike(*x, *y));
         alike(self.logits[a], self.logits[b]) && same_bias
     }
 
-    /// Whether `a` comes before `b` whatever their keys are: its key is greater, or the same with a lower index.
+    /// Whether `a` comes before `b` for all possible keys: its key is greater, or equal with a lower index.
     fn precedes(&self, a: usize, b: usize) -> bool {
         if self.alike(a, b) {
             return a < b;
@@ -92,7 +92,7 @@ impl<'a> Choice<'a> {
         surely_before(self.keys[a], self.keys[b], a < b)
     }
 
-    /// The experts whose keys make up a group's score, where rounding does not decide which they are.
+    /// The experts whose keys make up a group's score, if rounding does not decide which they are.
     fn makers(&self, group: &[usize], score: GroupScore) -> Option<Vec<usize>> {
         let mut by_key = group.to_vec();
         by_key.sort_by(|a, b| middles(self.keys[*b], self.keys[*a]).then(a.cmp(b)));
@@ -110,14 +110,14 @@ impl<'a> Choice<'a> {
         (0..wanted).all(surely).then(|| by_key[..wanted].to_vec())
     }
 
-    /// What is known of each group, how many of the doubtful ones are kept, and those that are kept by the middles.
+    /// The state of each group, the number of undecided ones that are kept, and the groups kept by the middles.
     fn kept(&self, of: Groups) -> (Vec<Kept>, usize, Vec<usize>) {
         let experts: Vec<usize> = (0..self.keys.len()).collect();
         let groups: Vec<&[usize]> = experts.chunks(experts.len().div_ceil(of.count.max(1)).max(1)).collect();
         let scores: Vec<Value> =
             groups.iter().map(|group| group_key(&self.keys[group[0]..][..group.len()], of.score)).collect();
         let makers: Vec<Option<Vec<usize>>> = groups.iter().map(|g| self.makers(g, of.score)).collect();
-        // Groups whose scores are made of the same inputs tie, however these are rounded.
+        // Groups whose scores have the same inputs tie, however these are rounded.
         let tied = |a: usize, b: usize| {
             makers[a]
                 .as_ref()
@@ -145,7 +145,7 @@ impl<'a> Choice<'a> {
         (known, of.kept.saturating_sub(sure), nominal)
     }
 
-    /// The `k` chosen where every key is the middle of its interval, the best first.
+    /// The `k` experts chosen if every key is the middle of its interval, best first.
     #[must_use]
     pub fn best(&self, k: usize) -> Vec<usize> {
         if self.exact {
@@ -180,11 +180,11 @@ impl<'a> Choice<'a> {
         best
     }
 
-    /// For each stored choice, in order, what is wrong with it.
+    /// Returns the error of each stored choice, in order.
     #[must_use]
     pub fn judge(&self, ids: &[i32]) -> Vec<Option<WrongChoice>> {
         let index = |id: &i32| usize::try_from(*id).ok().filter(|e| *e < self.keys.len());
-        // Groups that these choices must have been made from: of those that are perhaps kept, no more than there is room for.
+        // Groups that these choices must come from: of the undecided ones, no more than there is room for.
         let mut used: Vec<bool> = self.groups.iter().map(|g| *g == Kept::Surely).collect();
         let mut room = self.perhaps;
         let mut out = Vec::with_capacity(ids.len());
@@ -200,7 +200,7 @@ impl<'a> Choice<'a> {
                 _ => Some(WrongChoice { wanted: None }),
             });
         }
-        // What may be chosen, greatest first, so that an error names the best.
+        // The possible choices, greatest first, so that an error names the best.
         let mut ranked: Vec<usize> = (0..self.keys.len()).filter(|e| used[self.group(*e)]).collect();
         if self.exact {
             ranked = top_k(self.logits, self.keys.len());
@@ -232,8 +232,8 @@ impl<'a> Choice<'a> {
         out
     }
 
-    /// Where `room` of the groups that are perhaps kept and not used must be kept nevertheless: an expert of theirs that comes before
-    /// the last choice, unless enough of them have none.
+    /// `room` of the undecided, unused groups must be kept. Returns an expert of theirs that comes before the last choice, unless
+    /// enough of these groups have none.
     fn left_out(&self, used: &[bool], room: usize, last: usize) -> Option<WrongChoice> {
         let before =
             |group: usize| (0..self.keys.len()).find(|e| self.group(*e) == group && self.precedes(*e, last));
@@ -245,7 +245,7 @@ impl<'a> Choice<'a> {
     }
 }
 
-/// Whether a key is surely before another; `first` where ties go to it.
+/// Whether a key certainly comes before another; `first` if ties go to it.
 fn surely_before(a: Value, b: Value, first: bool) -> bool {
     match (a, b) {
         (Value::Open, _) | (_, Value::Open) => false,
@@ -256,7 +256,7 @@ fn surely_before(a: Value, b: Value, first: bool) -> bool {
     }
 }
 
-/// The order of keys in the middle of their intervals, NaN greatest; what may be anything counts as equal.
+/// The order of keys by the middle of their intervals, NaN greatest; unknown keys count as equal.
 fn middles(a: Value, b: Value) -> Ordering {
     let middle = |value| match value {
         Value::Within(Interval { lo, hi }) if lo == hi => lo,
@@ -268,7 +268,7 @@ fn middles(a: Value, b: Value) -> Ordering {
     nan(a).cmp(&nan(b)).then(middle(a).total_cmp(&middle(b)))
 }
 
-/// By what a group is compared: the sum of its two greatest keys, or the greatest.
+/// The score of a group: the sum of its two greatest keys, or the greatest.
 fn group_key(keys: &[Value], score: GroupScore) -> Value {
     let (mut los, mut his) = (Vec::with_capacity(keys.len()), Vec::with_capacity(keys.len()));
     for key in keys {
@@ -292,7 +292,7 @@ fn group_key(keys: &[Value], score: GroupScore) -> Value {
     })
 }
 
-/// The experts of every token, shared ones last, where every key is the middle of its interval.
+/// The experts of every token, shared ones last, if every key is the middle of its interval.
 #[must_use]
 pub fn choices(router: &Router, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<Vec<usize>> {
     logits
@@ -325,7 +325,7 @@ pub struct Row {
     pub expert: usize,
     /// The token.
     pub token: usize,
-    /// Which of the token's choices.
+    /// The index of the token's choice.
     pub slot: usize,
 }
 
@@ -377,7 +377,7 @@ mod tests {
         assert!(right(&SIGMOID, &near, &[0.0; 3], &[0, 1]) && right(&SIGMOID, &near, &[0.0; 3], &[1, 0]));
         assert!(!right(&SIGMOID, &near, &[0.0; 3], &[1, 2]));
         assert_eq!(Choice::new(&SIGMOID, &near, &[0.0; 3], &ExpBound::FMA).possible(1), [0, 1]);
-        // The same inputs have the same key: the lowest index.
+        // Equal inputs have equal keys: the lowest index wins.
         let same = [1.0, 1.0, -3.0];
         assert!(right(&SIGMOID, &same, &[0.0; 3], &[0, 1]) && !right(&SIGMOID, &same, &[0.0; 3], &[1, 0]));
     }
@@ -390,7 +390,7 @@ mod tests {
             correction_bias: false,
             ..SIGMOID
         };
-        // Greatest keys: 3, 2.5, 1; sums of two lead to the second and the first group too, but not the same best two.
+        // Greatest keys: 3, 2.5, 1; sums of two also lead to the second and the first group, but not to the same best two.
         let logits = [3.0, -9.0, 2.5, 2.4, 2.6, -9.0];
         assert_eq!(Choice::new(&groups(GroupScore::Max), &logits, &[], &ExpBound::FMA).best(3), [0, 4, 1]);
         assert_eq!(Choice::new(&groups(GroupScore::TopTwo), &logits, &[], &ExpBound::FMA).best(3), [0, 2, 3]);
@@ -427,7 +427,7 @@ mod tests {
             assert!(!right(&router, &same, &[], &[0, 4, 1, 5]), "{score:?}: group 1 precedes group 2");
             // By the sum of two the last group is the greatest.
             assert_eq!(right(&router, &other, &[], &[0, 4, 5, 1]), score == GroupScore::TopTwo);
-            // A bias of its own for each expert makes other inputs of them.
+            // A different bias for each expert makes their inputs differ.
             let biased = Router { correction_bias: true, ..router };
             assert!(right(&biased, &same, &[0.0, 0.0, 0.0, 0.0, 0.25, 0.25], &[4, 5, 0, 1]));
         }

@@ -1,4 +1,4 @@
-//! What a router makes of its logits: scores, keys of the choice, and weights of the chosen (docs/numerics.md, 3).
+//! What a router computes from its logits: scores, keys of the choice, and weights of the chosen (docs/numerics.md, 3).
 
 use super::activation::{Value, exp};
 use super::finalize::softmax;
@@ -6,10 +6,10 @@ use super::interval::{Interval, UNIT};
 use crate::case::{Router, Scores};
 use crate::moe::contract::ExpBound;
 
-/// How far 1/2 + 1/2·tanh(x/2) in f32 may be from the sigmoid: tanh errs by two units in the last place, the sum by half a one.
+/// The error of 1/2 + 1/2·tanh(x/2) in f32 against the sigmoid: tanh errs by two units in the last place, the sum by half a one.
 const TANH_FORM: f64 = 2.0 * UNIT;
 
-/// What a kernel may add to the sum of weights so that it is not zero.
+/// What a kernel may add to the sum of weights to keep it from being zero.
 const EPSILON: f64 = 1e-20;
 
 /// The scores of all experts.
@@ -41,7 +41,7 @@ fn sigmoid(x: f32, bound: &ExpBound) -> Value {
     Value::Within(Interval { lo: (of.lo - TANH_FORM).max(0.0), hi: (of.hi + TANH_FORM).min(1.0) })
 }
 
-/// What the choice compares: scores, each with its bias where there are any.
+/// The keys of the choice: scores, each with its bias, if any.
 #[must_use]
 pub fn keys(scores: &[Value], bias: &[f32]) -> Vec<Value> {
     if bias.is_empty() {
@@ -85,7 +85,7 @@ pub fn weights(router: &Router, logits: &[f32], ids: &[usize], bound: &ExpBound)
         .collect()
 }
 
-/// Each over the sum of all.
+/// Divides each by the sum of all.
 fn renormalised(weights: &[Value]) -> Vec<Value> {
     let all = |value| vec![value; weights.len()];
     let mut sum = Interval::point(0.0);

@@ -7,29 +7,29 @@ use super::interval::UNIT;
 use super::line::Scale;
 use crate::moe::contract::{Accumulation, KOrder, MOST_PARTIALS};
 
-/// The exponent that a term of zero counts with: −133, or −132 before Hopper (docs/numerics.md, 4.1).
+/// The exponent of a zero term: −133, or −132 before Hopper (docs/numerics.md, 4.1).
 const ZERO_EXPONENT: i32 = -132;
-/// The exponent that subnormal accumulators count with.
+/// The exponent of subnormal accumulators.
 const SUBNORMAL_EXPONENT: i32 = -126;
-/// From here on, binary32 is infinite.
+/// From this value on, binary32 is infinite.
 const OVERFLOW: f64 = f32::MAX as f64;
 
-/// What is known of the products of one step: a row's and a column's share, added.
+/// The known extent of the products of one step: a row's and a column's share, added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// No nominal exponent of a non-zero element is larger.
+    /// The maximum nominal exponent of a non-zero element.
     pub high: i32,
     /// Every element is a multiple of 2^`low`.
     pub low: i32,
-    /// Non-zero elements at most.
+    /// The maximum number of non-zero elements.
     pub count: u32,
 }
 
 impl Extent {
-    /// Of zeros alone.
+    /// The extent of zeros.
     pub const NOTHING: Self = Self { high: i32::MIN / 4, low: i32::MAX / 4, count: 0 };
 
-    /// Of the elements times a scale. A product with a scale that is no power of two may have an exponent more than both.
+    /// The extent of the elements times a scale. A product with a scale that is not a power of two may have a larger exponent than both.
     #[must_use]
     pub fn of(self, scale: &Scale) -> Self {
         if scale.value == 0.0 {
@@ -39,7 +39,7 @@ impl Extent {
         Self { high, low: self.low + scale.low, count: self.count }
     }
 
-    /// Products of elements of two of them.
+    /// The extent of the products of two extents.
     #[must_use]
     pub fn times(self, other: Self) -> Self {
         Self { high: self.high + other.high, low: self.low + other.low, count: self.count.min(other.count) }
@@ -59,7 +59,7 @@ pub struct Running {
 }
 
 impl Running {
-    /// Nothing yet.
+    /// An empty sum.
     #[must_use]
     pub const fn new(accumulation: &Accumulation) -> Self {
         Self {
@@ -72,7 +72,7 @@ impl Running {
         }
     }
 
-    /// One step: products whose exact sum is `sum` and whose extent is `of` are added to the accumulator.
+    /// Adds one step to the accumulator: products whose exact sum is `sum` and whose extent is `of`.
     #[inline]
     pub fn step(&mut self, sum: f64, of: Extent) {
         if of.count == 0 {
@@ -84,9 +84,9 @@ impl Running {
         let accumulator =
             if before == 0.0 { ZERO_EXPONENT } else { exponent(before).max(SUBNORMAL_EXPONENT) };
         let cut = products.max(accumulator) - self.fraction;
-        // Products lose bits only where the cut lies above their lowest.
+        // Products lose bits only if the cut is above their lowest one.
         let mut lost = if cut > of.low { f64::from(of.count) * exp2(cut) } else { 0.0 };
-        // The accumulator loses bits only where the products place the cut, above its own last bit.
+        // The accumulator loses bits only if the products put the cut above its last bit.
         let place = products - self.fraction;
         let exact = self.error == 0.0;
         let least = self.value.abs() - self.error;
@@ -106,7 +106,7 @@ impl Running {
         if after >= exp2(self.unit + 53) {
             self.error += after * exp2(-52);
         }
-        // The result is cut to 24 bits.
+        // The result is truncated to 24 bits.
         if self.error != 0.0 || f64::from(self.value as f32) != self.value {
             self.error += exp2((exponent(after) - 23).max(-149));
         }
@@ -121,13 +121,13 @@ impl Running {
         }
     }
 
-    /// Operands that their format cannot hold: so much may be missing (4.6).
+    /// Adds the possible loss of operands that their format cannot hold (4.6).
     pub fn lose(&mut self, amount: f64) {
         self.error += amount;
         self.overflow |= amount.is_infinite();
     }
 
-    /// The sum is multiplied by `by`: exactly, or by a factor and a product that are each rounded to nearest (4.10).
+    /// Multiplies the sum by `by`: exactly, or by a factor and a product that are each rounded to nearest (4.10).
     fn scale(&mut self, by: f64, exact: bool) {
         let most = (self.value.abs() + self.error) * by.abs();
         self.value *= by;
@@ -146,7 +146,7 @@ impl Running {
         self.note_overflow();
     }
 
-    /// Another sum is added, in f32, rounded to nearest.
+    /// Adds another sum in f32, rounded to nearest.
     fn join(&mut self, other: &Self) {
         self.error += other.error;
         self.overflow |= other.overflow;
@@ -178,7 +178,7 @@ impl Running {
         self.note_overflow();
     }
 
-    /// What is stored.
+    /// The stored result.
     #[must_use]
     pub fn expected(&self) -> Expected {
         match (self.certain_overflow, self.overflow) {
@@ -189,7 +189,7 @@ impl Running {
     }
 }
 
-/// A sum in any order, onto any number of accumulators.
+/// A sum in any order, on any number of accumulators.
 #[derive(Debug, Clone, Copy)]
 pub struct Unordered {
     accumulation: Accumulation,
@@ -203,7 +203,7 @@ pub struct Unordered {
 }
 
 impl Unordered {
-    /// Nothing yet.
+    /// An empty sum.
     #[must_use]
     pub const fn new(accumulation: &Accumulation) -> Self {
         Self {
@@ -217,15 +217,15 @@ impl Unordered {
         }
     }
 
-    /// Operands that their format cannot hold: so much may be missing (4.6).
+    /// Adds the possible loss of operands that their format cannot hold (4.6).
     pub fn lose(&mut self, amount: f64) {
         self.lost += amount;
     }
 
-    /// Products whose exact sum is `sum`, whose magnitudes add up to `magnitude`.
+    /// Adds products whose exact sum is `sum` and whose magnitudes add up to `magnitude`.
     #[inline]
     pub fn step(&mut self, sum: f64, magnitude: f64, of: Extent) {
-        // A kernel may spread these products over other steps, so that a step of zeros counts.
+        // A kernel may spread these products over other steps, so a step of zeros counts.
         self.steps += 1.0;
         if of.count == 0 {
             return;
@@ -236,7 +236,7 @@ impl Unordered {
         self.unit = self.unit.min(of.low);
     }
 
-    /// A bias, wherever it is added.
+    /// Adds a bias, wherever the kernel adds it.
     pub fn add(&mut self, x: f64) {
         if x != 0.0 {
             self.value += x;
@@ -260,7 +260,7 @@ impl Unordered {
         out
     }
 
-    /// What is stored (4.5).
+    /// The stored result (4.5).
     #[must_use]
     pub fn expected(&self) -> Expected {
         // A lost operand may be infinite, and its product with zero NaN.
@@ -276,12 +276,12 @@ impl Unordered {
             return Expected::number(self.value, 0.0);
         }
         let terms = self.accumulation.terms() as f64 + 1.0;
-        // Every step cuts `chunk` + 1 terms and its result; every step's result may besides be added in f32.
+        // Every step truncates `chunk` + 1 terms and its result; every step's result may also be added in f32.
         let per_step = terms * exp2(-f) + 3.0 * UNIT;
         let grow = self.steps * per_step * (1.0 + exp2(-20));
         let largest = self.magnitude.max(exp2(self.high)).max(exp2(SUBNORMAL_EXPONENT));
         let error = grow * largest / (1.0 - grow) + self.steps * exp2(-51) * self.magnitude + self.lost;
-        // So many steps that the bound is no bound.
+        // So many steps that the bound is meaningless.
         if grow >= 0.5 || self.magnitude + error > OVERFLOW {
             return Expected::Open;
         }
@@ -289,7 +289,7 @@ impl Unordered {
     }
 }
 
-/// Exact sums of blocks, rounded to nearest onto accumulators in turn (4.7).
+/// Exact sums of blocks, rounded to nearest and added to accumulators in turn (4.7).
 #[derive(Debug, Clone, Copy)]
 pub struct Partials {
     of: [Running; MOST_PARTIALS],
@@ -299,20 +299,20 @@ pub struct Partials {
 }
 
 impl Partials {
-    /// Nothing yet.
+    /// An empty sum.
     #[must_use]
     pub const fn new(accumulation: &Accumulation, count: usize) -> Self {
         let count = if count > MOST_PARTIALS { MOST_PARTIALS } else { count };
         Self { of: [Running::new(accumulation); MOST_PARTIALS], count, next: 0 }
     }
 
-    /// The products of a block, whose exact sum is `sum` and whose extent is `of`.
+    /// Adds the products of a block, whose exact sum is `sum` and whose extent is `of`.
     #[inline]
     pub fn step(&mut self, sum: f64, of: Extent) {
         let to = &mut self.of[self.next];
         self.next = (self.next + 1) % self.count;
         if of.count == 0 || sum == 0.0 {
-            // An addition of zero.
+            // Adding zero.
             return;
         }
         // The sum is a multiple of its lowest bit; as an f32 it is rounded.
@@ -323,7 +323,7 @@ impl Partials {
         to.add(sum);
     }
 
-    /// All accumulators, added as declared.
+    /// Returns the sum of all accumulators, added as declared.
     fn total(mut self) -> Running {
         let mut half = self.count / 2;
         while half > 0 {
@@ -337,20 +337,20 @@ impl Partials {
     }
 }
 
-/// Either of them.
+/// A sum of any kind.
 #[derive(Debug, Clone, Copy)]
 #[expect(clippy::large_enum_variant, reason = "one lives at a time, on the stack")]
 pub enum Sum {
     /// In the declared order.
     Running(Running),
-    /// In any.
+    /// In any order.
     Unordered(Unordered),
     /// On several accumulators.
     Partials(Partials),
 }
 
 impl Sum {
-    /// Nothing yet.
+    /// An empty sum.
     #[must_use]
     pub const fn new(accumulation: &Accumulation) -> Self {
         match accumulation.order {
@@ -360,7 +360,7 @@ impl Sum {
         }
     }
 
-    /// Operands that their format cannot hold: so much may be missing.
+    /// Adds the possible loss of operands that their format cannot hold.
     pub fn lose(&mut self, amount: f64) {
         match self {
             Self::Running(sum) => sum.lose(amount),
@@ -369,7 +369,7 @@ impl Sum {
         }
     }
 
-    /// The global scales of the epilogue.
+    /// Applies the global scales of the epilogue.
     pub fn scale(&mut self, by: f64, exact: bool) {
         let mut sum = match self {
             Self::Running(sum) => *sum,
@@ -380,7 +380,7 @@ impl Sum {
         *self = Self::Running(sum);
     }
 
-    /// The bias of the epilogue.
+    /// Adds the bias of the epilogue.
     pub fn add(&mut self, bias: f64) {
         match self {
             Self::Running(sum) => sum.add(bias),
@@ -393,7 +393,7 @@ impl Sum {
         }
     }
 
-    /// What is stored.
+    /// The stored result.
     #[must_use]
     pub fn expected(&self) -> Expected {
         match self {
@@ -408,7 +408,7 @@ impl Sum {
 mod tests {
     use super::*;
 
-    /// A sequence that repeats, of numbers below 2^32.
+    /// A repeatable sequence of numbers below 2^32.
     fn numbers(seed: u64) -> impl FnMut() -> u64 {
         let mut state = seed;
         move || {
@@ -427,7 +427,7 @@ mod tests {
             let mut sums = Partials::new(&Accumulation::partials(count as u8), count);
             let mut lanes = vec![0.0_f32; count];
             for block in 0..blocks {
-                // An integer of 27 bits times a power of two, as a block's dot product is.
+                // A 27-bit integer times a power of two, like a block's dot product.
                 let dot = (next() % (1 << 27)) as i32 - (1 << 26);
                 let power = exp2((next() % spread) as i32 - 10);
                 let low = dot.trailing_zeros().min(26) as i32;

@@ -1,4 +1,4 @@
-//! Global scales of NVFP4 that belong to a row of activations: what may be stored, and what a row may become under an unknown one
+//! Global scales of NVFP4 per row of activations: which may be stored, and what a row may become under an unknown one
 //! (docs/numerics.md, 9.3).
 
 use super::activation::{Quantizer, Value, largest};
@@ -6,39 +6,39 @@ use super::formats::exp2;
 use super::interval::Interval;
 use crate::case::{Format, ScaleRule};
 
-/// What a row's largest magnitude is divided by: the largest e2m1 times the largest ue4m3.
+/// The divisor of a row's largest magnitude: the largest e2m1 times the largest ue4m3.
 const FULL: f64 = 6.0 * 448.0;
 
-/// The global scale of a row of numbers: 1 where all are zero.
+/// The global scale of a row of numbers: 1 if all are zero.
 #[must_use]
 pub fn of(values: &[f64]) -> f32 {
     let amax = values.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     if amax == 0.0 { 1.0 } else { (amax / FULL) as f32 }
 }
 
-/// Below this the reciprocal of the product with the least block scale, 2^-9, may overflow.
+/// Below this, the reciprocal of the product with the least block scale, 2^-9, may overflow.
 const LEAST: f32 = f32::MIN_POSITIVE * 1024.0;
 
-/// Whether codes and block scales follow from a row's values under this global scale: where it is not finite, the row is worth nothing,
-/// and where it is tiny, libraries that multiply by reciprocals flush the row.
+/// Whether codes and block scales follow from a row's values under this global scale: if it is not finite, the row is meaningless,
+/// and if it is tiny, libraries that multiply by reciprocals flush the row.
 #[must_use]
 pub const fn decides(global: f32) -> bool {
     global.is_finite() && global >= LEAST
 }
 
-/// Which global scales of a row are right.
+/// The correct global scales of a row.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Allowed {
-    /// Those in here.
+    /// Those in this interval.
     Within(Interval),
     /// NaN.
     Nan,
-    /// Any: something of the row may be anything.
+    /// Any: some element of the row may be anything.
     Open,
 }
 
 impl Allowed {
-    /// Those of a row with these values: the largest magnitude over 448·6, within the slack of a library's division and the last
+    /// Those of a row with these values: the largest magnitude over 448·6, within the error of a library's division and the last
     /// bit of a subnormal number. A row of zeros may have any finite scale.
     #[must_use]
     pub fn of(values: &[Value]) -> Self {
@@ -56,7 +56,7 @@ impl Allowed {
         let (most, slack) = (f64::from(f32::MAX), Format::Nvfp4.description().slack);
         let Interval { lo, hi } = largest(&intervals);
         let last_bit = exp2(-149);
-        // Zero has no scale of its own, and infinity may be stored as the largest number.
+        // Zero determines no scale, and infinity may be stored as the largest number.
         let hi = match (lo, hi) {
             (0.0, _) => most,
             (_, hi) if hi > most => f64::INFINITY,
@@ -87,11 +87,11 @@ impl std::fmt::Display for Allowed {
     }
 }
 
-/// What values that are anywhere in these intervals may be after quantization with a row's own global scale, all scales included;
-/// none where one may overflow, or nothing is known of the scale.
+/// The possible values after quantization of values anywhere in these intervals, with the row's own global scale, all scales included;
+/// `None` if one may overflow or nothing is known about the scale.
 ///
-/// A value x under a scale g' becomes what x·g/g' becomes under g, times g'/g. So the values are widened by as much as the scale may be
-/// off, quantized under a scale in the middle, and widened again.
+/// A value x under a scale g' becomes what x·g/g' becomes under g, times g'/g. The values are therefore widened by the possible error of
+/// the scale, quantized under a scale in the middle, and widened again.
 #[must_use]
 pub fn quantized(rule: ScaleRule, row: &[Interval]) -> Option<Vec<Interval>> {
     let amax = largest(row);
@@ -155,7 +155,7 @@ mod tests {
                 all += 1;
             }
         }
-        // Few values are so near the middle of two codes, or scales, that rounding decides.
+        // Few values are so near the middle of two codes or scales that rounding decides.
         assert!(exact * 100 > all * 99, "{exact} of {all}");
         assert!(quantized(ScaleRule::Ceil, &[Interval::point(f64::INFINITY)]).is_none());
         let zeros = [Interval::point(0.0); 16];

@@ -1,4 +1,4 @@
-//! What the axes of a tensor are in terms of a problem's dimensions.
+//! The axes of a tensor in terms of a problem's dimensions.
 
 use super::{Form, Tensors};
 use crate::case::{Format, FormatPair};
@@ -12,7 +12,7 @@ pub enum Axis {
     Tokens,
     /// Experts that the router chooses from.
     Experts,
-    /// E', the experts whose weights are there.
+    /// E', the experts whose weights are present.
     Present,
     /// k.
     TopK,
@@ -42,7 +42,7 @@ pub enum Axis {
     InterBlocks,
 }
 
-/// Dimensions as they are found: each with the tensor that told it.
+/// Dimensions found so far, each with the tensor that determined it.
 #[derive(Default)]
 struct Found {
     entries: Vec<(Axis, usize, &'static str)>,
@@ -54,7 +54,7 @@ impl Found {
     }
 }
 
-/// An axis as a multiple of a basic one: `(basic, numerator, denominator)`; the numerator is 0 where the format has no scales.
+/// An axis as a multiple of a basic one: `(basic, numerator, denominator)`; the numerator is 0 if the format has no scales.
 const fn basis(axis: Axis, pair: FormatPair) -> (Axis, usize, usize) {
     match axis {
         Axis::HiddenCodes => bytes(Axis::Hidden, pair.activation()),
@@ -138,7 +138,7 @@ pub(super) fn deduce(tensors: &Tensors, pair: FormatPair) -> Result<Dims, MoeErr
     if top_k == 0 && tokens > 0 {
         top_k = rows / tokens;
     }
-    // Without logits, weights of every expert tell how many there are, and ids how many at least.
+    // Without logits, the weights of all experts determine their number, and ids a lower bound.
     let mut experts = get(Axis::Experts);
     if experts == 0 {
         let ids = [&tensors.expert_ids, &tensors.topk_ids, &tensors.row_expert];
@@ -169,7 +169,7 @@ fn rank(form: &Form, shape: &[usize]) -> Result<(), MoeError> {
     Err(MoeError::Shape { name: form.name.to_owned(), found: shape.to_vec(), wanted, why })
 }
 
-/// Shapes against dimensions; axes that `dims` has as 0 are free.
+/// Checks shapes against dimensions; axes that are 0 in `dims` are free.
 pub(super) fn check(tensors: &Tensors, dims: &Dims, pair: FormatPair) -> Result<(), MoeError> {
     let present = tensors.expert_ids.as_ref().map_or(dims.experts, |ids| ids.data.len());
     let size = |axis: Axis| -> usize {

@@ -1,4 +1,4 @@
-//! Reading and writing the dump format: a safetensors file of any subset of the tensors, with metadata.
+//! Reads and writes the dump format: a safetensors file of any subset of the tensors, with metadata.
 
 use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
@@ -12,22 +12,22 @@ use crate::moe::contract;
 use crate::moe::error::MoeError;
 use toolchain::store;
 
-/// Files larger than this are refused: two layers of the largest model.
+/// The maximum file size: two layers of the largest model.
 const SIZE_LIMIT: u64 = 16 << 30;
 
 /// A dump.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Dump {
-    /// The tensors that are in it.
+    /// Its tensors.
     pub tensors: Tensors,
     /// Its metadata.
     pub metadata: BTreeMap<String, String>,
 }
 
-/// Reads a dump: any subset of the tensors, strictly named and typed, shapes that fit each other.
+/// Reads a dump: any subset of the tensors, with strict names and types, and consistent shapes.
 ///
 /// # Errors
-/// [`MoeError`] with the file, the tensor and what it should be.
+/// [`MoeError`] with the file, the tensor and the expectation.
 pub fn read(path: &Path) -> Result<Dump, MoeError> {
     let failed = |source: io::Error| MoeError::File { path: path.to_owned(), source };
     let bytes = fs::metadata(path).map_err(failed)?.len();
@@ -82,10 +82,10 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
     Ok(Dump { tensors, metadata })
 }
 
-/// Writes a dump, tensor by tensor, so that no second copy of it is in memory.
+/// Writes a dump tensor by tensor, without a second copy in memory.
 ///
 /// # Errors
-/// [`MoeError::File`] when the file cannot be written; [`MoeError::Shape`] when tensors contradict each other.
+/// [`MoeError::File`] if the file cannot be written; [`MoeError::Shape`] if tensors contradict each other.
 pub fn write(path: &Path, tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<(), MoeError> {
     tensors.dims(contract::pair_of(metadata)?)?;
     let views: Vec<(&str, View<'_>)> = tensors.views().into_iter().map(|v| (v.name, v)).collect();
@@ -117,7 +117,7 @@ pub(super) enum Elements<'a> {
     Single(&'a [f32]),
 }
 
-/// A type of element that tensors have.
+/// An element type of tensors.
 pub(super) trait Element: Sized {
     fn elements(data: &[Self]) -> Elements<'_>;
     fn read(bytes: &[u8]) -> Vec<Self>;
@@ -159,7 +159,7 @@ impl Element for f32 {
     }
 }
 
-/// A tensor to be written.
+/// A tensor for writing.
 pub(super) struct View<'a> {
     name: &'static str,
     dtype: Dtype,
@@ -178,7 +178,7 @@ impl<'a> View<'a> {
     }
 }
 
-/// SHA-256 of names, shapes and bytes; `None` where there are more than `limit` bytes.
+/// SHA-256 of names, shapes and bytes; `None` if there are more than `limit` bytes.
 pub(super) fn digest(views: &[View<'_>], limit: usize) -> Option<String> {
     use safetensors::View as _;
     if views.iter().map(|v| v.data_len()).sum::<usize>() > limit {

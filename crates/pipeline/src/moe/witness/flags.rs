@@ -1,20 +1,20 @@
-//! Which movements of a sum show in the bf16 that is stored.
+//! Which changes of a sum show in the stored bf16.
 
 use crate::moe::reference::formats::{bf16, bf16_neighbour, to_bf16};
 
-/// A change of +1 is noticed.
+/// A change of +1 is detected.
 pub(super) const UP: u8 = 1;
-/// A change of −1 is noticed.
+/// A change of −1 is detected.
 pub(super) const DOWN: u8 = 2;
-/// Either is.
+/// Both are.
 pub(super) const BOTH: u8 = 3;
 
-/// How far one sum has to move until no bf16 that its bound allows can be stored, whatever the moved sum's own error.
+/// How far one sum must move until no bf16 within its bound can be stored, whatever the error of the moved sum.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Moves {
     up: f64,
     down: f64,
-    /// Whether a movement of just that much rounds away from what is allowed.
+    /// Whether a change of exactly that much rounds out of the bound.
     tie_up: bool,
     tie_down: bool,
 }
@@ -32,7 +32,7 @@ impl Moves {
         }
     }
 
-    /// `flag` when a sum moved by `delta` is noticed; a NaN always is.
+    /// Returns `flag` if a sum moved by `delta` is detected; a NaN always is.
     pub(super) fn seen(&self, delta: f64, flag: u8) -> u8 {
         let seen = delta.is_nan()
             || delta > self.up

@@ -1,8 +1,8 @@
-//! Random faults of one byte in a grouped GEMM of gpt-oss dimensions, and how many each kind of data shows.
+//! Random single-byte faults in a grouped GEMM of gpt-oss dimensions, and how many of them each kind of data exposes.
 //!
-//! A fault makes a scale byte or a code, of the weights or of the activations, one more or one less. It is shown when it moves
-//! a sum so far that no bf16 which the bound allows can be stored, whatever the moved sum's own error (docs/numerics.md, 7): what
-//! is counted here is surely noticed, whatever the kernel's order.
+//! A fault increments or decrements a scale byte or a code, of the weights or of the activations. It is exposed if it moves
+//! a sum so far that no bf16 within the bound can be stored, whatever the error of the moved sum (docs/numerics.md, 7): every
+//! fault counted here is detected for certain, whatever the kernel's order.
 
 use std::path::Path;
 
@@ -24,7 +24,7 @@ use crate::moe::reference::line::Line;
 use crate::moe::tensors::Array;
 use record::FaultRow;
 
-/// Whose dimensions.
+/// The model with these dimensions.
 const MODEL: &str = "gpt-oss-120b";
 
 /// The first GEMM's operands of one expert.
@@ -39,7 +39,7 @@ struct Data {
     bias: Array<f32>,
 }
 
-/// What a fault changes.
+/// The byte or code that a fault changes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Kind {
     WeightScale,
@@ -48,14 +48,14 @@ enum Kind {
     Code,
 }
 
-/// A byte, or a code of four bits, that is one more or less.
+/// A byte, or a code of four bits, that is incremented or decremented.
 #[derive(Debug, Clone, Copy)]
 struct Fault {
     kind: Kind,
     up: bool,
-    /// A column for weights, a row for activations.
+    /// A column of weights or a row of activations.
     line: usize,
-    /// A block for scales, an element for codes.
+    /// A block of scales or an element of codes.
     at: usize,
 }
 
@@ -63,7 +63,7 @@ struct Fault {
 /// of these formats.
 ///
 /// # Errors
-/// [`MoeError`] when the data cannot be made.
+/// [`MoeError`] if the data cannot be generated.
 pub fn faults(pair: FormatPair, count: u64) -> Result<FaultRow, MoeError> {
     let data = |regime| Data::new(pair, regime);
     let (exact, impulse, real) = (data("exact")?, data("impulse")?, data("real")?);
@@ -90,12 +90,12 @@ pub fn faults(pair: FormatPair, count: u64) -> Result<FaultRow, MoeError> {
     })
 }
 
-/// A case of one expert, all of whose rows it gets.
+/// A case of one expert that gets all rows.
 fn case(pair: FormatPair, regime: &str) -> Result<crate::case::Case, CaseError> {
     let text = format!(
         "about: One expert.\nformat: {}\nmodel: {MODEL}\ntokens: {}\nexperts: 1\ntop_k: 1\nrouting: same\nregime: {regime}\n",
         pair.word(),
-        // As many rows as K has blocks, so that impulse data reach each.
+        // As many rows as K has blocks, so that impulse data reach each block.
         crate::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / pair.block())
     );
     let mut library = Library::default();
@@ -137,7 +137,7 @@ impl Data {
         self.bias.data.len()
     }
 
-    /// The fault that 64 random bits stand for.
+    /// Decodes a fault from 64 random bits.
     fn draw(&self, bits: u64) -> Fault {
         // bf16 activations have no scales.
         let scale = if self.pair.activation().scale().is_some() { Kind::Scale } else { Kind::Code };
@@ -155,12 +155,12 @@ impl Data {
         Fault { kind, up: bits & 4 != 0, line, at }
     }
 
-    /// Whether one of the outputs that the fault reaches shows it; of weights, those of the first `rows` rows.
+    /// Whether one of the outputs that the fault reaches exposes it; for weights, those of the first `rows` rows.
     fn shows(&self, fault: Fault, rows: usize) -> bool {
         if matches!(fault.kind, Kind::WeightScale | Kind::WeightCode) {
             return (0..rows).any(|row| self.shows_at(fault, row, fault.line));
         }
-        // From a column of its own on: the first few hardly ever all miss it.
+        // Starts at a different column for each fault: the first few hardly ever all miss it.
         let cols = self.cols();
         (0..cols).any(|n| self.shows_at(fault, fault.line, (n + fault.at * 7) % cols))
     }
