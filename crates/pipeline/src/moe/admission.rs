@@ -1,8 +1,8 @@
-//! Admission: whether a tile and a kernel may run on a device, decided from facts alone, with a sentence where not.
+//! Decides from static facts whether a tile and a kernel can run on a device, and gives the reason if not.
 //!
-//! In order: what the kernel needs of the toolchain, the geometry of the tile, shared memory, TMA's rules for boxes, and what
-//! ptxas made of it. K is padded to 128 in memory, which satisfies TMA's rules for strides (multiples of 32 bytes of packed
-//! codes) and bases whatever the model's width.
+//! In order: the capabilities that the kernel needs of the toolchain, the geometry of the tile, shared memory, TMA's rules for
+//! boxes, and the resources that ptxas reports. K is padded to 128 in memory, which satisfies TMA's rules for strides (multiples
+//! of 32 bytes of packed codes) and bases for every model width.
 
 use emulator::device::{MapElement, MapSwizzle};
 use ptx::arch::{Target, ToolkitVersion};
@@ -14,10 +14,10 @@ use crate::kernel::{self, Kernel, MmaPath, Names};
 use toolchain::matrix::Capabilities;
 use toolchain::toolkit::Resources;
 
-/// Elements of a box of 16U4_ALIGN16B: it has no other width.
+/// Inner extent of a 16U4_ALIGN16B box in elements: the only one allowed.
 const UNPACKED_WIDTH: u32 = 128;
 
-/// What a device has for one CTA.
+/// The resources that a device has for one CTA.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Limits {
     /// Bytes of shared memory, with opt-in.
@@ -34,10 +34,10 @@ impl Limits {
     pub const SM12X: Self = Self { shared: SHARED_LIMIT, registers: 65_536, threads: 1024 };
 }
 
-/// Who compiles a kernel, and what for.
+/// The ptxas and target that a kernel is compiled with, and their capabilities.
 #[derive(Debug, Clone, Copy)]
 pub struct Toolchain<'a> {
-    /// What the matrix says.
+    /// The capabilities recorded in the matrix.
     pub capabilities: &'a Capabilities,
     /// The ptxas.
     pub toolkit: ToolkitVersion,
@@ -45,10 +45,10 @@ pub struct Toolchain<'a> {
     pub target: Target,
 }
 
-/// What is asked.
+/// The input to [`admit`]: a tile, a GEMM kernel, a toolchain and a device.
 #[derive(Debug, Clone, Copy)]
 pub struct Question<'a> {
-    /// How operands are stored.
+    /// The operand formats.
     pub pair: FormatPair,
     /// The tile.
     pub tile: Tile,
@@ -56,18 +56,18 @@ pub struct Question<'a> {
     pub swap_ab: bool,
     /// The GEMM.
     pub kernel: &'a Kernel,
-    /// How it multiplies.
+    /// The MMA path.
     pub path: MmaPath,
-    /// Who compiles it; nothing is known of capabilities where no matrix was run.
+    /// The toolchain; `None` if no matrix was run, so that capabilities are unknown.
     pub toolchain: Option<Toolchain<'a>>,
-    /// The device.
+    /// The device's limits.
     pub limits: Limits,
 }
 
 /// A tile that may run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Admitted {
-    /// How its kernel is compiled.
+    /// The configuration that its kernel is compiled for.
     pub config: Config,
     /// Threads of a CTA.
     pub threads: u32,
@@ -75,10 +75,10 @@ pub struct Admitted {
     pub dynamic_shared: u32,
 }
 
-/// Whether the tile may be compiled and run, before ptxas has seen it.
+/// Decides whether the tile may be compiled and run, before ptxas assembles it.
 ///
 /// # Errors
-/// [`Blocked`], with the sentence.
+/// [`Blocked`], with the reason.
 pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     let Question { pair, tile, swap_ab, kernel, path, toolchain, limits } = *question;
     if let Some(sentence) = toolchain.and_then(|t| lacking([kernel], pair, path, t)) {
@@ -109,10 +109,10 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
     Ok(Admitted { config, threads, dynamic_shared })
 }
 
-/// Whether a whole run with the tile may be made: [`admit`], and what the kernels of the `others` stages need.
+/// Decides whether a whole run with the tile is possible: [`admit`], and the capabilities that the kernels of the `others` need.
 ///
 /// # Errors
-/// [`Blocked`], with the sentence.
+/// [`Blocked`], with the reason.
 pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted, Blocked> {
     let lacks = |t| lacking(others.iter().copied(), question.pair, question.path, t);
     if let Some(sentence) = question.toolchain.and_then(lacks) {
@@ -121,8 +121,8 @@ pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted
     admit(question)
 }
 
-/// Whether what ptxas made of an admitted tile can be launched. Where it spills, that is a remark: it costs time, and the
-/// numbers stay right.
+/// Decides whether the code that ptxas generated for an admitted tile can be launched. Spills are only a remark: they cost time
+/// and do not change results.
 ///
 /// # Errors
 /// [`Blocked`], with ptxas's numbers.
@@ -131,7 +131,7 @@ pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Resu
     if shared > limits.shared {
         return Err(too_much_shared(shared, limits));
     }
-    // Registers are given to warps in units of 256: 8 per thread.
+    // Registers are allocated to warps in units of 256: 8 per thread.
     let (threads, each) = (admitted.threads, code.registers.next_multiple_of(8));
     if threads * each > limits.registers {
         let (all, limit) = (threads * each, limits.registers);
@@ -152,7 +152,7 @@ fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
     Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
 }
 
-/// The first capability that one of these kernels needs for these formats on `path` and the toolchain has not, as a sentence.
+/// Returns, as a sentence, the first capability that the toolchain lacks and a kernel needs for these formats on `path`.
 #[must_use]
 pub fn lacking<'k>(
     kernels: impl IntoIterator<Item = &'k Kernel>,
@@ -167,7 +167,7 @@ pub fn lacking<'k>(
     kernels.into_iter().find_map(missing)
 }
 
-/// What the launch expressions of a GEMM may say of a tile.
+/// The names that a GEMM's launch expressions may use, with their values for a tile.
 fn names(c: &Config) -> Names {
     [
         ("tile_m", c.tile.m),
@@ -181,14 +181,14 @@ fn names(c: &Config) -> Names {
     .into()
 }
 
-/// What one TMA copy fetches.
+/// The box that one TMA copy fetches.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct MapBox {
     /// Element type of the map.
     pub element: MapElement,
     /// Extents in elements, innermost first.
     pub dims: Vec<u32>,
-    /// How it is spread over shared memory.
+    /// The swizzle in shared memory.
     pub swizzle: MapSwizzle,
 }
 
@@ -199,7 +199,7 @@ pub fn token_box(config: &Config) -> MapBox {
     MapBox { element: MapElement::U8, dims: vec![width, config.tile.m], swizzle: swizzle(width) }
 }
 
-/// The box of weights: rows of codes of one expert as bytes or, e2m1 that take a byte each in shared memory, unpacked on the way.
+/// The box of weights: rows of codes of one expert, as bytes; e2m1 that is not packed in shared memory is unpacked by the copy.
 #[must_use]
 pub fn weight_box(config: &Config) -> MapBox {
     let unpacked = !config.packed() && config.pair.weight().element() == Element::E2m1;
@@ -208,7 +208,7 @@ pub fn weight_box(config: &Config) -> MapBox {
     MapBox { element, dims: vec![width, config.tile.n, 1], swizzle: swizzle(width) }
 }
 
-/// The swizzle that is as wide as a row.
+/// Returns the swizzle that is as wide as a row.
 const fn swizzle(width: u32) -> MapSwizzle {
     match width {
         32 => MapSwizzle::B32,
@@ -218,10 +218,10 @@ const fn swizzle(width: u32) -> MapSwizzle {
 }
 
 impl MapBox {
-    /// The rules of `cuTensorMapEncodeTiled` for boxes.
+    /// Checks the rules of `cuTensorMapEncodeTiled` for boxes.
     ///
     /// # Errors
-    /// [`Blocked`], with the rule that is broken.
+    /// [`Blocked`], with the violated rule.
     pub fn check(&self) -> Result<(), Blocked> {
         let inner = self.dims.first().copied().unwrap_or(0);
         if let Some(wrong) = self.dims.iter().find(|d| **d == 0 || **d > 256) {
@@ -232,7 +232,7 @@ impl MapBox {
                 "a TMA box of 16U4_ALIGN16B is {UNPACKED_WIDTH} elements wide, but this one {inner}"
             )));
         }
-        // Unpacked, 16 elements take 16 bytes.
+        // Unpacked elements take one byte each.
         if !inner.is_multiple_of(16) {
             return Err(Blocked(format!(
                 "the inner extent of a TMA box is a multiple of 16 bytes, but this one is {inner}"

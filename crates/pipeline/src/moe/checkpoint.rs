@@ -1,8 +1,8 @@
-//! A layer of a checkpoint in place of made weights: safetensors files, read expert by expert.
+//! A checkpoint layer instead of generated weights: safetensors files, read expert by expert.
 //!
-//! A file is one `.safetensors`, or the `model.safetensors.index.json` of a sharded checkpoint. Headers are read whole, data only
-//! of the experts that a problem needs. Names and layouts are those of published checkpoints: gpt-oss in MXFP4, and NVFP4 as
-//! ModelOpt and compressed-tensors write it (docs/numerics.md, 10.1).
+//! A file is one `.safetensors`, or the `model.safetensors.index.json` of a sharded checkpoint. Headers are read completely, data
+//! only for the experts that a problem needs. Names and layouts are those of published checkpoints: gpt-oss in MXFP4, and NVFP4
+//! as written by ModelOpt and compressed-tensors (docs/numerics.md, 10.1).
 
 mod gpt_oss;
 mod header;
@@ -20,7 +20,7 @@ use super::reference::formats::bf16;
 use super::tensors::Tensors;
 use crate::case::{Case, GateUp, Regime};
 
-/// Why a layer cannot be taken from a checkpoint.
+/// Why a layer cannot be read from a checkpoint.
 #[derive(Debug, thiserror::Error)]
 pub enum CheckpointError {
     /// A file cannot be read.
@@ -31,12 +31,12 @@ pub enum CheckpointError {
         /// Why.
         source: io::Error,
     },
-    /// A file is no safetensors file or index, or is cut short.
+    /// A file is not a safetensors file or index, or is truncated.
     #[error("{}: {message}", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What is wrong, and what helps.
+        /// The fault and its remedy.
         message: String,
     },
     /// The checkpoint has no such layer.
@@ -46,10 +46,10 @@ pub enum CheckpointError {
         path: PathBuf,
         /// The layer.
         layer: usize,
-        /// Which there are.
+        /// The layers that exist.
         there: String,
     },
-    /// A tensor of the layer is not there.
+    /// A tensor of the layer is missing.
     #[error("{}: tensor `{name}` is missing; the nearest is {nearest}", path.display())]
     Missing {
         /// The file.
@@ -68,19 +68,19 @@ pub enum CheckpointError {
         name: String,
         /// Its type.
         found: String,
-        /// Whose layout says otherwise.
+        /// The layout that requires another type.
         layout: &'static str,
-        /// What it may be.
+        /// The allowed types.
         wanted: &'static str,
     },
-    /// A tensor has another shape than the layer's others say.
+    /// A tensor's shape does not match the layer's other tensors.
     #[error("{}: `{name}` {said}", path.display())]
     Shape {
         /// The file.
         path: PathBuf,
         /// The tensor.
         name: String,
-        /// What it is, what it should be, and where that comes from.
+        /// The shape, the expected shape, and the reason for it.
         said: String,
     },
     /// The case does not fit the layer.
@@ -90,12 +90,12 @@ pub enum CheckpointError {
         case: String,
         /// The file.
         path: PathBuf,
-        /// What does not fit, and what would.
+        /// The mismatch, and a case that would fit.
         message: String,
     },
 }
 
-/// A layer whose tensors are there, typed and of shapes that fit each other.
+/// A layer whose tensors exist, with checked types and consistent shapes.
 #[derive(Debug, Clone)]
 pub struct Layer {
     path: PathBuf,
@@ -103,21 +103,21 @@ pub struct Layer {
     form: Form,
 }
 
-/// Who names the tensors, and what they hold.
+/// The form of a checkpoint: its tensor names and their contents.
 #[derive(Debug, Clone)]
 enum Form {
     GptOss(Box<GptOssLayer>),
     Nvfp4(Box<Nvfp4Layer>),
 }
 
-/// A router: weights [E, H], and what is added to its logits.
+/// A router: weights [E, H], and the bias added to its logits.
 struct Router {
     weights: Vec<f32>,
     bias: Option<Vec<f32>>,
 }
 
 impl Layer {
-    /// Opens layer `number` of the checkpoint at `path` and checks the names, types, shapes and places of its tensors.
+    /// Opens layer `number` of the checkpoint at `path` and checks the names, types, shapes and file ranges of its tensors.
     ///
     /// # Errors
     /// [`CheckpointError`], with the file and the tensor.
@@ -139,8 +139,7 @@ impl Layer {
         }
     }
 
-    /// Whether a case can be run with the layer's weights: dimensions and formats as the layer has them, values as a model has
-    /// them.
+    /// Checks that a case can run with the layer's weights: it needs the layer's dimensions and formats, and realistic values.
     ///
     /// # Errors
     /// [`CheckpointError::Case`].
@@ -171,10 +170,10 @@ impl Layer {
         unfit.map_or(Ok(()), fault)
     }
 
-    /// Router logits [T, E] of hidden states [T, H] (bf16), summed in doubles and rounded to f32 once.
+    /// Returns router logits [T, E] for hidden states [T, H] (bf16), summed in doubles and rounded to f32 once.
     ///
     /// # Errors
-    /// [`CheckpointError`] when the file cannot be read.
+    /// [`CheckpointError`] if the file cannot be read.
     pub(super) fn logits(&self, hidden: &[u16]) -> Result<Vec<f32>, CheckpointError> {
         let Router { weights, bias } = match &self.form {
             Form::GptOss(layer) => layer.router()?,
@@ -193,7 +192,7 @@ impl Layer {
         Ok(out)
     }
 
-    /// The router's correction bias `[E]`, where it has one.
+    /// Returns the router's correction bias `[E]`, if it has one.
     ///
     /// # Errors
     /// [`CheckpointError`] when the file cannot be read.
@@ -204,7 +203,7 @@ impl Layer {
         }
     }
 
-    /// Fills the weights' fields of `inputs` for these experts, ascending, with gates where the case has them.
+    /// Fills the weight fields of `inputs` for these experts, ascending, with gates placed as in the case.
     ///
     /// # Errors
     /// [`CheckpointError`] when the file cannot be read or its global scales do not fit the kernels.
@@ -221,7 +220,7 @@ impl Layer {
     }
 }
 
-/// Rows of gates and of ups, each of `width`, joined as `gate_up` has them.
+/// Joins rows of gates and ups, each of `width`, in the order of `gate_up`.
 fn joined<T: Copy>(gate_up: GateUp, gate: &[T], up: &[T], width: usize) -> Vec<T> {
     match gate_up {
         GateUp::GateFirst => [gate, up].concat(),
@@ -232,7 +231,7 @@ fn joined<T: Copy>(gate_up: GateUp, gate: &[T], up: &[T], width: usize) -> Vec<T
     }
 }
 
-/// The layers of a checkpoint whose tensors begin with one of `prefixes`, in words.
+/// Describes the layers of a checkpoint whose tensor names begin with one of `prefixes`.
 fn layers_of(files: &Files, prefixes: &[&str]) -> String {
     let number = |name: &str| {
         prefixes.iter().find_map(|prefix| {

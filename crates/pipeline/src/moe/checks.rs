@@ -1,5 +1,5 @@
-//! The checks of a trial on a device: its code loads, runs, is correct, stores what the emulator stores, repeats itself, overlaps,
-//! and is right as a graph replayed with other routings than it was captured with.
+//! The checks of a trial on a device: its code loads, runs, is correct, matches the emulator, is repeatable, overlaps, and is
+//! correct as a graph replayed with other routings than it was captured with.
 
 use emulator::device::Device;
 
@@ -10,37 +10,37 @@ use super::{MoeError, Problem, Tensors};
 use crate::checks::{self, NotPassed};
 use record::{Check, CheckResult, Stage, Verdict};
 
-/// Replays that have to store the same bits on a GPU.
+/// Replays that must store the same bits on a GPU.
 pub const REPLAYS: usize = 100;
-/// What a graph is replayed with after its capture, in the order of [`super::problem::variants`].
+/// The routings that a graph is replayed with after its capture, in the order of [`super::problem::variants`].
 const ROUTINGS: [&str; 4] =
     ["the routing of its capture", "another routing", "all tokens on the same experts", "half of the tokens"];
 
-/// What the checks of a trial need.
+/// The inputs to the checks of a trial.
 pub struct TrialChecks<'a> {
     /// Kernels with their PTX.
     pub compiled: &'a Compiled<'a>,
-    /// What they promise.
+    /// The numerical contract of the kernels.
     pub contract: &'a Contract,
     /// The problem.
     pub problem: &'a Problem,
     /// Problems of the same weights, from [`super::problem::variants`].
     pub variants: &'a [Problem],
-    /// How it is run.
+    /// The setup of the run.
     pub setup: &'a Setup,
-    /// Replays that have to store the same bits; a tenth of them, at least one, with overlapping kernels.
+    /// Replays that must store the same bits; a tenth of them, at least one, with overlapping kernels.
     pub replays: usize,
-    /// What the emulator stored for the same problem.
+    /// The tensors that the emulator stored for the same problem.
     pub emulated: Option<&'a Tensors>,
-    /// Whether PTX leaves open in which order and width the tensor cores add, so that two devices may differ.
+    /// Whether PTX does not specify the order and width in which tensor cores add, so that two devices may differ.
     pub sums_open: bool,
 }
 
-/// What was found.
+/// The results of the checks.
 pub struct Checked {
-    /// The stages of the first run; none where the code does not load.
+    /// The stages of the first run; `None` if the code does not load.
     pub outcome: Option<Outcome>,
-    /// Every check.
+    /// The result of every check.
     pub checks: Vec<CheckResult>,
 }
 
@@ -78,7 +78,7 @@ impl On<'_> {
     }
 }
 
-/// What a device refuses is a verdict, everything else an error.
+/// Converts an error: a refusal by the device is a verdict, everything else an error.
 fn refused(error: PipelineError, device: &str) -> Stop {
     match error {
         PipelineError::Device { file, failure } => trial::not_passed(failure, device).at(file).into(),
@@ -87,7 +87,7 @@ fn refused(error: PipelineError, device: &str) -> Stop {
     }
 }
 
-/// The tensors of a run that came to its end.
+/// Returns the tensors of a completed run.
 fn finished(ran: Ran, device: &str) -> Result<Tensors, Stop> {
     match ran.stopped {
         Some((stage, failure)) => Err(trial::not_passed(failure, device).at(stage.word()).into()),
@@ -99,7 +99,7 @@ impl TrialChecks<'_> {
     /// Runs the checks in order ([`checks::in_order`]).
     ///
     /// # Errors
-    /// [`TrialError`] when the trial cannot begin; whatever the device does is a verdict.
+    /// [`TrialError`] if the trial cannot begin; failures on the device are verdicts.
     pub fn on(&self, device: &mut dyn Device) -> Result<Checked, TrialError> {
         let mut outcome = None;
         let mut on = On { name: device.name(), device };
@@ -115,7 +115,7 @@ impl TrialChecks<'_> {
         Ok(Checked { outcome, checks })
     }
 
-    /// One check; what was done.
+    /// Runs one check and returns a description of it.
     fn check(&self, check: Check, on: &mut On<'_>, outcome: &mut Option<Outcome>) -> Result<String, Stop> {
         let judges = matches!(check, Check::Correct | Check::AsEmulator);
         if !judges {
@@ -182,7 +182,7 @@ impl TrialChecks<'_> {
         }
     }
 
-    /// The problem that graphs are captured with.
+    /// Returns the problem that graphs are captured with.
     fn captured(&self) -> Result<&Problem, Stop> {
         self.variants
             .first()
@@ -200,14 +200,14 @@ impl TrialChecks<'_> {
         let mut session = Session::new(*device, self.compiled, problem, self.setup).map_err(refused)?;
         let graph = session.capture(programmatic).map_err(refused)?;
         session.set(problem).map_err(refused)?;
-        // Every replay stores what the first does, and the last what the eager run did: all are as it.
+        // Every replay matches the first, and the last matches the eager run, so all match it.
         let ran = session
             .replay_often(graph, times)
             .map_err(|n| stop(Verdict::Fail, format!("replay {n} stores different bytes from the first")))?;
         same(&eager, &finished(ran, name)?, || "the replays".to_owned())
     }
 
-    /// One kernel after the other.
+    /// The setup with sequential launches.
     fn plain(&self) -> Setup {
         Setup { pdl: false, ..*self.setup }
     }
@@ -236,8 +236,8 @@ impl TrialChecks<'_> {
         Ok(format!("eager, and {overlapping} replays of a graph"))
     }
 
-    /// Captures with the first problem, replays with every other, and compares with eager runs of the same data. What kernels keep
-    /// from launch to launch is not cleared in between. Where they promise no order, every replay is judged by its bounds instead.
+    /// Captures with the first problem, replays with every other, and compares with eager runs of the same data. State that kernels
+    /// keep between launches is not cleared. If the contract guarantees no order, every replay is judged by its bounds instead.
     fn graph(&self, on: &mut On<'_>) -> Result<String, Stop> {
         let mut eager = Vec::new();
         for (n, problem) in self.variants.iter().enumerate() {
@@ -258,7 +258,7 @@ impl TrialChecks<'_> {
         let mut session = Session::new(*device, self.compiled, problem, self.setup).map_err(refused)?;
         let graph = session.capture(self.setup.pdl).map_err(refused)?;
         let mut done = Vec::new();
-        // Back to the first at the end: nothing of the others may be left.
+        // The first problem again at the end: no data of the others may remain.
         let alike = self.variants.iter().take(ROUTINGS.len()).enumerate();
         for (n, problem) in alike.clone().chain(alike.take(1)) {
             session.set(problem).map_err(refused)?;
@@ -278,7 +278,7 @@ impl TrialChecks<'_> {
         Ok(format!("replayed with {}", done.join(", ")))
     }
 
-    /// The tensors of a run in which every stage conforms.
+    /// Returns the tensors of a run if every stage conforms.
     fn correct(&self, ran: Ran, device: &str, place: impl Fn() -> String) -> Result<Tensors, Stop> {
         let judged = trial::judged(ran, self.contract, device, 0)?;
         match judged.first_wrong() {
@@ -300,7 +300,7 @@ fn same(one: &Tensors, other: &Tensors, what: impl Fn() -> String) -> Result<(),
     }
 }
 
-/// The tokens that a padded batch and the batch without its padding share have the same output.
+/// Checks that the tokens shared by a padded batch and the batch without padding have the same output.
 fn prefix(alone: &Tensors, padded: &Tensors) -> Result<(), Stop> {
     let (Some(alone), Some(padded)) = (&alone.output, &padded.output) else {
         return Err(stop(Verdict::Broken, "a run left no output"));

@@ -1,8 +1,8 @@
-//! What ptxas makes of the GEMM of a run, and whether that is admitted.
+//! Assembles the GEMM of a run with ptxas and decides whether the code is admitted.
 //!
 //! The rule: a kernel that needs more registers or shared memory than a CTA may have is blocked, with ptxas's numbers. A kernel
-//! that spills runs, with a remark: what it spills lies in local memory, which costs time and changes no number, and how much
-//! time only a GPU says. A GEMM that ptxas refuses is blocked with its words.
+//! that spills runs, with a remark: spills go to local memory, which costs time but changes no result, and only a GPU shows how
+//! much time. A GEMM that ptxas rejects is blocked, with the message of ptxas.
 
 use std::time::Duration;
 
@@ -18,30 +18,30 @@ use toolchain::toolkit::{self, CubinError, NvrtcError, Resources, ResourcesError
 /// How long ptxas may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// Why nothing can be said of the code.
+/// Why the code could not be examined.
 #[derive(Debug, thiserror::Error)]
 pub enum CodeError {
-    /// There is no kernel.
+    /// The kernel is missing, unreadable or invalid.
     #[error(transparent)]
     Kernel(#[from] KernelError),
     /// It does not compile.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),
-    /// ptxas cannot be run, or says nothing.
+    /// ptxas cannot be run, or does not report resources.
     #[error(transparent)]
     Resources(#[from] ResourcesError),
 }
 
-/// A kernel that ptxas has seen.
+/// The result of assembling a kernel with ptxas.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Code {
-    /// What it uses; none where ptxas refuses it.
+    /// The resources it uses; `None` if ptxas rejects it.
     pub resources: Option<Resources>,
-    /// Whether it may be launched, with what it costs as a remark (empty where nothing).
+    /// Whether it may be launched, with a remark on its cost (empty if there is none).
     pub verdict: Result<String, Blocked>,
 }
 
-/// What asks ptxas.
+/// A compiler and a ptxas, for one device.
 #[derive(Debug)]
 pub struct Assembler<'a> {
     /// NVRTC, the cache and the target.
@@ -53,10 +53,10 @@ pub struct Assembler<'a> {
 }
 
 impl Assembler<'_> {
-    /// What ptxas makes of the GEMM of a run with an admitted tile.
+    /// Compiles and assembles the GEMM of a run with an admitted tile.
     ///
     /// # Errors
-    /// [`CodeError`]; that ptxas refuses the kernel is no error but a verdict.
+    /// [`CodeError`]; a kernel that ptxas rejects is a verdict, not an error.
     pub fn gemm(
         &self,
         library: &Library,

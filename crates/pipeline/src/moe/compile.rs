@@ -1,4 +1,4 @@
-//! Kernels to PTX: the source, its macros and the target through one NVRTC, kept in the cache.
+//! Compiles kernels to PTX with one NVRTC, from the source, its macros and the target, and keeps the PTX in the cache.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,24 +12,24 @@ use toolchain::toolkit::{self, Include, Nvrtc, NvrtcError, Source};
 /// How long NVRTC may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
-/// What compiles.
+/// An NVRTC with its cache and target.
 #[derive(Debug)]
 pub struct Compiler<'a> {
     /// The NVRTC.
     pub nvrtc: &'a Nvrtc,
-    /// Where PTX is kept.
+    /// The cache for PTX; `None` keeps nothing.
     pub store: Option<&'a Store>,
-    /// This tool, whose hidden verb does the work.
+    /// This tool's executable, whose hidden subcommand runs NVRTC.
     pub program: PathBuf,
-    /// What the PTX is for.
+    /// The target of the PTX.
     pub target: Target,
 }
 
 impl Compiler<'_> {
-    /// The PTX of a kernel with these macros.
+    /// Compiles a kernel with these macros to PTX.
     ///
     /// # Errors
-    /// [`NvrtcError`]; a source that does not compile comes with the log and the lines it speaks of.
+    /// [`NvrtcError`]; for a source that does not compile, it has the log and the source lines that the log names.
     pub fn ptx(
         &self,
         library: &Library,
@@ -39,14 +39,14 @@ impl Compiler<'_> {
         let mut options = toolkit::options_for(self.target);
         options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        // A change of a file that a kernel does not include compiles nothing anew.
+        // A change to a file that the kernel does not include must not recompile it.
         let headers = included(library, &kernel.text);
         let source = Source { text: &kernel.text, name: &kernel.file, options, headers };
         Ok(toolkit::compile(self.nvrtc, &source, self.store, &self.program, LIMIT)?.ptx)
     }
 }
 
-/// The files of the library that `text` includes, and those that these include.
+/// Returns the library files that `text` includes, directly or indirectly.
 #[must_use]
 pub fn included(library: &Library, text: &str) -> Vec<Include> {
     let mut found: Vec<Include> = Vec::new();

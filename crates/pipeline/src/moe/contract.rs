@@ -1,4 +1,4 @@
-//! What a kernel promises of its numbers, and how a dump's metadata says it.
+//! The numerical contract of a kernel, and its form in a dump's metadata.
 
 use std::collections::BTreeMap;
 use std::fmt::Display;
@@ -14,24 +14,24 @@ use crate::case::{
 };
 use crate::kernel::MmaPath;
 
-/// The rules of the pipeline that no kernel chooses.
+/// The rules of the pipeline that a kernel does not choose.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Settings {
-    /// From logits to choices and weights.
+    /// The router: logits to choices and weights.
     pub router: Router,
-    /// How activations and weights are stored.
+    /// The formats of activations and weights.
     pub pair: FormatPair,
-    /// Where gates stand among the columns of the first GEMM.
+    /// The positions of the gate columns in the first GEMM.
     pub gate_up: GateUp,
     /// Factor inside the sigmoid.
     pub alpha: f32,
-    /// What is added to up.
+    /// The term added to up.
     pub beta: f32,
-    /// Where gate (above) and up (both ways) are clamped; infinite for nowhere.
+    /// The clamp of gate (from above) and up (both ways); infinite for none.
     pub limit: f32,
-    /// How scales of activations are chosen.
+    /// The rule for activation scales.
     pub scale_rule: ScaleRule,
-    /// Where global scales of activations come from, in formats that have some.
+    /// The source of the global scales of activations, in formats that have them.
     pub global_scale: GlobalScale,
     /// Where the first bias is added.
     pub fc1_bias: BiasPlace,
@@ -40,7 +40,7 @@ pub struct Settings {
 }
 
 impl Settings {
-    /// gpt-oss as its checkpoint has it, biases in the epilogue (docs/numerics.md, 10.1).
+    /// The settings of the gpt-oss checkpoint, with biases in the epilogue (docs/numerics.md, 10.1).
     pub const GPT_OSS: Self = Self {
         router: Router::GPT_OSS,
         pair: FormatPair::Mxfp8Mxfp4,
@@ -54,7 +54,7 @@ impl Settings {
         fc2_bias: BiasPlace::Epilogue,
     };
 
-    /// Those of a case.
+    /// Returns the settings of a case.
     #[must_use]
     pub const fn of(case: &Case) -> Self {
         Self {
@@ -77,7 +77,7 @@ impl Settings {
         self.pair.activation().has_global() && matches!(self.global_scale, GlobalScale::Calibrated)
     }
 
-    /// Whether each row of activations has a global scale of its own.
+    /// Whether each row of activations has its own global scale.
     #[must_use]
     pub const fn has_token_scales(&self) -> bool {
         self.pair.activation().has_global() && matches!(self.global_scale, GlobalScale::Token)
@@ -100,7 +100,6 @@ pub enum KOrder {
 pub const MOST_PARTIALS: usize = 32;
 
 impl KOrder {
-    /// Every one.
     const ALL: [Self; 8] = [
         Self::Ascending,
         Self::Any,
@@ -132,11 +131,11 @@ impl KOrder {
 pub struct Accumulation {
     /// Products L of one step: a divisor of a block, or several groups.
     pub chunk: usize,
-    /// Products whose exact sum is one term (4.9); 1 where each product is.
+    /// Products whose exact sum is one term (4.9); 1 if each product is a term.
     pub group: usize,
     /// Bits F kept below the largest exponent, at least 23.
     pub fraction: u32,
-    /// In which order.
+    /// The order along K.
     pub order: KOrder,
 }
 
@@ -145,9 +144,9 @@ impl Accumulation {
     pub const NATIVE: Self = Self { chunk: 32, group: 1, fraction: 25, order: KOrder::Ascending };
     /// `mma` of bf16 with scales folded in, K = 16 at once, rising (sm_90, sm_100, sm_120).
     pub const BF16: Self = Self { chunk: 16, group: 1, fraction: 25, order: KOrder::Ascending };
-    /// The same where a tensor core adds eight products at once (sm_80, sm_86, sm_89).
+    /// The same for tensor cores that add eight products at once (sm_80, sm_86, sm_89).
     pub const BF16_AMPERE: Self = Self { chunk: 8, group: 1, fraction: 24, order: KOrder::Ascending };
-    /// bf16 on the tensor cores of this hardware; on those of SM12x where none is named.
+    /// bf16 on the tensor cores of this hardware; `None` means SM12x.
     #[must_use]
     pub const fn bf16_of(model: Option<Model>) -> Self {
         match model {
@@ -156,19 +155,19 @@ impl Accumulation {
         }
     }
 
-    /// Integer dot products of blocks of 32 onto so many accumulators; no tensor core cuts anything.
+    /// Integer dot products of blocks of 32 onto `count` accumulators; no tensor core truncates.
     #[must_use]
     pub const fn partials(count: u8) -> Self {
         Self { chunk: 32, group: 1, fraction: 25, order: KOrder::Partials(count) }
     }
 
-    /// Nothing is known: the loosest of the above, in any order.
+    /// An unknown accumulation: the loosest of the above, in any order.
     pub const UNKNOWN: Self = Self { chunk: 8, group: 1, fraction: 24, order: KOrder::Any };
 
     /// One `mma` of packed e2m1 per 64 elements, rising: four groups of 16 (sm_120).
     pub const NATIVE_FP4: Self = Self { chunk: 64, group: 16, fraction: 35, order: KOrder::Ascending };
 
-    /// What the kernels of a path do with operands of these formats, on the tensor cores of `model`; on those of SM12x where none is named.
+    /// The accumulation of a path's kernels for operands of these formats, on the tensor cores of `model`; `None` means SM12x.
     #[must_use]
     pub const fn of(pair: FormatPair, path: MmaPath, model: Option<Model>) -> Self {
         match path {
@@ -184,20 +183,20 @@ impl Accumulation {
         self.chunk / if self.group == 0 { 1 } else { self.group }
     }
 
-    /// Products of a term or, where each product is one, of a step.
+    /// Products of a term or, if each product is a term, of a step.
     #[must_use]
     pub const fn width(&self) -> usize {
         if self.group > 1 { self.group } else { self.chunk }
     }
 
-    /// Whether the tensor core takes scales beside the operands; else they are folded in (4.6).
+    /// Whether the tensor core takes the scales as separate operands; otherwise they are folded into the operands (4.6).
     #[must_use]
     pub const fn scales_apart(&self) -> bool {
         self.chunk >= 32
     }
 }
 
-/// How a token's rows are added.
+/// The order and type in which finalize adds a token's rows.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum FinalizeOrder {
     /// In the order of the slots, in f32, rounded to bf16 once.
@@ -208,7 +207,7 @@ pub enum FinalizeOrder {
     AtomicBf16,
 }
 
-/// How far a kernel's exp may be from e^x: |found − e^x| ≤ (`relative` + `per_argument`·|x|)·e^x.
+/// The error bound of a kernel's exp: |found − e^x| ≤ (`relative` + `per_argument`·|x|)·e^x.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpBound {
     /// The part that does not depend on x.
@@ -225,27 +224,27 @@ impl ExpBound {
         Self { relative: 1.0 / (1 << 22) as f64, per_argument: 1.0 / (1 << 23) as f64 };
 }
 
-/// What is promised of the numbers of a run.
+/// The numerical guarantees of a run.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Contract {
     /// Dimensions.
     pub dims: Dims,
-    /// Rules that no kernel chooses.
+    /// The rules of the pipeline.
     pub settings: Settings,
-    /// The first GEMM.
+    /// The accumulation of the first GEMM.
     pub fc1: Accumulation,
-    /// The second.
+    /// The accumulation of the second GEMM.
     pub fc2: Accumulation,
-    /// exp of routing and activation.
+    /// The error bound of exp in routing and activation.
     pub exp: ExpBound,
-    /// The last stage.
+    /// The order of the additions in the last stage.
     pub finalize: FinalizeOrder,
-    /// Whether every run stores the same bits, the last stage apart, whose order says that.
+    /// Whether every run stores the same bits in all stages but the last; for that one, `finalize` decides.
     pub deterministic: bool,
 }
 
 impl Contract {
-    /// That of our native kernels.
+    /// Returns the contract of our native kernels.
     #[must_use]
     pub const fn native(dims: Dims, settings: Settings) -> Self {
         Self {
@@ -265,7 +264,7 @@ impl Contract {
         self.deterministic && self.finalize == FinalizeOrder::Slots
     }
 
-    /// What a dump says of itself, beside `case`, `seed`, `tile` and `target`, which only its writer knows.
+    /// Returns a dump's metadata, except for `case`, `seed`, `tile` and `target`, which only its writer knows.
     #[must_use]
     pub fn metadata(&self) -> BTreeMap<String, String> {
         let s = &self.settings;
@@ -310,12 +309,12 @@ impl Contract {
         out
     }
 
-    /// The contract of a dump: dimensions from its shapes, rules from its metadata. What the metadata leaves out is taken
-    /// as gpt-oss has it (interleaved, alpha 1.702, beta 1, limit 7, biases in the epilogue, scales by `ceil`), sums in any
-    /// order, exp by `ex2.approx`.
+    /// Reads the contract of a dump: dimensions from its shapes, rules from its metadata. Omitted metadata default to gpt-oss
+    /// (interleaved, alpha 1.702, beta 1, limit 7, biases in the epilogue, scales by `ceil`), sums in any order, and exp by
+    /// `ex2.approx`.
     ///
     /// # Errors
-    /// [`MoeError::Shape`] where shapes contradict each other, [`MoeError::Metadata`] for words without a meaning.
+    /// [`MoeError::Shape`] if shapes contradict each other, [`MoeError::Metadata`] for an unknown word.
     pub fn of_dump(tensors: &Tensors, metadata: &BTreeMap<String, String>) -> Result<Self, MoeError> {
         let from = Metadata(metadata);
         let has_token_scales = tensors.a1_token_scale.is_some() || tensors.a2_token_scale.is_some();
@@ -362,10 +361,10 @@ impl Contract {
         Ok(contract)
     }
 
-    /// Whether the promises make sense.
+    /// Checks that the contract is consistent.
     ///
     /// # Errors
-    /// [`MoeError::Invalid`] where no bound can be derived from them.
+    /// [`MoeError::Invalid`] if no bound can be derived from it.
     pub fn check(&self) -> Result<(), MoeError> {
         let (rule, pair) = (self.settings.scale_rule, self.settings.pair);
         if !rule.suits(pair.activation()) {
@@ -401,7 +400,7 @@ impl Contract {
                     are supported, for sums of 32"
                 )));
             }
-            // Below 23 bits the accumulator itself would be cut, which no derivation here covers.
+            // Below 23 bits the accumulator itself would be truncated, which no derivation here covers.
             if !(23..=64).contains(&a.fraction) {
                 let f = a.fraction;
                 return Err(MoeError::Invalid(format!(
@@ -414,7 +413,7 @@ impl Contract {
         if dims.shared > dims.experts || dims.shared > dims.top_k {
             return Err(MoeError::Invalid(format!("{} shared experts among {dims:?}", dims.shared)));
         }
-        // A dump may not say how many experts there are.
+        // A dump may omit the number of experts.
         if dims.routed() > 0 {
             s.router.check(dims.routed(), dims.chosen()).map_err(MoeError::Invalid)?;
         }
@@ -443,15 +442,15 @@ const fn finalize_word(order: FinalizeOrder) -> &'static str {
     }
 }
 
-/// The operand formats that a dump's metadata names; MXFP8 by MXFP4 without the word.
+/// Returns the operand formats that a dump's metadata names; the default is MXFP8 by MXFP4.
 ///
 /// # Errors
-/// [`MoeError::Metadata`] for a word without a meaning.
+/// [`MoeError::Metadata`] for an unknown word.
 pub fn pair_of(metadata: &BTreeMap<String, String>) -> Result<FormatPair, MoeError> {
     Metadata(metadata).word("format", FormatPair::default(), FormatPair::ALL, FormatPair::word)
 }
 
-/// Metadata, read with defaults and errors that say what is legal there.
+/// Metadata, read with defaults and with errors that list the legal values.
 struct Metadata<'a>(&'a BTreeMap<String, String>);
 
 impl Metadata<'_> {
@@ -487,7 +486,7 @@ impl Metadata<'_> {
         })
     }
 
-    /// The dimensions of the shapes; logits do not count shared experts, everything else does.
+    /// Returns the dimensions from the shapes; logits do not count shared experts, all other tensors do.
     fn dims(&self, tensors: &Tensors, pair: FormatPair) -> Result<Dims, MoeError> {
         let mut dims = tensors.dims(pair)?;
         dims.shared = self.number("shared_experts", 0)?;

@@ -5,7 +5,7 @@ use crate::case::{Case, FormatPair};
 /// Elements that share an MX scale: dimensions are multiples of it in every format.
 pub const BLOCK: usize = 32;
 
-/// Dimensions; those that nothing tells (a dump without the tensors that have them) are 0.
+/// Dimensions; an unknown one (in a dump without the tensors that have it) is 0.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct Dims {
     /// Tokens T.
@@ -14,16 +14,16 @@ pub struct Dims {
     pub hidden: usize,
     /// Width I between the GEMMs.
     pub inter: usize,
-    /// Experts E whose weights there are, shared ones last.
+    /// Experts E, shared ones last.
     pub experts: usize,
-    /// Experts k of a token, shared ones last.
+    /// Experts k per token, shared ones last.
     pub top_k: usize,
-    /// How many of both are shared: every token visits them with weight 1, and the router does not know them.
+    /// Shared experts, counted in both: every token visits them with weight 1, and the router does not see them.
     pub shared: usize,
 }
 
 impl Dims {
-    /// Those of a case.
+    /// Returns the dimensions of a case.
     #[must_use]
     pub const fn of(case: &Case) -> Self {
         Self {
@@ -42,7 +42,7 @@ impl Dims {
         self.experts.saturating_sub(self.shared)
     }
 
-    /// Experts that it chooses for a token.
+    /// Experts that the router chooses for a token.
     #[must_use]
     pub const fn chosen(&self) -> usize {
         self.top_k.saturating_sub(self.shared)

@@ -1,22 +1,22 @@
-//! What can be wrong with a problem, a dump or a request for them.
+//! Errors of problems, dumps and requests for them.
 
 use std::io;
 use std::path::PathBuf;
 
-/// Why a problem cannot be made or tensors cannot be judged.
+/// Why a problem cannot be generated or tensors cannot be judged.
 #[derive(Debug, thiserror::Error)]
 pub enum MoeError {
-    /// A problem larger than memory is worth.
+    /// A problem exceeds the memory limit.
     #[error("{what} takes {} MB, but the limit is {} MB; use fewer tokens, experts or columns", bytes >> 20, limit >> 20)]
     TooLarge {
-        /// What takes it.
+        /// The data that need the memory.
         what: String,
-        /// How much.
+        /// The required bytes.
         bytes: u128,
-        /// How much it may.
+        /// The limit in bytes.
         limit: u128,
     },
-    /// A layer of a checkpoint cannot be taken.
+    /// A layer of a checkpoint cannot be used.
     #[error(transparent)]
     Checkpoint(#[from] super::checkpoint::CheckpointError),
     /// A file cannot be read or written.
@@ -27,12 +27,12 @@ pub enum MoeError {
         /// Why.
         source: io::Error,
     },
-    /// A file is no safetensors file, or a damaged one.
+    /// A file is not a safetensors file, or is damaged.
     #[error("{}: not a safetensors file, or truncated: {message}; write it again", path.display())]
     Format {
         /// The file.
         path: PathBuf,
-        /// What the format says.
+        /// The parser's message.
         message: String,
     },
     /// A tensor holds elements of another type.
@@ -54,7 +54,7 @@ pub enum MoeError {
         path: PathBuf,
         /// The name.
         name: String,
-        /// The names there are.
+        /// The valid names.
         hint: String,
     },
     /// A tensor has a shape that does not fit the others.
@@ -64,27 +64,27 @@ pub enum MoeError {
         name: String,
         /// Its shape.
         found: Vec<usize>,
-        /// What it should be.
+        /// The expected shape.
         wanted: String,
-        /// Where that comes from.
+        /// The reason for the expected shape.
         why: String,
     },
-    /// A tensor that is needed is not there.
+    /// A required tensor is missing.
     #[error("tensor `{name}` is missing; {why}")]
     Missing {
         /// The tensor.
         name: &'static str,
-        /// What needs it.
+        /// The reason why it is required.
         why: String,
     },
-    /// A word of the metadata has no meaning.
+    /// A metadata value is invalid.
     #[error("metadata `{key}` is `{found}`; {wanted}")]
     Metadata {
         /// The key.
         key: &'static str,
         /// Its value.
         found: String,
-        /// What it may be.
+        /// The valid values.
         wanted: String,
     },
     /// Tensors contradict each other, or a contract is impossible.

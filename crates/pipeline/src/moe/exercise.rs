@@ -1,5 +1,5 @@
-//! What trials put a kernel configuration through: tiles of K, N and M, wraps of the stages, ragged ends, experts without rows,
-//! and both values of every compile-time switch. A configuration that lacks one of these has not been exercised.
+//! The code paths of a kernel configuration that trials exercise: tiles of K, N and M, wraps of the stages, ragged ends, experts
+//! without rows, and both values of every compile-time switch. A configuration that lacks one of these has not been exercised.
 
 use std::collections::BTreeMap;
 
@@ -36,7 +36,7 @@ impl Switch {
     }
 }
 
-/// What a configuration went through. Counts are the largest of any GEMM, of full tiles and a ragged one alike.
+/// The coverage of a configuration. Counts are the largest of any GEMM and include both full and ragged tiles.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub struct Exercise {
     /// Tiles along K.
@@ -45,11 +45,11 @@ pub struct Exercise {
     pub ragged_k: bool,
     /// Tiles along N, the ragged one included.
     pub n_tiles: usize,
-    /// Full tiles of N in front of a ragged one, in one GEMM.
+    /// Full tiles of N before a ragged one, in one GEMM.
     pub full_n_before_ragged: usize,
     /// Tiles along M of one expert, the ragged one included.
     pub m_tiles: usize,
-    /// Full tiles of M in front of a ragged one, of one expert.
+    /// Full tiles of M before a ragged one, for one expert.
     pub full_m_before_ragged: usize,
     /// An expert had no row.
     pub empty_expert: bool,
@@ -64,7 +64,7 @@ pub struct Exercise {
 }
 
 impl Exercise {
-    /// What a case puts a configuration through.
+    /// Returns the coverage of a configuration by a case.
     #[must_use]
     pub fn of(case: &Case, config: &Config, seed: u64) -> Self {
         let dims = Dims::of(case);
@@ -76,7 +76,7 @@ impl Exercise {
             pdl: Switch::of(case.pdl),
             ..Self::default()
         };
-        // Both GEMMs run one kernel: where one of them has no bias, it adds zeros.
+        // Both GEMMs run the same kernel: if one of them has no bias, it adds zeros.
         out.bias_here = Switch::of([case.fc1_bias, case.fc2_bias].contains(&BiasPlace::Epilogue));
         for (columns, depth) in [(dims.fc1_cols(), dims.hidden), (dims.hidden, dims.inter)] {
             out.k_tiles = out.k_tiles.max(depth.div_ceil(k));
@@ -96,7 +96,7 @@ impl Exercise {
         out
     }
 
-    /// Both together.
+    /// Combines the coverage of both.
     #[must_use]
     pub fn join(self, other: Self) -> Self {
         Self {
@@ -114,7 +114,7 @@ impl Exercise {
         }
     }
 
-    /// What the dimensions and the routing lack, as phrases.
+    /// Returns the coverage that dimensions and routing lack, as phrases.
     #[must_use]
     pub fn missing_shape(&self, config: &Config) -> Vec<String> {
         let mut out = Vec::new();
@@ -140,7 +140,7 @@ impl Exercise {
         out
     }
 
-    /// What is lacking, as phrases; nothing where the configuration is exercised.
+    /// Returns the missing coverage as phrases; empty if the configuration is fully exercised.
     #[must_use]
     pub fn missing(&self, config: &Config) -> Vec<String> {
         let mut out = self.missing_shape(config);
@@ -160,12 +160,12 @@ impl Exercise {
 /// A configuration, compiled for a target and run by a device.
 type Kernel<'a> = (Configuration, &'a Named<Target>, &'a str);
 
-/// One row for each configuration that was run, from the trials that it passed.
+/// Returns one row for each configuration that was run, from the trials that it passed.
 #[must_use]
 pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
     let mut found: BTreeMap<Kernel<'_>, (Config, Option<Exercise>)> = BTreeMap::new();
     for (trial, row) in trials {
-        // Other formats run on the policy's tiles alone, where nothing states what a configuration must meet.
+        // Other formats run only on the policy's tiles, for which no minimum is stated.
         let Ok(config) = trial.config.clone() else { continue };
         if !trial.is_default_pair() {
             continue;

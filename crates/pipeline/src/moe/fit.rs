@@ -1,4 +1,4 @@
-//! Makes a case large enough for a kernel configuration: what the case states as its minimum becomes K, N and M of the tile.
+//! Enlarges a case for a kernel configuration: K, N and M follow from the case's minimum and the tile.
 
 use std::borrow::Cow;
 
@@ -21,7 +21,7 @@ const DEEPEST: usize = 768;
 /// in front.
 const RAGGED_ROWS: usize = 13;
 
-/// The case as this configuration runs it. Without a minimum it stays as it is.
+/// Returns the case as this configuration runs it; a case without a minimum is unchanged.
 #[must_use]
 pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     let Some(minimum) = case.minimum else { return case.clone() };
@@ -32,21 +32,22 @@ pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     let inter = if deep { fitted.inter.max(DEEP_INTER) } else { fitted.inter };
     fitted.inter = odd_blocks(inter.max(config.tile.n as usize * 5 / 8));
     fitted.expert_rows = expert_rows(&fitted, config, minimum);
-    // A row more for each choice would cost as much again and show no more of a GEMM.
+    // An additional row for each choice would cost as much again and test no more of a GEMM.
     fitted.top_k = 1;
     fitted.tokens = fitted.expert_rows.iter().sum();
     fitted.routing = Routing::Rows;
     Cow::Owned(fitted)
 }
 
-/// Elements up to an odd number of blocks.
+/// Rounds elements up to an odd number of blocks.
 const fn odd_blocks(elements: usize) -> usize {
     let blocks = elements.div_ceil(BLOCK);
     (blocks + 1 - blocks % 2) * BLOCK
 }
 
-/// K tiles that a configuration has to go through: without rounds a full one and a ragged one; else two more than its stages, and where mbarriers have a parity, which comes back
-/// after two rounds, that many rounds and one more.
+/// Returns the K tiles that a configuration must run. Without rounds: a full and a ragged tile. Otherwise: two more than its
+/// stages or, with TMA, whose mbarrier parity repeats after two rounds, at least `rounds` rounds and one tile, if these are at
+/// most `DEEPEST` elements deep.
 #[must_use]
 pub fn least_k_tiles(config: &Config, rounds: usize) -> usize {
     if rounds == 0 {
@@ -61,7 +62,7 @@ pub fn least_k_tiles(config: &Config, rounds: usize) -> usize {
 /// The width of the hidden states: K of the first GEMM, and N of the second.
 fn width(case: &Case, config: &Config, minimum: Minimum) -> usize {
     let (n, k) = (config.tile.n as usize, config.tile.k as usize);
-    // The last tile has a full slab and one block where it has several slabs.
+    // The last tile has a full slab and one block if a tile has several slabs.
     let ragged = odd_blocks(k / 2);
     let least = case.hidden.max(minimum.n_tiles * n + 1);
     let mut width = (least_k_tiles(config, minimum.rounds) - 1) * k + ragged;
@@ -108,7 +109,7 @@ mod tests {
                 let deep = case.minimum.is_some_and(|minimum| minimum.rounds > 0);
                 let missing = exercise.missing_shape(&config);
                 assert!(missing.iter().all(|m| !deep && m.ends_with("K tiles")), "{what}: {missing:?}");
-                // Fitting what fits changes nothing.
+                // Fitting a fitted case changes nothing.
                 assert_eq!(fit(&fitted, &config), fitted, "{what}");
                 seen += 1;
             }

@@ -1,4 +1,4 @@
-//! Makes problems: routing first, then activations and weights of the routed experts.
+//! Generates problems: routing first, then activations and weights of the routed experts.
 
 mod activations;
 mod globals;
@@ -15,19 +15,19 @@ use super::reference::{formats, route};
 use super::tensors::{Array, Tensors};
 use crate::case::{Case, Format, FormatPair, Regime, Routing};
 
-/// Tensors of one problem that are too many for a workstation.
+/// The memory limit for the tensors of one problem, in bytes, chosen for a workstation.
 const MEMORY_LIMIT: u128 = 4 << 30;
 
 /// The global scales of timed problems.
 const TIMED_GLOBAL: f32 = 1.0 / 1024.0;
 
-/// What makes the seed of other tokens.
+/// Derives the seed of other tokens.
 const OTHER: u64 = 0x5EED_0000;
 
 /// Distinct exponents of neighbouring scales in the regimes `exact` and `impulse`.
 const WINDOW: usize = 4;
 
-/// The problem of `case` and `seed`, with the weights of `layer` where there is one.
+/// Generates the problem of `case` and `seed`, with the weights of `layer` if present.
 pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Problem, MoeError> {
     layer.map_or(Ok(()), |layer| layer.fits(case))?;
     let dims = Dims::of(case);
@@ -75,7 +75,7 @@ pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>)
     Ok((Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None }, counts))
 }
 
-/// The rows of every expert, where the case's own logits route.
+/// Returns the rows of every expert, routed by the case's own logits.
 pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
     let dims = Dims::of(case);
     let mut counts = vec![0; dims.experts];
@@ -92,7 +92,7 @@ pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
 pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Vec<Problem>, MoeError> {
     let dims = Dims::of(case);
     let like = |routing| Case { routing, expert_rows: Vec::new(), ..case.clone() };
-    // The router is the weights': one bias for all.
+    // The router belongs to the weights: one bias for all.
     let bias = correction(case, &dims, seed, layer)?.unwrap_or_default();
     let mut data = Vec::new();
     for (like, seed) in [
@@ -149,21 +149,21 @@ fn few(case: &Case, what: &str, bytes: u128) -> Result<(), MoeError> {
     Ok(())
 }
 
-/// The router's logits: the layer's where the case routes at random, else the case's own.
+/// Returns the router's logits: the layer's if the case routes at random, otherwise the case's own.
 fn asked(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Vec<f32>, MoeError> {
     match layer.filter(|_| case.routing == Routing::Random) {
-        // Real values do not depend on where a token is routed, so that the router can be asked first.
+        // Real values do not depend on a token's routing, so the router can run first.
         Some(layer) => Ok(layer.logits(&activations::hidden(case, dims, seed, &[]))?),
         None => Ok(logits::logits(case, dims, seed)),
     }
 }
 
-/// The permuted rows of these logits.
+/// Returns the permuted rows of these logits.
 fn rows(case: &Case, dims: &Dims, logits: &[f32], bias: &[f32]) -> Vec<route::Row> {
     route::permute(&route::choices(&case.router, dims, logits, bias))
 }
 
-/// The router's correction bias, where it has one: the layer's where its router chooses, else the case's own.
+/// Returns the router's correction bias, if it has one: the layer's if its router chooses, otherwise the case's own.
 fn correction(
     case: &Case,
     dims: &Dims,
@@ -182,7 +182,7 @@ fn bias(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Op
     data.map(|data| Array::new("correction_bias", &[dims.routed()], data)).transpose()
 }
 
-/// A problem with the weights of these experts, and nothing injected.
+/// Generates a problem with the weights of these experts and no injected a2.
 fn with_weights(
     case: &Case,
     seed: u64,
@@ -212,7 +212,7 @@ fn with_weights(
 /// a power of two apart.
 const UE4M3_STEPS: [u8; WINDOW] = [0x38, 0x3B, 0x41, 0x46];
 
-/// The scale that `window` stands for.
+/// The scale of a step of `window`.
 fn scale_step(format: Format, step: usize) -> f64 {
     match format.scale() {
         Some(BlockScale::Ue4m3) => BlockScale::Ue4m3.value(UE4M3_STEPS[step]),

@@ -1,4 +1,4 @@
-//! Judges every stage on what the device stored before it, never on the reference's own chain.
+//! Judges every stage on the values that the device stored before it, never on the reference's own chain.
 
 mod elementwise;
 mod gemms;
@@ -13,11 +13,11 @@ use super::error::MoeError;
 use super::tensors::{Array, Tensors};
 use record::{Stage, StageResult};
 
-/// How every stage stands, in the order of the pipeline. A stage whose tensors are missing, or whose inputs the stages
-/// before it left senseless, is skipped with the reason; an output whose inputs are missing is judged from end to end.
+/// Returns the verdict of every stage, in pipeline order. A stage whose tensors are missing, or whose inputs are invalid as the
+/// earlier stages stored them, is skipped with the reason; an output whose inputs are missing is judged from end to end.
 ///
 /// # Errors
-/// [`MoeError`] when the tensors do not fit `contract`, or `expert_ids` makes no sense.
+/// [`MoeError`] if the tensors do not fit `contract`, or `expert_ids` is invalid.
 pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
     contract.check()?;
     tensors.check(&contract.dims, contract.settings.pair)?;
@@ -39,7 +39,7 @@ pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>,
     Ok(out)
 }
 
-/// Where each expert's weights are.
+/// Maps each expert to the position of its weights.
 fn index(contract: &Contract, tensors: &Tensors) -> Result<HashMap<usize, usize>, MoeError> {
     let experts = contract.dims.experts;
     let Some(ids) = &tensors.expert_ids else {
@@ -61,14 +61,14 @@ fn index(contract: &Contract, tensors: &Tensors) -> Result<HashMap<usize, usize>
 /// Why a stage cannot be judged.
 type Skip = String;
 
-/// What stages are judged by.
+/// The inputs to every stage's judgement.
 struct Inputs<'a> {
     contract: &'a Contract,
     tensors: &'a Tensors,
     index: HashMap<usize, usize>,
 }
 
-/// The tensor, or that it is missing.
+/// Returns the tensor, or says that it is missing.
 fn needed<'a, T>(tensor: &'a Option<Array<T>>, name: &str) -> Result<&'a Array<T>, Skip> {
     tensor.as_ref().ok_or_else(|| format!("`{name}` is missing"))
 }
@@ -89,7 +89,7 @@ impl Inputs<'_> {
             Stage::Quantize => self.quantize(),
             Stage::Fc1 => self.fc1(),
             Stage::Fc2 => self.fc2(),
-            // Without what it reads, the output is judged from end to end.
+            // Without its inputs, the output is judged from end to end.
             Stage::Finalize => self.finalize().or_else(|why| {
                 let here = self.tensors.output.is_some() && !self.has_finalize_inputs();
                 if here {
@@ -103,7 +103,7 @@ impl Inputs<'_> {
         result.unwrap_or_else(|why| StageResult::skipped(stage, why))
     }
 
-    /// Whether finalize can be judged on what the device stored before it.
+    /// Whether finalize can be judged on the values that the device stored before it.
     fn has_finalize_inputs(&self) -> bool {
         self.tensors.fc2_out.is_some()
             && self.tensors.topk_ids.is_some()
@@ -118,7 +118,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The token of each row, likewise.
+    /// The token of each row, from the same sources.
     fn row_tokens(&self) -> Result<Vec<usize>, Skip> {
         match &self.tensors.row_token {
             Some(stored) => indices(&stored.data, self.contract.dims.tokens, "row_token"),
@@ -127,7 +127,7 @@ impl Inputs<'_> {
     }
 }
 
-/// Indices below `end`.
+/// Converts stored indices; all must be below `end`.
 fn indices(stored: &[i32], end: usize, name: &str) -> Result<Vec<usize>, Skip> {
     let one = |(at, i): (usize, &i32)| {
         let index = usize::try_from(*i).ok().filter(|i| *i < end);

@@ -1,12 +1,11 @@
-//! Known failures of a case, asserted both ways: what is reported to be wrong must be wrong, and nothing else is excused.
+//! Known failures of a case, asserted both ways: a reported failure must occur, and no other failure is excused.
 
 use super::tile::Tile;
 use crate::case::{Case, KnownFailure};
 use record::{StageResult, Verdict};
 
-/// Turns the verdicts of the stages that a known failure speaks of: what does not pass becomes `known_fail`, what passes
-/// `unexpected_pass`. A stage that was not judged stays as it is, and so does what says nothing of the kernel
-/// (`unsupported`, `broken`).
+/// Applies the case's known failures to the verdicts: `fail`, `timed_out`, `crashed` and `device_lost` become `known_fail`;
+/// `pass` becomes `unexpected_pass`. Other verdicts stay unchanged.
 pub fn assert_known(case: &Case, tile: Tile, device: &str, results: &mut [StageResult]) {
     for known in case.known_failures.iter().filter(|k| speaks_of(k, tile, device)) {
         let Some(result) = results.iter_mut().find(|r| r.stage == known.stage) else { continue };
@@ -22,13 +21,13 @@ pub fn assert_known(case: &Case, tile: Tile, device: &str, results: &mut [StageR
                 result.note =
                     format!("it passes, but {url} reports a failure: remove it from `known_failures`");
             }
-            // Another entry has spoken of it, or nothing was judged.
+            // Another entry has already changed it, or the verdict does not judge the kernel.
             _ => {}
         }
     }
 }
 
-/// Whether a known failure is of this tile and device; what it leaves out is any.
+/// Whether a known failure applies to this tile and device; an omitted field matches any.
 fn speaks_of(known: &KnownFailure, tile: Tile, device: &str) -> bool {
     let of_tile = known.tile.is_none_or(|named| named == tile);
     of_tile && known.device.as_ref().is_none_or(|name| name == device)

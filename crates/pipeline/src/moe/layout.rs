@@ -1,36 +1,36 @@
-//! Between logical tensors and what kernels read: rows padded along K, scales in the 128x4 or 8x4 layout.
+//! Converts logical tensors to the layouts that kernels read: rows padded along K, scales in the 128x4 or 8x4 layout.
 //!
 //! K is padded to a multiple of 128. Where a kernel multiplies the padding, the producer's contract is zero codes and finite
-//! scales; what nobody may read is filled with [`POISON`].
+//! scales; memory that must not be read is filled with [`POISON`].
 
 use numerics::scale_layout::ScaleLayout;
 
 use super::format::BlockScale;
 use crate::case::Format;
 
-/// Fills what nobody may read: NaN as a scale, as an e4m3 code and as a bf16 or f32.
+/// The fill byte for memory that must not be read: NaN as a scale, as an e4m3 code, and as a bf16 or f32.
 pub const POISON: u8 = 0xFF;
 
-/// Elements along K, up to a multiple of 128: four scales are one word.
+/// Returns the elements along K, rounded up to a multiple of 128: four scales are one word.
 #[must_use]
 pub const fn padded(k: usize) -> usize {
     k.next_multiple_of(128)
 }
 
-/// The row of the scale matrix at which an expert begins whose first permuted row is `first`: always a multiple of 128
+/// Returns the row of the scale matrix at which an expert begins whose first permuted row is `first`: always a multiple of 128
 /// (FlashInfer `compute_sm120_cutlass_group_gemm_args`; docs/numerics.md, 10.2).
 #[must_use]
 pub const fn scale_row_of_expert(first: usize, expert: usize) -> usize {
     (first + expert * 127) / 128 * 128
 }
 
-/// Rows of the scale matrix of `rows` permuted rows of `experts`.
+/// Returns the number of rows of the scale matrix for `rows` permuted rows of `experts`.
 #[must_use]
 pub const fn token_scale_rows(rows: usize, experts: usize) -> usize {
     (rows + experts * 127) / 128 * 128 + 128
 }
 
-/// What the padding of K contains.
+/// The contents of the padding along K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum KPad {
     /// Zero codes and scales of one: kernels multiply it.
@@ -39,7 +39,7 @@ pub enum KPad {
     Poison,
 }
 
-/// Rows of the codes of `k` elements to rows of `padded(k)`.
+/// Pads rows of codes from `k` to `padded(k)` elements.
 #[must_use]
 pub fn pad_codes(format: Format, codes: &[u8], k: usize, pad: KPad) -> Vec<u8> {
     let (from, to) = (format.bytes(k), format.bytes(padded(k)));
@@ -51,7 +51,7 @@ pub fn pad_codes(format: Format, codes: &[u8], k: usize, pad: KPad) -> Vec<u8> {
     out
 }
 
-/// The block scales of experts, row-major `[experts, rows, blocks of k]`, each expert's in a matrix of its own.
+/// Converts the experts' block scales, row-major `[experts, rows, blocks of k]`, to one matrix in `layout` for each expert.
 #[must_use]
 pub fn weight_scales(
     format: Format,

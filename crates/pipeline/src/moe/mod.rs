@@ -1,17 +1,17 @@
-//! The MXFP4 fused-MoE pipeline: problems, a reference with derived bounds, and verdicts stage by stage.
+//! The fused-MoE pipeline for NVFP4, MXFP4, MXFP8 and bf16 x FP4: problems, a reference with derived bounds, stage verdicts.
 //!
-//! The interface of the reference, which drivers and `judge` are written against:
+//! The interface of the reference, used by drivers and by `judge`:
 //!
-//! * [`problem::generate`]`(&Case, seed)` makes a [`Problem`]: [`Dims`], [`Settings`], inputs as [`Tensors`] (hidden states,
+//! * [`problem::generate`]`(&Case, seed)` generates a [`Problem`]: [`Dims`], [`Settings`], inputs as [`Tensors`] (hidden states,
 //!   router logits, weights and biases of the routed experts, their numbers in `expert_ids`) and, in the regimes `exact` and
-//!   `impulse`, the a2 that the host puts in place of the device's between activation and FC2;
-//! * a driver fills the other fields of [`Tensors`] with what the device stored (`injected_a2_codes` and
-//!   `injected_a2_scales` with what it put in place), row-major, unswizzled, unpadded;
-//! * [`judge()`]`(&Contract, &Tensors)` says of every stage how it stands, each judged on what the device stored before it. A
-//!   stage whose tensors are missing is skipped, with the reason;
-//! * [`tensors::read`] and [`tensors::write`] are the dump format (docs/dump.md), [`Contract::metadata`] and
+//!   `impulse`, the a2 with which the host replaces the device's between activation and FC2;
+//! * a driver fills the other fields of [`Tensors`] with the values that the device stored (`injected_a2_codes` and
+//!   `injected_a2_scales` with the values it injected), row-major, unswizzled, unpadded;
+//! * [`judge()`]`(&Contract, &Tensors)` returns a verdict for every stage, each judged on the values that the device stored
+//!   before it. A stage whose tensors are missing is skipped, with the reason;
+//! * [`tensors::read`] and [`tensors::write`] implement the dump format (docs/dump.md), [`Contract::metadata`] and
 //!   [`Contract::of_dump`] its metadata;
-//! * [`witness::witness`] says how much of a GEMM's inputs a case would see changed.
+//! * [`witness::witness`] measures how much of a GEMM's inputs a case would detect as changed.
 //!
 //! `docs/numerics.md` derives every bound. Nothing here shares arithmetic with the emulator.
 

@@ -1,4 +1,4 @@
-//! A layer of a gpt-oss checkpoint in MXFP4, by the names of Hugging Face's form or of the original one.
+//! A layer of a gpt-oss checkpoint in MXFP4, with Hugging Face's tensor names or the original ones.
 //!
 //! Blocks of 32 e2m1 codes, low nibble first, along K; rows of the first GEMM interleaved, gates even.
 
@@ -28,13 +28,13 @@ enum Part {
 
 /// How a published form of the checkpoint names a layer's tensors.
 struct Naming {
-    /// What stands before and behind the layer's number.
+    /// The text before and after the layer's number.
     layer: (&'static str, &'static str),
     /// Names by [`Part`], in its order.
     parts: [&'static str; 8],
 }
 
-/// What a layout is called in errors.
+/// The name of the layout in errors.
 const GPT_OSS: &str = "a gpt-oss checkpoint";
 
 /// Hugging Face's form, and the original one (docs/numerics.md, 10.1).
@@ -67,7 +67,7 @@ const NAMINGS: [Naming; 2] = [
     },
 ];
 
-/// A layer whose tensors are there, typed and of shapes that fit each other.
+/// A layer whose tensors exist, with checked types and consistent shapes.
 #[derive(Debug, Clone)]
 pub struct GptOssLayer {
     /// By [`Part`].
@@ -106,7 +106,7 @@ impl GptOssLayer {
         &self.entries[part as usize]
     }
 
-    /// Types, then shapes: the blocks of both matrices tell the dimensions.
+    /// Checks types, then shapes: the blocks of both matrices define the dimensions.
     fn check(&mut self) -> Result<(), CheckpointError> {
         use Part::{Router, RouterBias, W2Bias, W2Blocks, W2Scales, W13Bias, W13Blocks, W13Scales};
         for part in [W13Blocks, W13Scales, W2Blocks, W2Scales] {
@@ -149,7 +149,7 @@ impl GptOssLayer {
         (self.hidden, self.inter, self.experts)
     }
 
-    /// Why a case cannot have such weights.
+    /// Returns the reason why a case cannot use such weights, if there is one.
     pub(super) fn unfit(case: &Case) -> Option<String> {
         let format = case.pair.weight();
         if format != Format::Mxfp4 {
@@ -161,7 +161,7 @@ impl GptOssLayer {
         (!case.bias).then(|| "it has no biases, but the layer does".to_owned())
     }
 
-    /// The router with the bias of its logits.
+    /// Reads the router with the bias of its logits.
     ///
     /// # Errors
     /// [`CheckpointError`] when the file cannot be read.
@@ -170,7 +170,7 @@ impl GptOssLayer {
         Ok(Router { weights: self.floats(Part::Router, None)?, bias })
     }
 
-    /// Fills the weights' fields of `inputs` for these experts, ascending, with gates where `gate_up` has them.
+    /// Fills the weight fields of `inputs` for these experts, ascending, with gates placed as in `gate_up`.
     ///
     /// # Errors
     /// [`CheckpointError`] when the file cannot be read.
@@ -202,7 +202,7 @@ impl GptOssLayer {
         Ok(experts.iter().map(|e| self.read(part, Some(*e))).collect::<Result<Vec<_>, _>>()?.concat())
     }
 
-    /// The bytes of one expert of a tensor, or of all.
+    /// Reads the bytes of one expert of a tensor, or of all experts.
     fn read(&self, part: Part, expert: Option<usize>) -> Result<Vec<u8>, CheckpointError> {
         self.entry(part).read(expert.map(|e| (e, self.experts)))
     }

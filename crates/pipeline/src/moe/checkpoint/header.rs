@@ -1,4 +1,4 @@
-//! Where the tensors of a checkpoint lie: the headers of its safetensors files, and the index of a sharded one.
+//! Locates the tensors of a checkpoint: reads the headers of its safetensors files, and the index of a sharded one.
 
 use std::collections::BTreeMap;
 use std::fs::{self, File};
@@ -11,7 +11,7 @@ use serde::Deserialize;
 use super::CheckpointError;
 use toolchain::near;
 
-/// A header larger than this is none; gpt-oss-120b's has less than 100 kB.
+/// A larger header is invalid; gpt-oss-120b's has less than 100 kB.
 const HEADER_LIMIT: u64 = 100 << 20;
 
 /// A tensor in a file.
@@ -34,7 +34,7 @@ struct Index {
     weight_map: BTreeMap<String, String>,
 }
 
-/// A tensor as a header has it.
+/// A tensor's entry in a header.
 #[derive(Deserialize)]
 struct Described {
     dtype: Dtype,
@@ -83,16 +83,16 @@ impl Files {
             if !headers.contains_key(path.as_path()) {
                 headers.insert(path, read(path)?);
             }
-            // An index may promise what the file does not hold.
+            // An index may list a tensor that the file does not contain.
             let entry = headers.get(path.as_path()).and_then(|header| header.get(name)).cloned();
             out.insert(name.clone(), entry.ok_or_else(|| self.missing(path, name))?);
         }
         Ok(out)
     }
 
-    /// That there is no tensor called `name`.
+    /// The error that no tensor is called `name`.
     fn missing(&self, path: &Path, name: &str) -> CheckpointError {
-        // Of the same layer where there is any: another layer's tensor of that name is no help.
+        // From the same layer if there is one: another layer's tensor of that name does not help.
         let layer = name.split_once(".mlp.").map_or("", |(layer, _)| layer);
         let own = self.names().filter(|n| n.starts_with(layer) && n[layer.len()..].starts_with('.'));
         let nearest = near::nearest(name, own).or_else(|| near::nearest(name, self.names()));
@@ -142,14 +142,14 @@ impl Entry {
         })
     }
 
-    /// That its shape is wrong.
+    /// The error that its shape is wrong.
     pub(super) fn shaped(&self, wanted: &str, why: &str) -> CheckpointError {
         let said = format!("is {:?}; expected {wanted} ({why})", self.shape);
         CheckpointError::Shape { path: self.path.clone(), name: self.name.clone(), said }
     }
 }
 
-/// The tensors of one file, from its header; the data are looked at by size alone.
+/// Reads the tensors of one file from its header; of the data, only the size is checked.
 fn read(path: &Path) -> Result<BTreeMap<String, Entry>, CheckpointError> {
     let failed = |source| CheckpointError::File { path: path.to_owned(), source };
     let damaged = |message: String| CheckpointError::Format { path: path.to_owned(), message };

@@ -1,7 +1,7 @@
 //! A layer of an NVFP4 checkpoint: a tensor for each matrix of each expert, as ModelOpt or compressed-tensors names it.
 //!
-//! Both store e2m1 codes, low nibble first, and an e4m3 scale for every 16 of them along K. ModelOpt's `weight_scale_2` is multiplied
-//! with the scales; `weight_global_scale` of compressed-tensors is their divisor (docs/numerics.md, 10.1).
+//! Both store e2m1 codes, low nibble first, and an e4m3 scale for every 16 of them along K. ModelOpt's `weight_scale_2` multiplies
+//! the scales; `weight_global_scale` of compressed-tensors divides them (docs/numerics.md, 10.1).
 
 use std::path::{Path, PathBuf};
 
@@ -19,7 +19,7 @@ const BLOCK: usize = 16;
 
 const LAYER: (&str, &str) = ("model.layers.", ".mlp.");
 
-/// Who wrote a checkpoint, which decides its names and what its global scales mean.
+/// The tool that wrote a checkpoint; it determines the names and the meaning of the global scales.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Writer {
     /// NVIDIA's ModelOpt.
@@ -28,7 +28,7 @@ pub enum Writer {
     CompressedTensors,
 }
 
-/// What a matrix's tensors are called.
+/// The names of a matrix's tensors.
 struct Naming {
     codes: &'static str,
     scales: &'static str,
@@ -71,7 +71,7 @@ impl Writer {
     }
 }
 
-/// A global scale as it is stored: a reciprocal in f32 would round once more.
+/// A global scale as stored: a reciprocal in f32 would round once more.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum GlobalScale {
     /// An element is code · scale · this.
@@ -88,7 +88,7 @@ impl GlobalScale {
         }
     }
 
-    /// What code · scale is multiplied with; of a divisor within 2^-53 of it.
+    /// Returns the factor of code · scale; for a divisor, its reciprocal within 2^-53.
     #[must_use]
     pub fn factor(self) -> f64 {
         match self {
@@ -98,7 +98,7 @@ impl GlobalScale {
     }
 }
 
-/// Which matrix of an expert.
+/// A matrix of an expert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Projection {
     /// [I, H].
@@ -132,7 +132,7 @@ pub struct Matrix {
     pub scales: Vec<u8>,
     /// The global scale of the weights.
     pub global: GlobalScale,
-    /// The global scale of the activations that it is multiplied with, where the checkpoint has one.
+    /// The global scale of the activations that the matrix multiplies, if the checkpoint has one.
     pub input: Option<GlobalScale>,
 }
 
@@ -145,7 +145,7 @@ struct Place {
     input: Option<Entry>,
 }
 
-/// A layer whose tensors are there, typed and of shapes that fit each other.
+/// A layer whose tensors exist, with checked types and consistent shapes.
 #[derive(Debug, Clone)]
 pub struct Nvfp4Layer {
     path: PathBuf,
@@ -160,7 +160,7 @@ pub struct Nvfp4Layer {
     inter: usize,
 }
 
-/// Who wrote the expert tensors of a checkpoint, if they are NVFP4.
+/// Returns the writer of a checkpoint's expert tensors, if they are NVFP4.
 pub(super) fn writer(files: &Files) -> Option<Writer> {
     Writer::ALL.into_iter().find(|w| {
         let end = format!(".gate_proj.{}", w.naming().global);
@@ -169,7 +169,7 @@ pub(super) fn writer(files: &Files) -> Option<Writer> {
 }
 
 impl Nvfp4Layer {
-    /// Opens layer `number` of the checkpoint at `path` and checks the names, types, shapes and places of its tensors.
+    /// Opens layer `number` of the checkpoint at `path` and checks the names, types, shapes and file ranges of its tensors.
     ///
     /// # Errors
     /// [`CheckpointError`], with the file and the tensor.
@@ -194,7 +194,7 @@ impl Nvfp4Layer {
         }
         let naming = writer.naming();
         let mut of_experts: Vec<String> = (0..experts).map(|e| format!("{prefix}experts.{e}")).collect();
-        // Beside quantised experts a shared one may be kept in 16 bits: it is no matter of this kernel then.
+        // A shared expert may be stored in 16 bits although the others are quantized: this kernel does not run it then.
         let shared = format!("{prefix}shared_experts");
         of_experts.extend(files.has(&format!("{shared}.gate_proj.{}", naming.global)).then_some(shared));
         let mut names = Vec::new();
@@ -234,7 +234,7 @@ impl Nvfp4Layer {
         Ok(layer)
     }
 
-    /// Types, then shapes: the first expert's gate tells the dimensions.
+    /// Checks types, then shapes: the first expert's gate defines the dimensions.
     fn check(&mut self) -> Result<(), CheckpointError> {
         let layout = self.writer.layout();
         let Some([first, ..]) = self.places.first() else { return Ok(()) };
@@ -289,7 +289,7 @@ impl Nvfp4Layer {
         }
     }
 
-    /// Who wrote it.
+    /// The tool that wrote the checkpoint.
     #[must_use]
     pub const fn writer(&self) -> Writer {
         self.writer
@@ -307,7 +307,7 @@ impl Nvfp4Layer {
         self.places.len() - self.routed
     }
 
-    /// A matrix of one expert; the shared one follows the routed.
+    /// Reads a matrix of one expert; the shared expert follows the routed ones.
     ///
     /// # Errors
     /// [`CheckpointError`] when the file cannot be read, there is no such expert, or a global scale is not a finite number above zero.
@@ -326,7 +326,7 @@ impl Nvfp4Layer {
         })
     }
 
-    /// Why a case cannot have such weights.
+    /// Returns the reason why a case cannot use such weights, if there is one.
     pub(super) fn unfit(&self, case: &Case) -> Option<String> {
         let format = case.pair.weight();
         if format != Format::Nvfp4 {
@@ -359,7 +359,7 @@ impl Nvfp4Layer {
         None
     }
 
-    /// Fills the weights' fields of `inputs` for these experts, ascending, with gates where the case has them. Gates and ups are one
+    /// Fills the weight fields of `inputs` for these experts, ascending, with gates placed as in the case. Gates and ups are one
     /// GEMM with one global scale, and read the same activations.
     ///
     /// # Errors
@@ -410,7 +410,7 @@ impl Nvfp4Layer {
         Ok(())
     }
 
-    /// That an expert's gate and up have the same global scale.
+    /// Checks that an expert's gate and up have the same global scale.
     fn same(
         &self,
         expert: usize,
@@ -451,7 +451,7 @@ fn no_layer(path: &Path, number: usize, files: &Files) -> CheckpointError {
     CheckpointError::Layer { path: path.to_owned(), layer: number, there: layers_of(files, &[LAYER.0]) }
 }
 
-/// A global scale: with zero, infinity or NaN there is no weight.
+/// Reads a global scale; zero, infinity and NaN are invalid.
 fn scalar(entry: &Entry) -> Result<f32, CheckpointError> {
     let value = entry.floats(None)?.first().copied().unwrap_or(f32::NAN);
     if value.is_finite() && value > 0.0 {

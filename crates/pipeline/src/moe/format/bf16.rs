@@ -1,4 +1,4 @@
-//! bf16 activations beside quantized weights: no scales.
+//! bf16 activations for quantized weights: no scales.
 
 use super::{Description, Element};
 use crate::moe::reference::formats::to_bf16;

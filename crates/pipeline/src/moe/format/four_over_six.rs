@@ -1,16 +1,16 @@
-//! NVFP4 blocks whose largest magnitude becomes 4 or 6, whichever errs less (docs/numerics.md, 9.3).
+//! NVFP4 blocks whose largest magnitude maps to 4 or 6, whichever has the smaller error (docs/numerics.md, 9.3).
 
 use crate::case::ScaleRule;
 use crate::moe::reference::formats::{e2m1, to_e2m1, to_e4m3, ue4m3};
 use crate::moe::reference::interval::Interval;
 
-/// What the largest magnitude may become.
+/// The values that the largest magnitude may map to.
 const CANDIDATES: [f64; 2] = [6.0, 4.0];
 
 /// Rounding of a library's sum of 16 errors in f32, relative to the terms that it subtracts, and of the codes' quotients.
 const ROUNDING: f64 = 1.0 / (1 << 18) as f64;
 
-/// How far a block's codes are from its values.
+/// The error metric between a block's codes and its values.
 #[derive(Clone, Copy)]
 enum Metric {
     /// The sum of magnitudes.
@@ -43,12 +43,12 @@ impl Metric {
     }
 }
 
-/// The scale code under which `amax` becomes `largest`.
+/// Returns the scale code under which `amax` maps to `largest`.
 fn scale(global: f64, amax: f64, largest: f64) -> u8 {
     if amax == 0.0 { 0 } else { to_e4m3(amax / (largest * global)) }
 }
 
-/// The scale of a block of numbers; none where the rule is another one. 6 where both err alike.
+/// Returns the scale of a block of numbers; `None` for another rule. On equal errors, 6 wins.
 pub(super) fn chosen(rule: ScaleRule, global: f64, values: &[f64]) -> Option<u8> {
     let metric = Metric::of(rule)?;
     let amax = values.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
@@ -58,8 +58,8 @@ pub(super) fn chosen(rule: ScaleRule, global: f64, values: &[f64]) -> Option<u8>
     Some(if error(four) < error(six) { four } else { six })
 }
 
-/// The scales that a correct quantizer may store for values within these intervals, of which the largest magnitude is within `amax`;
-/// none where the rule is another one. Both candidates where rounding decides which of them errs less.
+/// Returns the scales that a correct quantizer may store for values within these intervals, whose largest magnitude is within
+/// `amax`; `None` for another rule. Both candidates are allowed if rounding decides which has the smaller error.
 pub(super) fn allowed(
     rule: ScaleRule,
     global: f64,
@@ -74,7 +74,7 @@ pub(super) fn allowed(
         let (lo, hi) = (amax.lo * (1.0 - slack), amax.hi * (1.0 + slack));
         scale(global, lo, largest)..=scale(global, hi, largest)
     });
-    // The least and the greatest error of each candidate; of infinite values nothing is known.
+    // The least and the greatest error of each candidate; unbounded for infinite values.
     let errors = codes.clone().map(|codes| {
         codes.fold((f64::INFINITY, f64::NEG_INFINITY), |(least, most), code| {
             match metric.error(ue4m3(code) * global, &middles) {

@@ -1,4 +1,4 @@
-//! What the pipeline must know of an operand format: elements, block scales, and how values become codes. One file per format.
+//! Operand formats: elements, block scales, and the quantization of values to codes. One file per format.
 
 mod bf16;
 mod four_over_six;
@@ -30,7 +30,7 @@ pub enum BlockScale {
     Ue4m3,
 }
 
-/// A block of values under a global scale to its scale and codes.
+/// Quantizes a block of values under a global scale to its scale and codes.
 type Quantize = fn(ScaleRule, f64, &[f64]) -> (u8, Vec<u16>);
 
 /// One operand format.
@@ -42,9 +42,9 @@ pub struct Description {
     pub scale: Option<BlockScale>,
     /// Scale and codes of one block of values, with the global scale by which codes and scales are multiplied.
     quantize: Quantize,
-    /// The scales that a correct quantizer may store for values within these intervals, of which the largest magnitude is within the last.
+    /// The scales that a correct quantizer may store for values within these intervals, whose largest magnitude is within the last.
     scales: fn(ScaleRule, f64, &[Interval], Interval) -> Vec<u8>,
-    /// How far a quantizer's quotient of value and scales may be from exact, relatively.
+    /// The relative error allowed in a quantizer's quotient of value and scales.
     pub slack: f64,
 }
 
@@ -75,7 +75,7 @@ impl Element {
         }
     }
 
-    /// The nearest code, ties to even; e2m1 and e4m3 saturate.
+    /// Returns the nearest code, ties to even; e2m1 and e4m3 saturate.
     #[must_use]
     pub fn nearest(self, x: f64) -> u16 {
         match self {
@@ -95,7 +95,7 @@ impl Element {
         }
     }
 
-    /// Code number `at` of packed bytes.
+    /// Returns the code at index `at` of packed bytes.
     #[must_use]
     pub fn code(self, bytes: &[u8], at: usize) -> u16 {
         let byte = |n: usize| u16::from(bytes.get(n).copied().unwrap_or(0));
@@ -106,7 +106,7 @@ impl Element {
         }
     }
 
-    /// Codes as they are stored.
+    /// Packs codes into bytes as stored.
     #[must_use]
     pub fn packed(self, codes: &[u16]) -> Vec<u8> {
         match self {
@@ -119,7 +119,7 @@ impl Element {
         }
     }
 
-    /// The codes of packed bytes.
+    /// Unpacks the codes of packed bytes.
     #[must_use]
     pub fn codes(self, bytes: &[u8]) -> Vec<u16> {
         (0..bytes.len() * 8 / self.bits()).map(|at| self.code(bytes, at)).collect()
@@ -152,7 +152,7 @@ impl BlockScale {
         }
     }
 
-    /// The code that is one.
+    /// The code of 1.0.
     #[must_use]
     pub const fn one(self) -> u8 {
         match self {
@@ -210,13 +210,13 @@ impl Format {
         self.description().scale
     }
 
-    /// Whether an f32 scale of the whole matrix of an expert multiplies the blocks' scales.
+    /// Whether one f32 scale per expert matrix multiplies the block scales.
     #[must_use]
     pub const fn has_global(self) -> bool {
         matches!(self, Self::Nvfp4)
     }
 
-    /// Elements that are quantized together, 32 where nothing is shared.
+    /// Elements that are quantized together; 32 in formats without scales.
     #[must_use]
     pub const fn block(self) -> usize {
         match self.scale() {
@@ -240,13 +240,13 @@ impl Format {
         self.element().bytes(count)
     }
 
-    /// Scale and codes of one block.
+    /// Quantizes one block; returns its scale and codes.
     #[must_use]
     pub fn quantize(self, rule: ScaleRule, global: f32, values: &[f64]) -> (u8, Vec<u16>) {
         (self.description().quantize)(rule, f64::from(global), values)
     }
 
-    /// Packed codes and scales of a row.
+    /// Quantizes a row; returns its packed codes and its scales.
     #[must_use]
     pub fn quantize_row(self, rule: ScaleRule, global: f32, values: &[f64]) -> (Vec<u8>, Vec<u8>) {
         let (mut codes, mut scales) = (Vec::new(), Vec::new());
@@ -260,7 +260,7 @@ impl Format {
         (self.element().packed(&codes), scales)
     }
 
-    /// The scales, ascending, that may be stored for values within these intervals, of which the largest magnitude is within `amax`.
+    /// Returns the scales, ascending, that may be stored for values within these intervals, whose largest magnitude is within `amax`.
     #[must_use]
     pub fn allowed_scales(
         self,
@@ -272,7 +272,7 @@ impl Format {
         (self.description().scales)(rule, f64::from(global), values, amax)
     }
 
-    /// The values of a stored row, scales but no global scale included.
+    /// Decodes a stored row, with block scales but without the global scale.
     #[must_use]
     pub fn decoded(self, bytes: &[u8], scales: &[u8]) -> Vec<f64> {
         let (element, block) = (self.element(), self.block());
@@ -287,13 +287,13 @@ impl Format {
 }
 
 impl FormatPair {
-    /// Elements that share a scale along K: both operands' or, beside bf16, the weights'.
+    /// Elements that share a scale along K: in both operands or, with bf16 activations, in the weights.
     #[must_use]
     pub const fn block(self) -> usize {
         self.weight().block()
     }
 
-    /// Whether an f32 scale of an expert multiplies the sums.
+    /// Whether a per-expert f32 scale multiplies the sums.
     #[must_use]
     pub const fn has_global(self) -> bool {
         self.activation().has_global() || self.weight().has_global()

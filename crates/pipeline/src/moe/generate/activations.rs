@@ -1,4 +1,4 @@
-//! Hidden states of each regime, and what replaces the device's a2 where sums have to be exact.
+//! Hidden states of each regime, and the a2 that replaces the device's where sums must be exact.
 
 use super::{UE4M3_STEPS, scale_step, step};
 use crate::case::{Arguments, Case, Format, GlobalScale, Regime};
@@ -26,11 +26,11 @@ const LEAST_TOKEN_SCALE: f32 = 1.0 / 1024.0;
 /// Exponents of hidden states in `exact` and `impulse` start here.
 const BASE: i32 = -2;
 
-/// One channel of so many has values larger by this factor, as models have them.
+/// One channel in `OUTLIER_EVERY` has values larger by a constant factor, as in real models.
 const OUTLIER_EVERY: usize = 97;
 const OUTLIER: f64 = 24.0;
 
-/// With [`Arguments::Wide`] hidden states are larger by this factor: gates then reach beyond ±90.
+/// With [`Arguments::Wide`] hidden states are larger by this factor, so that gates exceed ±90.
 const WIDE: f64 = 16.0;
 
 /// bf16 bits of hidden states [T, H].
@@ -104,7 +104,7 @@ const fn impulse(format: Format) -> f64 {
 
 /// A small integer other than 0; one of each block is the largest, so that all scales are known.
 fn integer(stream: Stream, index: usize, block: usize) -> f64 {
-    // Blocks draw from counters that no element has.
+    // Blocks draw from counters that no element uses.
     let largest = stream.bits(usize::MAX / 2 + block) as usize % BLOCK;
     let magnitude = if index % BLOCK == largest { LARGEST } else { 1 + stream.below(index, LARGEST) };
     sign(stream, index) * magnitude as f64
@@ -115,7 +115,7 @@ const fn sign(stream: Stream, index: usize) -> f64 {
     if stream.bits(index) & 1 == 0 { 1.0 } else { -1.0 }
 }
 
-/// What the first tokens of the regime `special` hold; later ones are as in `real`.
+/// Fills the first tokens of the regime `special`; later ones are as in `real`.
 fn specials(format: Format, token: usize, row: &mut [u16]) {
     const NAN: u16 = 0x7FC0;
     const INFINITY: u16 = 0x7F80;
@@ -133,7 +133,7 @@ fn specials(format: Format, token: usize, row: &mut [u16]) {
         }
         // A row of negative zeros.
         3 => row.fill(0x8000),
-        // Subnormals: scales reach their end.
+        // Subnormals: scales reach their minimum.
         4 => {
             row[..BLOCK].iter_mut().for_each(|x| *x &= 0x803F);
             // A block whose scale is just below the least one.
@@ -228,7 +228,7 @@ pub(super) fn injected(case: &Case, dims: &Dims, seed: u64, rows: &[Row]) -> Res
                 Some(BlockScale::Ue4m3) if tokens => TOKEN_STEPS[step],
                 Some(BlockScale::Ue4m3) => UE4M3_STEPS[step],
             });
-            // bf16 holds what others have as a scale.
+            // A bf16 value includes the factor that other formats store as a scale.
             let factor =
                 if format.scale().is_none() { scale_step(format, step) } else { formats::exp2(shift) };
             for lane in 0..block_len {

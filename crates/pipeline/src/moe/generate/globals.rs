@@ -12,7 +12,7 @@ const HIDDEN: f64 = 96.0;
 const PRODUCTS: f64 = 56.0;
 /// With [`Arguments::Wide`] hidden states are larger by this factor.
 const WIDE: f64 = 16.0;
-/// What a calibrated magnitude is divided by: the largest e2m1 times the largest ue4m3.
+/// The divisor of a calibrated magnitude: the largest e2m1 times the largest ue4m3.
 const FULL: f64 = 6.0 * 448.0;
 
 /// One random factor near one, whose product with anything rounds.
@@ -24,7 +24,7 @@ const fn is_exact(case: &Case) -> bool {
     matches!(case.regime, Regime::Exact | Regime::Impulse)
 }
 
-/// Those of weights, where their format has some: powers of two in `exact` and `impulse`, which differ from expert to expert.
+/// Returns the global scales of weights, if their format has them: powers of two in `exact` and `impulse`, different per expert.
 pub(super) fn weights(case: &Case, seed: u64, purpose: Purpose, experts: &[usize]) -> Option<Vec<f32>> {
     let of = |expert: &usize| match is_exact(case) {
         true => 1.0 / (128 << (expert % 3)) as f32,
@@ -33,7 +33,7 @@ pub(super) fn weights(case: &Case, seed: u64, purpose: Purpose, experts: &[usize
     case.pair.weight().has_global().then(|| experts.iter().map(of).collect())
 }
 
-/// Those of activations, by expert.
+/// Returns the global scales of activations, by expert.
 ///
 /// # Errors
 /// [`MoeError::Shape`] never.

@@ -1,16 +1,16 @@
-//! Router logits by which tokens choose as the case says. They are bf16 values, as routers give them.
+//! Router logits that make tokens choose experts as the case specifies. They are bf16 values, as routers produce them.
 
 use crate::case::{Arguments, Case, Regime, Routing};
 use crate::moe::dims::Dims;
 use crate::moe::random::{Purpose, Stream};
 
-/// The logit of a token's first choice, and how much less the next is, where the case fixes the choice.
+/// The logit of a token's first choice and the decrement to the next, if the case fixes the choice.
 const FIRST: f64 = 6.0;
 const STEP: f64 = 0.25;
 /// Logits of experts not chosen lie around this.
 const OTHERS: f64 = -4.0;
 
-/// The value next above one, and the least above zero.
+/// The next f32 above one, and the least above zero.
 const ABOVE_ONE: f32 = 1.0 + f32::EPSILON;
 const LEAST: f32 = f32::from_bits(1);
 
@@ -26,7 +26,7 @@ const TIED: [&[f32]; 7] = [
     &[-1.0, -ABOVE_ONE],
 ];
 
-/// Logits of [`Arguments::Wide`] reach this far below zero: e^x of the least is no f32 any more.
+/// Logits of [`Arguments::Wide`] reach this far below zero: e^x of the least underflows in f32.
 const WIDE: f64 = 110.0;
 /// Every other token has one logit of this: without the greatest subtracted, its e^x is infinite.
 const HIGH: f32 = 100.0;
@@ -50,7 +50,7 @@ pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
         .collect();
     if case.arguments == Arguments::Wide {
         for token in (1..tokens).step_by(2) {
-            // The middle first, which a warp that sees its first 32 experts alone misses.
+            // The middle first: a warp that reads only its first 32 experts misses it.
             out[token * experts + (experts / 2 + 7 * (token / 2)) % experts] = HIGH;
         }
     }
@@ -119,7 +119,7 @@ fn specials(dims: &Dims, out: &mut [f32]) {
     }
 }
 
-/// Cut to bf16: a data generator needs no nearest.
+/// Truncates to bf16: a data generator does not need rounding to nearest.
 fn to_bf16(x: f64) -> f32 {
     f32::from_bits((x as f32).to_bits() & 0xFFFF_0000)
 }

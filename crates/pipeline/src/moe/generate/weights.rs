@@ -59,7 +59,7 @@ struct Made {
     bias: Array<f32>,
 }
 
-/// Fills the weights' fields of `inputs`; `experts` are the routed ones, ascending.
+/// Fills the weight fields of `inputs`; `experts` are the routed ones, ascending.
 pub(super) fn weights(
     case: &Case,
     dims: &Dims,
@@ -146,7 +146,7 @@ impl Matrix {
                         (_, true) => EXACT_SCALE + step as u8,
                         (_, false) => {
                             let scale = REAL_SCALES[stream.below(index, REAL_SCALES.len() as u64) as usize];
-                            // Codes of e4m3 are larger by 2^6.
+                            // e4m3 codes are larger by a factor of 2^6.
                             if format.element() == Element::E4m3 { scale - 6 } else { scale }
                         }
                     };
@@ -218,12 +218,12 @@ const fn odd_word(word: u64) -> u64 {
     if below_two == 0 { word & !0xF | 1 } else { word ^ (below_two & below_two.wrapping_neg()) }
 }
 
-/// Codes as those of a normal distribution whose block's largest magnitude is 4 or 6.
+/// Codes as from a normal distribution in which the largest magnitude of a block is 4 or 6.
 fn bell(stream: Stream, index: usize) -> [u64; 2] {
-    // Sixteenths: how often each magnitude comes when 6 stands for 2.5 deviations.
+    // Sixteenths: the frequency of each magnitude if 6 represents 2.5 deviations.
     const MAGNITUDES: [u64; 16] = [0, 0, 1, 1, 1, 2, 2, 2, 3, 3, 4, 4, 5, 5, 6, 7];
     let magnitudes = [stream.bits(2 * index), stream.bits(2 * index + 1)];
-    // Signs come from counters that no block has.
+    // Signs come from counters that no block uses.
     let signs = stream.bits(usize::MAX / 2 + index);
     std::array::from_fn(|half| {
         (0..CODES).fold(0, |word, at| {

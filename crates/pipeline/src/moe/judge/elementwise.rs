@@ -17,7 +17,7 @@ use crate::moe::reference::token_scale::{self, Allowed};
 use crate::moe::tensors::Array;
 use record::{Stage, StageResult};
 
-/// A quantized block whose inputs are exact, bit for bit.
+/// Judges a quantized block whose inputs are exact, bit for bit.
 fn exact_block(
     tally: &mut Tally,
     by: &Quantizer,
@@ -39,7 +39,7 @@ fn known(x: &f64) -> Value {
     if x.is_nan() { Value::Nan } else { Value::Within(Interval::point(*x)) }
 }
 
-/// The same by value, within the errors of a quantizer's division.
+/// Judges a quantized block by value, within the errors of a quantizer's division.
 fn valued_block(
     tally: &mut Tally,
     by: &Quantizer,
@@ -70,7 +70,7 @@ fn valued_block(
 }
 
 impl Inputs<'_> {
-    /// Codes and scales of every row: those of MXFP8 bit for bit, others by value.
+    /// Judges the codes and scales of every row: those of MXFP8 bit for bit, others by value.
     pub(super) fn quantize(&self) -> Result<StageResult, Skip> {
         let hidden = need!(self, hidden_states)?;
         let format = self.contract.settings.pair.activation();
@@ -81,7 +81,7 @@ impl Inputs<'_> {
         };
         let token_scales = self.row_scales(&self.tensors.a1_token_scale, "a1_token_scale")?;
         let (tokens, experts) = (self.row_tokens()?, self.row_experts());
-        // Without a global scale, a row's expert changes nothing.
+        // Without a global scale, a row's expert has no effect.
         let experts = if format.has_global() { experts? } else { experts.unwrap_or_default() };
         let (block_len, element) = (format.block(), format.element());
         let row = |(row, token): (usize, &usize)| -> Result<Tally, Skip> {
@@ -113,7 +113,7 @@ impl Inputs<'_> {
         Ok(tally.result(Stage::Quantize, |row| experts.get(row).copied()))
     }
 
-    /// The global scales that a quantizer stored for its rows, where tokens have some.
+    /// Returns the global scales that a quantizer stored for its rows, if tokens have global scales.
     fn row_scales<'t>(
         &self,
         stored: &'t Option<Array<f32>>,
@@ -125,8 +125,8 @@ impl Inputs<'_> {
         }
     }
 
-    /// Judges a row's own global scale by its values, and gives the quantizer with the stored one; none where that decides nothing
-    /// about codes and block scales.
+    /// Judges a row's own global scale by its values, and returns the quantizer with the stored one; `None` if the stored one does
+    /// not determine codes and block scales.
     fn by_row(
         &self,
         tally: &mut Tally,
@@ -148,7 +148,7 @@ impl Inputs<'_> {
         Ok(token_scale::decides(global).then_some(by))
     }
 
-    /// How the activations of a GEMM are quantized in a row of an expert.
+    /// Returns the quantizer of a GEMM's activations in a row of an expert.
     pub(super) fn quantizer(&self, fc: Fc, row: usize, expert: Option<usize>) -> Result<Quantizer, Skip> {
         match expert.filter(|_| self.contract.settings.pair.activation().has_global()) {
             Some(expert) => self.quantizer_at(fc, *self.weights_of(row, expert)?),
@@ -156,7 +156,7 @@ impl Inputs<'_> {
         }
     }
 
-    /// The same of the expert whose weights are at `weights`.
+    /// Returns the quantizer for the expert whose weights are at `weights`.
     pub(super) fn quantizer_at(&self, fc: Fc, weights: usize) -> Result<Quantizer, Skip> {
         let settings = &self.contract.settings;
         let global = match self.globals(fc)?[0] {
@@ -166,7 +166,7 @@ impl Inputs<'_> {
         Ok(Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global })
     }
 
-    /// Activation and requantization: what FC1 stored against codes and scales.
+    /// Judges activation and requantization: the stored FC1 output against codes and scales.
     pub(super) fn activation(&self) -> Result<[StageResult; 2], Skip> {
         let stored = need!(self, fc1_out)?;
         let settings = &self.contract.settings;
@@ -227,7 +227,7 @@ impl Inputs<'_> {
                 }
                 for (lane, code) in codes.iter().enumerate() {
                     if verdict.wrong >> lane & 1 == 0 {
-                        // Where the scale is wrong, that is requantization's fault.
+                        // A wrong scale is a fault of requantization.
                         activation.right(if verdict.scale { verdict.worst.min(1.0) } else { 0.0 });
                     } else {
                         activation.wrong(row, first + lane, verdict.worst, || {
@@ -246,14 +246,14 @@ impl Inputs<'_> {
         Ok([activation.result(Stage::Activation, expert), requantize.result(Stage::Requantize, expert)])
     }
 
-    /// Where the weights of a row's expert are.
+    /// Returns the position of the weights of a row's expert.
     pub(super) fn weights_of(&self, row: usize, expert: usize) -> Result<&usize, Skip> {
         self.index
             .get(&expert)
             .ok_or_else(|| format!("row {row} belongs to expert {expert}, whose weights are missing"))
     }
 
-    /// The sum of each token's rows.
+    /// Judges the weighted sum of each token's rows.
     pub(super) fn finalize(&self) -> Result<StageResult, Skip> {
         let (rows, output) = (need!(self, fc2_out)?, need!(self, output)?);
         let weights = need!(self, topk_weights)?;

@@ -18,7 +18,7 @@ pub(super) enum Fc {
 }
 
 impl Inputs<'_> {
-    /// The first GEMM.
+    /// Judges the first GEMM.
     pub(super) fn fc1(&self) -> Result<StageResult, Skip> {
         let pair = self.contract.settings.pair;
         let operands = Operands {
@@ -37,7 +37,7 @@ impl Inputs<'_> {
         self.gemm(Stage::Fc1, operands, self.contract.fc1, need!(self, fc1_out)?)
     }
 
-    /// The second, on what it read.
+    /// Judges the second GEMM on the activations that it read.
     pub(super) fn fc2(&self) -> Result<StageResult, Skip> {
         let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
         let pair = self.contract.settings.pair;
@@ -62,7 +62,7 @@ impl Inputs<'_> {
         self.gemm(Stage::Fc2, operands, self.contract.fc2, need!(self, fc2_out)?)
     }
 
-    /// The global scales of a GEMM's operands, those that its formats have.
+    /// Returns the global scales of a GEMM's operands, for formats that have them.
     pub(super) fn globals(&self, fc: Fc) -> Result<[Option<&Array<f32>>; 2], Skip> {
         let pair = self.contract.settings.pair;
         let activation = match (self.contract.settings.has_calibrated_scales(), fc) {
@@ -78,7 +78,7 @@ impl Inputs<'_> {
         Ok([activation, weight])
     }
 
-    /// The global scales of the rows that a GEMM reads, where tokens have some.
+    /// Returns the global scales of the rows that a GEMM reads, if tokens have global scales.
     pub(super) fn token_scales(&self, fc: Fc) -> Result<Option<&Array<f32>>, Skip> {
         if !self.contract.settings.has_token_scales() {
             return Ok(None);
@@ -109,7 +109,7 @@ impl Inputs<'_> {
     }
 }
 
-/// The bias, where the GEMM adds it.
+/// Returns the bias if the GEMM adds it.
 fn epilogue(place: BiasPlace, bias: Option<&Array<f32>>) -> Option<&Array<f32>> {
     match place {
         BiasPlace::Epilogue => bias,

@@ -8,7 +8,7 @@ use crate::moe::reference::route::{self, Choice, Row, WrongChoice};
 use crate::moe::reference::scores;
 use record::{Stage, StageResult};
 
-/// A stored weight against what it may be.
+/// Checks a stored weight against its allowed values.
 fn weight(tally: &mut Tally, (token, slot): (usize, usize), wanted: &Value, found: f32) {
     let x = f64::from(found);
     match wanted {
@@ -30,7 +30,7 @@ fn weight(tally: &mut Tally, (token, slot): (usize, usize), wanted: &Value, foun
 }
 
 impl Inputs<'_> {
-    /// Choices by the reference, weights from the choices that are stored.
+    /// Judges the choices by the reference, and the weights from the stored choices.
     pub(super) fn route(&self) -> Result<StageResult, Skip> {
         let (logits, ids) = (need!(self, router_logits)?, need!(self, topk_ids)?);
         let (contract, router) = (self.contract, &self.contract.settings.router);
@@ -60,7 +60,7 @@ impl Inputs<'_> {
             let Some(weights) = self.tensors.topk_weights.as_ref() else { continue };
             let known: Option<Vec<usize>> =
                 ids.iter().map(|id| usize::try_from(*id).ok().filter(|e| *e < routed)).collect();
-            // Choices out of range are wrong already, and have no weights.
+            // Choices out of range are already wrong, and have no weights.
             let Some(known) = known else { continue };
             let mut wanted = scores::weights(router, logits, &known, &contract.exp);
             wanted.resize(contract.dims.top_k, Value::Within(Interval::point(1.0)));
@@ -71,7 +71,7 @@ impl Inputs<'_> {
         Ok(tally.result(Stage::Route, |_| None))
     }
 
-    /// The rows that the stored choices demand.
+    /// Returns the rows that the stored choices require.
     pub(super) fn expected_rows(&self) -> Result<Vec<Row>, Skip> {
         let ids = indices(&need!(self, topk_ids)?.data, self.contract.dims.experts, "topk_ids")?;
         let choices: Vec<Vec<usize>> =
@@ -79,7 +79,7 @@ impl Inputs<'_> {
         Ok(route::permute(&choices))
     }
 
-    /// Rows by (expert, token, slot), exactly.
+    /// Judges that the rows are ordered by (expert, token, slot), exactly.
     pub(super) fn permute(&self) -> Result<StageResult, Skip> {
         let (tokens, experts) = (need!(self, row_token)?, need!(self, row_expert)?);
         let rows = self.expected_rows()?;

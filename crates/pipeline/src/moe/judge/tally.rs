@@ -1,28 +1,28 @@
-//! What is found over the elements of a stage.
+//! Counts the right and wrong elements of a stage.
 
 use crate::moe::reference::expected::Expected;
 use record::{Place, Stage, StageResult, Verdict};
 
-/// Elements looked at, and those that are wrong.
+/// Counts of checked and wrong elements.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
     checked: u64,
-    /// Of these, elements of which nothing is promised.
+    /// Checked elements that may have any value.
     open: u64,
     mismatches: u64,
     worst: f64,
-    /// The first wrong one by row and column, and what was found.
+    /// The first wrong element by row and column, with a note on the value found.
     first: Option<((usize, usize), String)>,
 }
 
 impl Tally {
-    /// An element that is right, and how far from its bound.
+    /// Counts a right element, with its error relative to its bound.
     pub(super) fn right(&mut self, over_bound: f64) {
         self.checked += 1;
         self.worst = self.worst.max(over_bound);
     }
 
-    /// An element that is wrong; `note` says what was found.
+    /// Counts a wrong element; `note` describes the value found.
     pub(super) fn wrong(&mut self, row: usize, col: usize, over_bound: f64, note: impl FnOnce() -> String) {
         self.checked += 1;
         self.mismatches += 1;
@@ -32,7 +32,7 @@ impl Tally {
         }
     }
 
-    /// An element that has to be equal.
+    /// Compares an element that must be equal.
     pub(super) fn equal<T: PartialEq>(
         &mut self,
         row: usize,
@@ -43,7 +43,7 @@ impl Tally {
         if same.0 == same.1 { self.right(0.0) } else { self.wrong(row, col, f64::INFINITY, note) }
     }
 
-    /// A bf16 against what it should be.
+    /// Compares a bf16 with its expected value.
     pub(super) fn number(&mut self, row: usize, col: usize, expected: &Expected, found: u16) {
         self.open += u64::from(*expected == Expected::Open);
         let over = expected.over_bound(found);
@@ -54,7 +54,7 @@ impl Tally {
         }
     }
 
-    /// Both together.
+    /// Merges two tallies.
     pub(super) fn join(self, other: Self) -> Self {
         let first = match (self.first, other.first) {
             (Some(a), Some(b)) => Some(if a.0 <= b.0 { a } else { b }),
@@ -69,7 +69,7 @@ impl Tally {
         }
     }
 
-    /// How the stage stands; `expert` names the expert of a row. Where nothing was looked at, the stage was not judged.
+    /// Returns the stage's result; `expert` maps a row to its expert. Skipped if no element was checked or all may have any value.
     pub(super) fn result(self, stage: Stage, expert: impl Fn(usize) -> Option<usize>) -> StageResult {
         if self.checked == 0 {
             return StageResult::skipped(stage, "its tensors have no element");

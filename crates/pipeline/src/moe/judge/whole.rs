@@ -1,7 +1,7 @@
-//! Judges the output from end to end where tensors between are missing: an interval goes from stage to stage (docs/numerics.md, 8).
+//! Judges the output from end to end if intermediate tensors are missing: intervals pass from stage to stage (docs/numerics.md, 8).
 //!
-//! What is there is taken as it is stored; what is missing is all that the stages before it may have stored. That is rigorous
-//! and loose: garbage is found, a single byte mostly not, and no stage is named.
+//! A present tensor is used as stored; a missing one is replaced by all values that the earlier stages may have stored. That is
+//! rigorous but loose: it detects garbage, rarely a single wrong byte, and it names no stage.
 
 use std::collections::HashMap;
 
@@ -26,7 +26,7 @@ use crate::moe::reference::token_scale;
 use crate::moe::tensors::Array;
 use record::{Stage, StageResult, Verdict};
 
-/// What may be stored as bf16.
+/// The values that may be stored as bf16.
 fn stored(expected: &Expected) -> Value {
     match (expected.range(), *expected) {
         (Some((lo, hi)), _) if bf16(lo).is_finite() && bf16(hi).is_finite() => {
@@ -37,7 +37,7 @@ fn stored(expected: &Expected) -> Value {
     }
 }
 
-/// What is stored as bf16.
+/// The value of a stored bf16.
 fn known(code: u16) -> Value {
     match bf16(code) {
         x if x.is_nan() => Value::Nan,
@@ -49,11 +49,11 @@ fn known(code: u16) -> Value {
 /// A row of activations, block scales included.
 struct Operand {
     values: Vec<Interval>,
-    /// What multiplies it beside, where that is known.
+    /// The row's global scale, a further factor; `None` if unknown.
     token_scale: Option<f32>,
 }
 
-/// A row on its way: its token, its expert, where that one's weights are.
+/// A row: its index, its token, and the position of its expert's weights.
 #[derive(Clone, Copy)]
 struct Row {
     at: usize,
@@ -62,7 +62,7 @@ struct Row {
 }
 
 impl Inputs<'_> {
-    /// The output, from whatever is there.
+    /// Judges the output from the tensors that are present.
     pub(super) fn whole(&self) -> Result<StageResult, Skip> {
         let output = need!(self, output)?;
         let dims = &self.contract.dims;
@@ -111,7 +111,7 @@ impl Inputs<'_> {
         Ok(result)
     }
 
-    /// The tensors between the inputs and the output that are not there.
+    /// Returns the missing tensors between the inputs and the output.
     fn missing(&self) -> Vec<&'static str> {
         let t = self.tensors;
         let injected = t.injected_a2_codes.is_some();
@@ -129,7 +129,7 @@ impl Inputs<'_> {
         .collect()
     }
 
-    /// The choices, as stored or else the reference's: token by token.
+    /// Returns the choices, token by token: the stored ones or, if missing, the reference's.
     fn ids(&self) -> Result<Vec<usize>, Skip> {
         let dims = &self.contract.dims;
         if let Some(ids) = &self.tensors.topk_ids {
@@ -156,7 +156,7 @@ impl Inputs<'_> {
         Ok(out)
     }
 
-    /// Their weights, stored or by the router's rule.
+    /// Returns the weights of the choices: stored, or by the router's rule.
     fn weights(&self, ids: &[usize]) -> Result<Vec<Value>, Skip> {
         if let Some(weights) = &self.tensors.topk_weights {
             let of = |w: &f32| match f64::from(*w) {
@@ -178,7 +178,7 @@ impl Inputs<'_> {
         Ok(ids.chunks(k.max(1)).enumerate().flat_map(of).collect())
     }
 
-    /// Token and expert of each row, as stored or else the reference's.
+    /// Returns the token and expert of each row: stored or, if missing, the reference's.
     fn rows(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<usize>), Skip> {
         let dims = &self.contract.dims;
         if let (Some(tokens), Some(experts)) = (&self.tensors.row_token, &self.tensors.row_expert) {
@@ -189,7 +189,7 @@ impl Inputs<'_> {
         Ok(route::permute(&choices).into_iter().map(|row| (row.token, row.expert)).unzip())
     }
 
-    /// The second GEMM's bias, where finalize adds it.
+    /// Returns the second GEMM's bias if finalize adds it.
     fn later_bias(&self, weights: usize, col: usize) -> f32 {
         match (self.contract.settings.fc2_bias, &self.tensors.w2_bias) {
             (BiasPlace::NextStage, Some(bias)) => bias.row(weights).get(col).copied().unwrap_or(0.0),
@@ -222,7 +222,7 @@ impl Inputs<'_> {
             let epilogue = Epilogue { factor, bias }.of_row(token_scale);
             out.push(match &a2 {
                 Some(a2) => stored(&within(&self.contract.fc2, a2, &line, epilogue)),
-                // Something of the row is not known at all, or NaN.
+                // An element of the row is unknown or NaN.
                 None => Value::Open,
             });
         }
@@ -235,7 +235,7 @@ impl Inputs<'_> {
         Ok(Factor::of(self.globals(fc)?.map(|global| global.and_then(of))))
     }
 
-    /// The activations and scales of a row, where they are there.
+    /// Returns the activations and scales of a row, if present.
     fn operand<'t>(
         &self,
         codes: &'t Option<Array<u8>>,
@@ -247,12 +247,12 @@ impl Inputs<'_> {
         if scaled { Some((codes, scales.as_ref()?.row(row))) } else { Some((codes, &[])) }
     }
 
-    /// The stored global scale of a row that a GEMM reads, where tokens have some.
+    /// Returns the stored global scale of a row that a GEMM reads, if tokens have global scales.
     fn token_scale(&self, fc: Fc, row: Row) -> Result<Option<f32>, Skip> {
         Ok(self.token_scales(fc)?.and_then(|scales| scales.data.get(row.at).copied()))
     }
 
-    /// What the second GEMM reads, block scales included; none where one of it may be anything.
+    /// Returns the row that the second GEMM reads, block scales included; `None` if an element may have any value.
     fn a2_row(&self, row: Row) -> Result<Option<Operand>, Skip> {
         let t = self.tensors;
         let injected = self.operand(&t.injected_a2_codes, &t.injected_a2_scales, row.at);
@@ -289,8 +289,8 @@ impl Inputs<'_> {
         Ok(values.map(|values| Operand { values, token_scale: None }))
     }
 
-    /// What a quantizer may make of a row: block scales included, and a global scale that is not known before; none where something
-    /// may overflow.
+    /// Returns the values that a quantizer may produce for a row, with block scales and a global scale unknown beforehand; `None` if
+    /// an element may overflow.
     fn requantized(&self, fc: Fc, row: Row, values: &[Interval]) -> Result<Option<Vec<Interval>>, Skip> {
         if self.contract.settings.has_token_scales() {
             return Ok(token_scale::quantized(self.contract.settings.scale_rule, values));
@@ -316,18 +316,18 @@ impl Inputs<'_> {
                 of.read(format, block, codes, scales, width);
                 token_scale = self.token_scale(Fc::One, row)?;
             }
-            // A quantizer that may differ by a rounding leaves intervals.
+            // A quantizer that may differ by a rounding produces intervals.
             None if format.description().slack > 0.0 => {
                 let hidden = need!(self, hidden_states)?.row(row.token);
                 let values: Vec<Interval> = hidden.iter().map(|x| Interval::point(bf16(*x))).collect();
                 intervals = self.requantized(Fc::One, row, &values)?;
-                // Something is not known at all, or NaN.
+                // An element is unknown or NaN.
                 if intervals.is_none() {
                     return Ok(vec![Value::Open; self.contract.dims.fc1_cols()]);
                 }
             }
             None => {
-                // Quantization is exact, so that nothing is lost.
+                // Quantization is exact, so the values are points.
                 let hidden = need!(self, hidden_states)?.row(row.token);
                 let values: Vec<f64> = hidden.iter().map(|x| bf16(*x)).collect();
                 let (codes, scales) = format.quantize_row(self.contract.settings.scale_rule, 1.0, &values);
