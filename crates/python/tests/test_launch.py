@@ -191,7 +191,7 @@ class OnGpu(Foreign):
         (lambda x: ["x", x, x, 1], TypeError, "cannot be an argument"),
         (lambda x: [x, x, x, x], TypeError, "the parameter has 4 bytes"),
         (lambda x: [x.astype(complex), x, x, 1], TypeError, "complex128"),
-        (lambda x: [x.astype(">f4"), x, x, 1], TypeError, "no arguments"),
+        (lambda x: [x.astype(">f4"), x, x, 1], TypeError, "cannot be arguments"),
         (lambda x: [OnGpu(x), x, x, 1], ValueError, "not in the memory of the CPU"),
         (lambda x: [sm.TensorMap(x, (16,)), x, x, 1], TypeError, "a tensor map has 128 bytes"),
     ],
