@@ -197,7 +197,7 @@ enum Before {
     Unwritten,
     /// The results of the previous run, and nothing before the first one: a kernel may write the buffer again or find it unchanged.
     Left,
-    /// Zeros before the first run, then the state that the previous run left. The kernels promise to leave zeros; nothing clears it for them.
+    /// Zeros before the first run, then the state that the previous run left. The kernels promise to leave zeros: nothing clears them.
     Zeros,
 }
 

@@ -141,7 +141,7 @@ pub const fn static_dispatch(host: HostKnown, min_latency_mode: bool) -> Tile {
     }
 }
 
-/// The average number of tokens of a routed expert, rounded to a power of two from 8 to 128: this tool's choice for a case.
+/// The average number of tokens of a routed expert, rounded up to a power of two from 8 to 128: this tool's choice for a case.
 #[must_use]
 pub fn mean_rows(host: HostKnown) -> u32 {
     let rows = host.rows();

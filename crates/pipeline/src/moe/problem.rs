@@ -10,9 +10,9 @@ use crate::case::Case;
 /// The host's replacement for the activation's result before the second GEMM.
 #[derive(Debug, Clone, PartialEq)]
 pub struct InjectedA2 {
-    /// e4m3 codes [R, I].
+    /// Codes [R, bytes of I].
     pub codes: Array<u8>,
-    /// Scales [R, I/32].
+    /// Scales [R, blocks of I].
     pub scales: Array<u8>,
     /// Global scales `[R]`, if tokens have some.
     pub token_scales: Option<Array<f32>>,
@@ -28,7 +28,8 @@ pub struct Problem {
     /// The seed.
     pub seed: u64,
     /// `hidden_states`, `router_logits`, and for the routed experts, named by `expert_ids` in ascending order,
-    /// `w13_blocks`, `w13_scales`, `w13_bias`, `w2_blocks`, `w2_scales` and `w2_bias`.
+    /// `w13_blocks`, `w13_scales`, `w13_bias`, `w2_blocks`, `w2_scales` and `w2_bias`; with global scales and the router's correction
+    /// bias, if any.
     pub inputs: Tensors,
     /// Present in the regimes `exact` and `impulse`.
     pub injected_a2: Option<InjectedA2>,

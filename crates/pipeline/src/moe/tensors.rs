@@ -23,7 +23,7 @@ pub struct Array<T> {
 }
 
 impl<T: Clone> Array<T> {
-    /// Returns a tensor with one value.
+    /// Returns a tensor whose elements all equal `value`.
     #[must_use]
     pub fn filled(shape: &[usize], value: T) -> Self {
         Self { shape: shape.to_vec(), data: vec![value; shape.iter().product()] }

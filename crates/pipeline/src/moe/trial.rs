@@ -272,9 +272,19 @@ pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stag
     [
         (Stage::Route, a.topk_ids == b.topk_ids && bits(&a.topk_weights) == bits(&b.topk_weights)),
         (Stage::Permute, a.row_token == b.row_token && a.row_expert == b.row_expert),
-        (Stage::Quantize, a.a1_codes == b.a1_codes && a.a1_scales == b.a1_scales),
+        (
+            Stage::Quantize,
+            a.a1_codes == b.a1_codes
+                && a.a1_scales == b.a1_scales
+                && bits(&a.a1_token_scale) == bits(&b.a1_token_scale),
+        ),
         (Stage::Fc1, a.fc1_out == b.fc1_out),
-        (Stage::Requantize, a.a2_codes == b.a2_codes && a.a2_scales == b.a2_scales),
+        (
+            Stage::Requantize,
+            a.a2_codes == b.a2_codes
+                && a.a2_scales == b.a2_scales
+                && bits(&a.a2_token_scale) == bits(&b.a2_token_scale),
+        ),
         (Stage::Fc2, a.fc2_out == b.fc2_out),
         (Stage::Finalize, a.output == b.output),
     ]
@@ -340,4 +350,21 @@ fn settled(
         }
     }
     Outcome { stages, tensors: ran.tensors, contract: *contract, warp_instructions }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Array;
+    use super::*;
+
+    #[test]
+    fn a_token_scale_that_differs_is_a_difference_of_its_stage() {
+        let scale = |value| Some(Array::filled(&[2], value));
+        let one = Tensors { a1_token_scale: scale(1.0), a2_token_scale: scale(0.5), ..Tensors::default() };
+        assert_eq!(first_difference(&one, &one.clone()), None);
+        let quantized = Tensors { a1_token_scale: scale(2.0), ..one.clone() };
+        let requantized = Tensors { a2_token_scale: scale(2.0), ..one.clone() };
+        assert_eq!(first_difference(&one, &quantized), Some(Stage::Quantize));
+        assert_eq!(first_difference(&one, &requantized), Some(Stage::Requantize));
+    }
 }

@@ -62,7 +62,7 @@ impl Run<'_> {
         })
     }
 
-    /// Rows, columns and K of the GEMM that a launch computes or feeds.
+    /// Columns and K of the GEMM that a launch computes or feeds.
     fn extents(&self, fc: Fc) -> (usize, usize) {
         match fc {
             Fc::One => (self.dims.fc1_cols(), self.dims.hidden),

@@ -14,7 +14,7 @@ pub struct Session<'a> {
 }
 
 impl<'a> Session<'a> {
-    /// Loads the kernels and the problem, without the host's injection before the second GEMM.
+    /// Loads the kernels and the problem. Graphs omit the host's injection before the second GEMM.
     ///
     /// # Errors
     /// [`PipelineError`] if the device rejects them.

@@ -17,8 +17,8 @@ pub struct Overwritten {
 }
 
 impl Session<'_> {
-    /// Runs every stage on the memory in its present state, under the schedule of `seed` if the device has a choice. The first run begins on
-    /// fresh memory; [`Session::again`] prepares every other.
+    /// Runs every stage on the memory in its present state, under the schedule of `seed` if the device has a choice. The first run
+    /// begins on fresh memory; [`Session::again`] prepares every other one.
     ///
     /// # Errors
     /// [`PipelineError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.

@@ -42,7 +42,7 @@ pub fn counts_of(shape: Shape, host: HostKnown) -> ExpertCounts {
         }
         Shape::Same => counts.iter_mut().take(host.top_k as usize).for_each(|count| *count = tokens),
         Shape::Skewed => {
-            // Every row goes to the expert that is furthest below its share: the one with the least count·(e+1).
+            // Every row goes to the expert that is furthest below its share: the one with the least (count + 1)·(e + 1).
             for _ in 0..rows {
                 let next = counts.iter().enumerate().filter(|(_, count)| **count < tokens);
                 let next =
@@ -122,7 +122,7 @@ mod tests {
     fn every_policy_answers_every_batch() {
         let rows = compare(&[1, 64, 512], 4, 128);
         assert_eq!(rows.len(), 3 * 3 * POLICIES.len());
-        // The two that read the counts differ if experts differ; the host's numbers give one answer per batch.
+        // Those that read the counts differ if experts differ; the host's numbers give one answer per batch.
         let of = |name: &str, shape| {
             let found =
                 rows.iter().find(|r| r.policy.name == name && r.shape == shape && r.host.tokens == 64);

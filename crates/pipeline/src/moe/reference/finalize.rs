@@ -118,7 +118,7 @@ pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
             super::activation::exp(Interval::point(f64::from(*x) - f64::from(max)).rounded(), bound)
         })
         .collect();
-    // The order of all additions after the first is free.
+    // k − 1 additions, in any order.
     let sum = exps
         .iter()
         .fold(Interval::point(0.0), |sum, e| sum.plus(*e))

@@ -31,7 +31,7 @@ pub struct Operands<'a> {
     pub scales: Option<&'a Array<u8>>,
     /// Weights [E', N, bytes of K].
     pub weights: &'a Array<u8>,
-    /// Their scales [E', N, blocks of K], if they have some.
+    /// Their scales [E', N, blocks of K].
     pub weight_scales: &'a Array<u8>,
     /// The global scales of activations and of weights [E'], if the formats have some.
     pub globals: [Option<&'a Array<f32>>; 2],

@@ -11,13 +11,13 @@ use crate::moe::contract::{Accumulation, KOrder, MOST_PARTIALS};
 const ZERO_EXPONENT: i32 = -132;
 /// The exponent of subnormal accumulators.
 const SUBNORMAL_EXPONENT: i32 = -126;
-/// From this value on, binary32 is infinite.
+/// Above this value, binary32 is infinite.
 const OVERFLOW: f64 = f32::MAX as f64;
 
 /// The known extent of the products of one step: a row's and a column's share, added.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Extent {
-    /// The maximum nominal exponent of a non-zero element.
+    /// An upper bound on the nominal exponents of non-zero elements.
     pub high: i32,
     /// Every element is a multiple of 2^`low`.
     pub low: i32,
@@ -29,7 +29,8 @@ impl Extent {
     /// The extent of zeros.
     pub const NOTHING: Self = Self { high: i32::MIN / 4, low: i32::MAX / 4, count: 0 };
 
-    /// The extent of the elements times a scale. A product with a scale that is not a power of two may have a larger exponent than both.
+    /// The extent of the elements times a scale. A product with a scale that is not a power of two may have an
+    /// exponent one above the sum of both.
     #[must_use]
     pub fn of(self, scale: &Scale) -> Self {
         if scale.value == 0.0 {
