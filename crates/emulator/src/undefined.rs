@@ -41,7 +41,7 @@ impl Registers {
 }
 
 impl Machine<'_> {
-    /// Records that bytes read by a lane were never written: bit n stands for byte n.
+    /// Records that bytes read by a lane were never written: bit n is byte n.
     #[cold]
     pub(super) fn reads_unwritten(&mut self, lane: usize, unwritten: u32) {
         let loaded = self.loaded.get_or_insert_with(|| Box::new([[0; MOST]; LANES]));
@@ -197,7 +197,7 @@ fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
         2 => &[(Bank::P, row.d)],
         _ => &[(Bank::D, row.d), (Bank::D, row.d + 1)],
     };
-    // A value on which no program can rely.
+    // A value that no program can rely on.
     let poison = u64::from_ne_bytes([m.world.poison; 8]);
     for place in places {
         let held = value(m.r, *place);

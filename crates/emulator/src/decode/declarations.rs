@@ -1,4 +1,4 @@
-//! Declarations: what names stand for, from their block on.
+//! Declarations: the meaning of names, from their block on.
 
 use std::collections::{HashMap, HashSet};
 
@@ -11,7 +11,8 @@ use crate::liveness::Life;
 
 /// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_LOCAL: u32 = 512 << 10;
-/// Where shared addresses tell the CTAs of a cluster apart. A launch checks the limit of the target, which is lower.
+/// The limit of shared memory: higher address bits are the rank of a CTA in its cluster. A launch checks the target's limit, which
+/// is lower.
 pub(crate) const MOST_SHARED: u32 = 1 << RANK_SHIFT;
 pub(crate) const TOO_MUCH_SHARED: &str = "more than 16 MiB of shared memory";
 
@@ -22,7 +23,7 @@ pub(super) struct Scope {
     families: Vec<Family>,
 }
 
-/// `.reg .b32 %r<count>`: registers that get slots when they are used, since a program may declare millions.
+/// `.reg .b32 %r<count>`: registers that get slots on first use, since a program may declare millions.
 #[derive(Debug)]
 struct Family {
     name: String,
@@ -49,7 +50,7 @@ impl Scope {
 }
 
 impl Decoder<'_> {
-    /// Gives `name` a slot if it is one of many registers that were declared together, and has none yet.
+    /// Gives `name` a slot if it is one of many registers declared together and has none yet.
     pub(super) fn take_numbered(&mut self, name: &str) {
         // A video instruction selects a part of a register: `%r1.b2`.
         let name = name.split('.').next().unwrap_or(name);
@@ -122,7 +123,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// Refuses a name that a block declares twice, as ptxas does.
+    /// Rejects a name that a block declares twice, as ptxas does.
     pub(super) fn declared_once(&mut self, body: &[Statement]) -> Decoded<()> {
         let (mut single, mut counted) = (HashSet::new(), Vec::new());
         for statement in body {

@@ -1,4 +1,4 @@
-//! What instructions do with undefined bits, noted while they are decoded.
+//! Records the effect of instructions on undefined bits during decoding.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -7,7 +7,7 @@ use crate::program::NO_STEP;
 use crate::undefined::effect::{Effect, Named};
 
 impl Decoder<'_> {
-    /// What an instruction does with undefined bits; its guard is not among the first `reads` registers that it reads.
+    /// Returns the effect of an instruction on undefined bits; its guard is not among the first `reads` registers that it reads.
     pub(super) fn effect(&mut self, i: &Instruction, step: &Step, reads: usize, first: usize) {
         let named = Named {
             reads: step.reads.get(..reads).unwrap_or_default(),
@@ -18,7 +18,7 @@ impl Decoder<'_> {
             Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {
                 self.register(name).map(|r| (r.bank, r.slot))
             }
-            // A number has had its slot since the instruction was decoded.
+            // A constant has had its slot since the instruction was decoded.
             _ => self.src(operand, Type::U32).ok().map(|slot| (Bank::W, slot)),
         });
         let number = u32::try_from(self.effects.len()).unwrap_or(NO_STEP);

@@ -1,4 +1,4 @@
-//! Operands into slots: registers, immediates, special registers, the addresses of variables.
+//! Maps operands to slots: registers, immediates, special registers, the addresses of variables.
 
 use ptx::{AddressBase, Immediate, Operand, Type};
 
@@ -9,7 +9,7 @@ use crate::machine::{Machine, Space};
 use crate::program::{Constant, Row, Special};
 
 impl Decoder<'_> {
-    /// A register of the instruction's own for a type: its rows may use it, nobody else.
+    /// A temporary register for a type: only the rows of this instruction use it.
     pub(crate) fn fresh(&mut self, ty: Type) -> Register {
         self.slot(ty, Life::Step(self.steps.len()))
     }
@@ -29,7 +29,7 @@ impl Decoder<'_> {
         self.registers.iter().rev().find_map(|scope| scope.get(name))
     }
 
-    /// The register of this name, which the instruction reads.
+    /// Returns the register of this name, which the instruction reads.
     pub(super) fn read(&mut self, name: &str) -> Option<Register> {
         let register = self.register(name)?;
         self.step.reads.push((register.bank, register.slot));
@@ -72,7 +72,7 @@ impl Decoder<'_> {
         *self.specials_d.entry(special).or_insert_with(|| slots.take(Bank::D, Life::Always))
     }
 
-    /// A source of up to 32 bits. `ty` says how a number is to be read.
+    /// A source of up to 32 bits. `ty` determines how a number is read.
     pub(crate) fn src(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
         match operand {
             Operand::Name(name) => {
@@ -134,13 +134,13 @@ impl Decoder<'_> {
         }
     }
 
-    /// Whether the kernel asks for a place in reserved shared memory.
+    /// Whether the kernel uses reserved shared memory.
     pub(super) fn uses_reserved(&self) -> bool {
         let all = self.specials_w.keys().chain(self.specials_d.keys());
         all.into_iter().any(|special| matches!(special, Special::Reserved(_) | Special::ReservedAddress(_)))
     }
 
-    /// The address that a variable's name stands for.
+    /// The address of a variable.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
         let symbol = self.symbol(name).ok_or_else(|| self.unknown(name))?;
         let own = self.locals.iter().any(|scope| scope.contains_key(name));
@@ -166,7 +166,7 @@ impl Decoder<'_> {
         })
     }
 
-    /// A destination of up to 32 bits; `_` is a slot nobody reads.
+    /// A destination of up to 32 bits; `_` is a slot that nothing reads.
     pub(crate) fn dst(&mut self, operand: &Operand) -> Result<u32, Refusal> {
         self.destination(operand, Bank::W)
     }
@@ -207,7 +207,7 @@ impl Decoder<'_> {
         }
     }
 
-    /// A predicate by name: its slot, and whether the name carries a `!`.
+    /// A predicate by name: its slot, and whether the name has a `!`.
     pub(crate) fn predicate(&mut self, name: &str) -> Result<(u32, bool), Refusal> {
         match self.read(name) {
             Some(Register { bank: Bank::P, slot, .. }) => Ok((slot, false)),
@@ -221,7 +221,7 @@ impl Decoder<'_> {
             Operand::Name(name) => self.predicate(name),
             Operand::Not(name) => self.predicate(name).map(|(slot, negated)| (slot, !negated)),
             Operand::Immediate(Immediate::Integer { bits, .. }) => {
-                // A slot nobody writes is false in every lane.
+                // A slot that nothing writes is false in every lane.
                 Ok((self.slot(Type::Pred, Life::Always).slot, *bits != 0))
             }
             other => Err(format!("`{other:?}` is not a predicate")),
@@ -236,8 +236,8 @@ impl Decoder<'_> {
         }
     }
 
-    /// An address operand: slot of the base in the 64-bit bank, and the offset. Bases in 32-bit registers are widened by
-    /// a row of their own, behind their offset: the sum has 32 bits, as the base has.
+    /// An address operand: the slot of the base in the 64-bit bank, and the offset. Bases in 32-bit registers are widened by
+    /// a separate row after adding their offset: the sum has 32 bits, like the base.
     pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
         let address = match operand {
             Operand::Address(address) | Operand::Composite(address, _) => address,
@@ -270,7 +270,7 @@ impl Decoder<'_> {
         Ok((slot, offset))
     }
 
-    /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters need it.
+    /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters require it.
     pub(crate) fn address_symbol(&self, operand: &Operand) -> Option<Symbol> {
         match operand {
             Operand::Address(address) => match &address.base {
@@ -282,7 +282,7 @@ impl Decoder<'_> {
     }
 }
 
-/// The bits of a number where a value of type `ty` is wanted.
+/// The bits of a number for a value of type `ty`.
 pub(crate) fn immediate_bits(immediate: Immediate, ty: Type) -> u64 {
     match (immediate, ty) {
         (Immediate::Integer { bits, .. }, Type::F32) => u64::from((bits as i64 as f32).to_bits()),

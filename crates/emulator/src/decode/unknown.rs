@@ -1,10 +1,10 @@
-//! Names that cannot be used: those that nothing stands for, and what is not emulated.
+//! Names that cannot be used: undefined ones, and those that are not emulated.
 
 use ptx::Operand;
 
 use super::{Decoder, Refusal};
 
-/// Functions of the device runtime, by which a kernel launches others.
+/// Functions of the device runtime with which a kernel launches others.
 const DEVICE_RUNTIME: [&str; 7] = [
     "cudaLaunchDevice",
     "cudaGetParameterBuffer",

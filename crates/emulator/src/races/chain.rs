@@ -1,20 +1,20 @@
-//! What strong reads of a CTA's shared memory have observed, as [`super::observed`] says it of global memory: a strong write is ordered before
-//! everything behind a read-modify-write, or a read that acquires, which returns its value or that of read-modify-writes behind it.
+//! What strong reads of a CTA's shared memory have observed, like [`super::observed`] for global memory: a strong write is ordered before
+//! everything after a read-modify-write, or an acquiring read, that returns its value or that of read-modify-writes following it.
 
 use super::Epoch;
 use super::clock::Clock;
 
-/// Reads of a location that are remembered at least.
+/// The minimum number of remembered reads of a location.
 const READS: usize = 64;
 
-/// The strong writes of a location since the last one that was no read-modify-write, and who read them. Both carry their place in the order in
-/// which they ran.
+/// The strong writes of a location since the last one that was not a read-modify-write, and their readers. Both carry their position in
+/// execution order.
 #[derive(Debug, Default)]
 struct Chain {
     next: u32,
-    /// By warp the last one.
+    /// The last one of each warp.
     writes: Vec<(Epoch, u32)>,
-    /// By warp and clock the last one, oldest first.
+    /// The last one by warp and clock, oldest first.
     reads: Vec<(Epoch, u32)>,
 }
 
@@ -76,12 +76,12 @@ impl Chains {
         self.0[word].get_or_insert_default()
     }
 
-    /// A strong write of a word.
+    /// Records a strong write of a word.
     pub(super) fn write(&mut self, at: usize, by: Epoch, modifies: bool) {
         self.of(at).write(by, modifies);
     }
 
-    /// A strong read of a word that orders what it reads.
+    /// Records a strong read of a word that orders what it reads.
     pub(super) fn read(&mut self, at: usize, by: Epoch) {
         self.of(at).read(by);
     }

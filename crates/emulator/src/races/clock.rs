@@ -15,12 +15,12 @@ pub(super) fn join(to: &mut Clock, from: &Clock) {
     }
 }
 
-/// The clocks of other CTAs, by number. Copies share their memory until one of them changes.
+/// The clocks of other CTAs, by number. Clones share their memory until one of them changes.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Others(Option<Rc<HashMap<u32, Rc<Clock>>>>);
 
 impl Others {
-    /// The clock of a warp of a CTA, 0 when nothing is known.
+    /// The clock of a warp of a CTA; 0 if nothing is known.
     pub(super) fn clock(&self, cta: u32, warp: u32) -> u32 {
         let known = self.0.as_ref().and_then(|all| all.get(&cta));
         known.map_or(0, |clock| clock[warp as usize % WARPS])
@@ -71,14 +71,14 @@ impl Known {
         self.others.join(&from.others);
     }
 
-    /// The same as seen from no CTA: its own is one among the others.
+    /// The same from outside every CTA: its own CTA is one of the others.
     pub(super) fn outside(&self, cta: u32) -> Others {
         let mut all = self.others.clone();
         all.add(cta, &self.own);
         all
     }
 
-    /// Learns what was told from outside.
+    /// Learns what another CTA has told.
     pub(super) fn learn(&mut self, told: &Others, cta: u32) {
         if let Some(clock) = told.of(cta) {
             join(&mut self.own, clock);
@@ -87,7 +87,7 @@ impl Known {
     }
 }
 
-/// Joins what may not be there.
+/// Joins an optional clock.
 pub(super) fn join_some(to: &mut Option<Box<Known>>, from: Option<&Known>) {
     match (to, from) {
         (_, None) => {}

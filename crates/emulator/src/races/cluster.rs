@@ -1,6 +1,6 @@
-//! The race observer of the shared memory of a cluster: its CTAs are told apart as they are for global memory.
+//! The race detector of the shared memory of a cluster: its CTAs are distinguished as they are for global memory.
 //!
-//! A release or an acquire at the scope of the cluster counts as one of the GPU here: between clusters that costs reports, and
+//! A release or an acquire at cluster scope counts as one at GPU scope here: between clusters, that misses reports and
 //! never adds one.
 
 use std::cell::RefCell;
@@ -16,16 +16,16 @@ use crate::order::Scope;
 use crate::pending::shared_address;
 use crate::trap::{Fault, Rule};
 
-/// What the CTAs of a cluster share.
+/// State shared by the CTAs of a cluster.
 #[derive(Default)]
 struct Inner {
-    /// Who touched their shared memory, and what was released there.
+    /// Accesses to their shared memory, and what was released there.
     memory: GlobalRaces,
-    /// What was brought to the cluster barrier in this phase and in the last.
+    /// What arrivals brought to the cluster barrier in this phase and in the last.
     phases: [Brought; 2],
 }
 
-/// What was brought to a phase of the cluster barrier.
+/// What arrivals brought to a phase of the cluster barrier.
 #[derive(Default)]
 struct Brought {
     phase: u64,
@@ -35,7 +35,7 @@ struct Brought {
     executed: Others,
 }
 
-/// The observer of a cluster.
+/// The detector of a cluster.
 #[derive(Clone)]
 pub(crate) struct ClusterRaces(Rc<RefCell<Inner>>);
 
@@ -45,15 +45,15 @@ impl Default for ClusterRaces {
     }
 }
 
-/// The observer of a cluster as one of its CTAs has it.
+/// The detector of a cluster as used by one of its CTAs.
 pub(super) struct Within {
     rank: u32,
     all: ClusterRaces,
-    /// What this CTA has met at the cluster barrier.
+    /// What this CTA has learned at the cluster barrier.
     met: Others,
 }
 
-/// Locations in shared memory as the release sequences of a cluster are kept: no global address is that high.
+/// Locations in shared memory for the release sequences of a cluster: no global address is that high.
 const LOCATIONS: u64 = 1 << 56;
 
 /// A place in the shared memory of a rank, as an address of [`GlobalRaces`].
@@ -62,7 +62,7 @@ fn address(rank: u32, at: usize) -> u64 {
 }
 
 impl Races {
-    /// The observer of a CTA in a cluster of several.
+    /// The detector of a CTA in a cluster of several.
     pub(crate) fn in_cluster(mut self, rank: u32, all: &Option<ClusterRaces>) -> Self {
         self.cluster = all.clone().map(|all| Box::new(Within { rank, all, met: Others::default() }));
         self
@@ -73,7 +73,7 @@ impl Races {
         scope.leaves_the_cta() || self.cluster.is_some() && scope == Scope::Cluster
     }
 
-    /// An access of a warp to the shared memory of a CTA of its cluster, of its own if `rank` is none.
+    /// Records an access of a warp to the shared memory of a CTA of its cluster; its own if `rank` is `None`.
     #[cold]
     pub(crate) fn cluster_access(
         &self,
@@ -99,7 +99,7 @@ impl Races {
         })
     }
 
-    /// Runs `f` on the observer of the cluster's shared memory, with the addresses that this CTA's places have there; nothing where the
+    /// Runs `f` on the detector of the cluster's shared memory, with the addresses of this CTA's bytes there; does nothing if the
     /// cluster is one CTA.
     pub(super) fn in_memory_of_cluster<T>(
         &self,
@@ -111,7 +111,7 @@ impl Races {
         Some(f(self, all, &|at| address(within.rank, at), self.who(warp)))
     }
 
-    /// Bytes that nobody has touched, or that a write at this time has left; whether this CTA is one of several.
+    /// Resets bytes to untouched, or to the state after a write at this time; returns whether this CTA is one of several.
     pub(super) fn cluster_set(&self, at: usize, len: usize, by: Option<Epoch>) -> bool {
         let Some(within) = &self.cluster else { return false };
         let who = by.map(|epoch| Who([self.id, epoch.clock(), epoch.warp() as u32]));
@@ -119,7 +119,7 @@ impl Races {
         true
     }
 
-    /// The location of a shared address of this CTA, or of a peer, where the cluster has several.
+    /// The location of a shared address of this CTA, or of a peer, if the cluster has several.
     pub(super) fn location(&self, at: &At<'_>, address: u64) -> Option<(ClusterRaces, u64)> {
         let within = self.cluster.as_ref()?;
         let rank = match at {
@@ -130,7 +130,7 @@ impl Races {
         Some((within.all.clone(), LOCATIONS | u64::from(rank) << RANK_SHIFT | address))
     }
 
-    /// A warp arrives at the barrier of a cluster of several.
+    /// A warp arrives at the barrier of a cluster with several CTAs.
     pub(super) fn arrive_outside(&self, warp: u32, released: Option<&Known>, phase: u64) {
         let Some(within) = &self.cluster else { return };
         let mut all = within.all.0.borrow_mut();
@@ -144,7 +144,7 @@ impl Races {
         }
     }
 
-    /// A warp has waited at the barrier of a cluster of several.
+    /// A warp has waited at the barrier of a cluster with several CTAs.
     pub(super) fn wait_outside(&mut self, warp: u32, phase: u64) {
         let Some(within) = &mut self.cluster else { return };
         let mut told = Known::default();
@@ -157,7 +157,7 @@ impl Races {
         self.learn(warp, &told);
     }
 
-    /// Whether this CTA has met at the cluster barrier with what a warp did at a clock.
+    /// Whether this CTA is ordered by the cluster barrier after what a warp did at a clock.
     pub(crate) fn has_met(&self, cta: u32, warp: u32, clock: u32) -> bool {
         self.cluster.as_ref().is_some_and(|within| within.met.clock(cta, warp) >= clock)
     }
@@ -186,7 +186,7 @@ impl Races {
         self.cluster.as_ref().map_or(self.id, |within| within.id_of(self.id, rank))
     }
 
-    /// What is wrong when a CTA ends: another may still use its shared memory.
+    /// The error if a CTA ends while another may still use its shared memory.
     pub(crate) fn used_after_end(&self) -> Option<Fault> {
         let within = self.cluster.as_ref()?;
         let first = address(within.rank, 0);

@@ -1,7 +1,7 @@
-//! Asynchronous copies of global memory (PTX ISA 9.7.9.27): what a copy does is ordered behind what its warp did before it, and before
-//! nothing but what follows a wait for its completion.
+//! Asynchronous copies of global memory (PTX ISA 9.7.9.27): a copy is ordered after what its warp did before it, and before
+//! nothing except what follows a wait for its completion.
 //!
-//! In the shadow a copy stands as [`Who`] with its number in the place of a clock. A wait is an event of a warp: whoever knows of one that
+//! In the shadow, a copy is a [`Who`] with its number instead of a clock. A wait is an event of a warp: every warp that knows of a wait that
 //! completes the copy knows what the copy did. `cp.async.bulk.wait_group.read` is no such wait.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -12,18 +12,18 @@ use crate::pending::PendingKind;
 use crate::stream::Stream;
 use crate::trap::Fault;
 
-/// In the place of a clock: the number of a copy. No warp's clock is as high.
+/// Instead of a clock: the number of a copy. No warp's clock is as high.
 const NUMBER: u32 = 1 << 31;
 
-/// Waits for the same copies, by warp the first one.
+/// Waits for the same copies, the first one of each warp.
 #[derive(Debug, Default)]
 struct Wait {
     by: Vec<Who>,
-    /// The wait for the next phase of the same barrier object, which comes after.
+    /// The wait for the next phase of the same barrier object, which comes later.
     next: Option<u32>,
 }
 
-/// Bytes that a store under way will write, by address.
+/// Bytes that a store in flight will write, by address.
 type Stored = Vec<(u64, Vec<u8>)>;
 
 /// The copies of a launch.
@@ -37,13 +37,13 @@ pub(crate) struct Copies {
 }
 
 impl Copies {
-    /// The number of a copy that is issued now.
+    /// Returns the number of a copy that is being issued.
     pub(crate) fn begin(&mut self) -> u32 {
         self.issued = (self.issued + 1).max(1) & !NUMBER;
         self.issued
     }
 
-    /// What a store will write once it completes.
+    /// Records what a store will write when it completes.
     pub(crate) fn carries(&mut self, number: u32, stored: Stored) {
         self.stores.insert(number, stored);
     }
@@ -53,7 +53,7 @@ impl Copies {
         self.stores.remove(&number);
     }
 
-    /// The byte that a copy under way will write.
+    /// The byte that a copy in flight will write.
     pub(super) fn carried(&self, copy: Who, address: u64) -> Option<u8> {
         if !copy.copied() {
             return None;
@@ -107,7 +107,7 @@ struct Issue {
 /// `cp.async` of a warp, or its bulk copies.
 #[derive(Debug, Default)]
 struct Queue {
-    /// Not in a group yet.
+    /// Not yet in a group.
     open: Vec<Issue>,
     groups: Vec<Issue>,
 }
@@ -124,11 +124,11 @@ struct Phase {
 #[derive(Debug, Default)]
 pub(super) struct Awaited {
     queues: BTreeMap<(u32, bool), Queue>,
-    /// Of each barrier object the last two.
+    /// The last two of each barrier object.
     phases: Vec<Phase>,
 }
 
-/// `cp.async` of a warp that are remembered behind their arrival at a barrier object.
+/// `cp.async` of a warp that are remembered after their arrival at a barrier object.
 const KEPT: usize = 256;
 
 impl Races {
@@ -138,7 +138,7 @@ impl Races {
         Who([cta, NUMBER | number, warp | COPIED])
     }
 
-    /// A copy answers to waits for groups.
+    /// A copy that completes with groups.
     pub(crate) fn issued(&mut self, number: u32, warp: u32, lanes: u32, kind: PendingKind) {
         if number != 0 && kind != PendingKind::Barrier {
             let queue = self.awaited.queues.entry((warp, kind == PendingKind::Bulk)).or_default();
@@ -162,7 +162,7 @@ impl Races {
         queue.open.retain(|issue| issue.lanes != 0);
     }
 
-    /// Lanes that committed so many groups have waited until at most `n` of them are under way.
+    /// Lanes that committed this many groups have waited until at most `n` of them are in flight.
     pub(crate) fn waited_for_groups(
         &mut self,
         (warp, lanes): (u32, u32),
@@ -194,7 +194,7 @@ impl Races {
         let Some(queue) = self.awaited.queues.get_mut(&(warp, false)) else { return Vec::new() };
         let all = queue.open.iter().chain(&queue.groups).filter(|issue| issue.lanes & lanes != 0);
         let numbers = all.map(|issue| issue.number).collect();
-        // The oldest are taken for done: those who wait for the arrivals alone never drain the queue.
+        // The oldest count as done: warps that wait only for the arrivals never drain the queue.
         for list in [&mut queue.open, &mut queue.groups] {
             if list.len() > KEPT {
                 let wait = world.copies.wait();
@@ -208,7 +208,7 @@ impl Races {
     /// Copies complete in a phase of a barrier object.
     pub(crate) fn completed_at(&mut self, at: usize, phase: u64, copies: &[u32], world: &mut GlobalRaces) {
         let phases = &mut self.awaited.phases;
-        // A barrier object that was made anew begins again.
+        // A barrier object that was initialised again starts over.
         phases.retain(|known| known.at != at || known.phase <= phase);
         let last = phases.iter().filter(|known| known.at == at).max_by_key(|known| known.phase).copied();
         let wait = match last {
@@ -226,7 +226,7 @@ impl Races {
         world.copies.completes(copies.iter().copied(), wait);
     }
 
-    /// A warp has seen a barrier object in this phase: those before are complete.
+    /// A warp has seen a barrier object in this phase: the earlier ones are complete.
     pub(crate) fn passed(&self, at: usize, phase: u64, warp: u32, world: &mut GlobalRaces) {
         let phases = self.awaited.phases.iter().filter(|known| known.at == at && known.phase < phase);
         if let Some(last) = phases.max_by_key(|known| known.phase) {
@@ -235,7 +235,7 @@ impl Races {
     }
 }
 
-/// The lanes of a mask that `which` chooses.
+/// The lanes of a mask for which `which` is true.
 fn chosen(lanes: u32, which: impl Fn(usize) -> bool) -> u32 {
     crate::machine::lanes(lanes).filter(|lane| which(*lane)).fold(0, |mask, lane| mask | 1 << lane)
 }

@@ -1,4 +1,4 @@
-//! The race observer of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
+//! The race detector of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
 
 use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
@@ -17,7 +17,7 @@ use crate::shadow::{Memory, Shadows};
 use crate::stream::Stream;
 use crate::trap::{Fault, Rule};
 
-/// A warp of a CTA at a time: the CTA from 1 (0 is nobody), the warp's clock, and the warp with flags.
+/// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Who(pub(super) [u32; 3]);
 
@@ -25,7 +25,7 @@ pub(crate) struct Who(pub(super) [u32; 3]);
 pub(super) const STRONG: u32 = 32;
 /// Its scope includes other CTAs.
 pub(super) const WIDE: u32 = 128;
-/// An asynchronous copy did it; its number is in the place of the clock.
+/// An asynchronous copy did it; its number replaces the clock.
 pub(super) const COPIED: u32 = 64;
 /// It is half of a read-modify-write.
 pub(super) const MODIFIES: u32 = 512;
@@ -45,7 +45,7 @@ impl Who {
         self.0[2] & 31
     }
 
-    /// Whether a warp of this number did it, and not by a copy.
+    /// Whether this warp did it, and not through a copy.
     pub(super) fn is_of(self, warp: u32) -> bool {
         self.0[2] & (COPIED | 31) == warp
     }
@@ -64,12 +64,12 @@ impl Who {
         self.0[2] & WROTE != 0
     }
 
-    /// Whether both are by one warp at one time.
+    /// Whether both are by the same warp at the same time.
     pub(super) fn is(self, other: Self) -> bool {
         (self.cta(), self.clock(), self.warp()) == (other.cta(), other.clock(), other.warp())
     }
 
-    /// In the place of a read, behind one more write: whether read-modify-writes alone lie in between still.
+    /// In a slot for reads, after one more write: whether only read-modify-writes lie in between.
     pub(super) fn behind(self, write: Self) -> Self {
         let [cta, clock, warp] = self.0;
         let broken = if write.modifies() { 0 } else { CONTINUED };
@@ -99,13 +99,13 @@ impl Who {
     }
 }
 
-/// In the place of a read: it was a strong write that nothing orders before the last one.
+/// In a slot for reads: it was a strong write that nothing orders before the last one.
 const WROTE: u32 = 256;
-/// And what has been written since are read-modify-writes.
+/// And only read-modify-writes have been written since.
 const CONTINUED: u32 = 1024;
 
 /// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
-/// other, so in the place of the read the last write before may be, until somebody knows of it.
+/// other, so the slot for reads may hold the previous write until it is ordered.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(super) struct GlobalShadow {
     pub(super) write: Who,
@@ -132,30 +132,30 @@ impl Memory for GlobalShadow {
 
 const PAGE: usize = 1024;
 
-/// Nothing, or the byte of an access with who touched it without order, and whether that wrote.
+/// `None`, or the byte of an access, the unordered access, and whether that one wrote.
 type Found = Result<(), (usize, Who, bool)>;
 
-/// By CTA, the warps that have waited for the grid in front: when, and for which CTAs.
+/// Per CTA, the warps that have waited for the preceding grid: when, and for which CTAs.
 pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
 
 /// The shadow of global memory: pages that the launch has written.
 #[derive(Default)]
 pub(crate) struct GlobalRaces {
-    /// From the first global address on.
+    /// Starting at the first global address.
     pages: Pages<Shadows<GlobalShadow>>,
-    /// What CTAs released to others, by word of memory.
+    /// What CTAs have released to others, by word of memory.
     pub(super) places: HashMap<u64, Place>,
     /// Tensor maps that were released to the tensormap proxy.
     pub(super) releases: Releases,
-    /// Who has waited for the grid in front.
+    /// The warps that have waited for the preceding grid.
     pub(super) waited: Waited,
-    /// Stores of one value that nothing orders.
+    /// Unordered stores of the same value.
     pub(super) same: Same<Who>,
     observed: Observed,
     /// Asynchronous copies.
     pub(crate) copies: Copies,
     pub(super) proxy_fences: ProxyFences,
-    /// Whether grids overlap: then reads are remembered wherever they are.
+    /// Whether grids overlap: reads are then remembered everywhere.
     overlap: bool,
 }
 
@@ -164,12 +164,12 @@ impl GlobalRaces {
         Self { overlap: stream.overlaps(), ..Self::default() }
     }
 
-    /// Of the shared memory of a cluster: reads are remembered.
+    /// For the shared memory of a cluster: reads are remembered.
     pub(super) fn of_cluster() -> Self {
         Self { overlap: true, ..Self::default() }
     }
 
-    /// All that was done is known to all from now on.
+    /// Makes everything done so far known to all.
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
         self.observed = Observed::default();
@@ -177,12 +177,12 @@ impl GlobalRaces {
         self.proxy_fences = ProxyFences::default();
     }
 
-    /// Makes bytes remember this write alone.
+    /// Makes bytes remember only this write.
     pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
         self.put(address, len, GlobalShadow { write, read: Who::default() });
     }
 
-    /// Looks at what a byte remembers.
+    /// Inspects what a byte remembers.
     pub(super) fn look(&mut self, address: u64, with: impl Fn(&GlobalShadow)) {
         let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return };
         if let Some(page) = self.pages.get_mut(at / PAGE) {
@@ -190,12 +190,12 @@ impl GlobalRaces {
                 with(shadow);
                 Ok::<(), std::convert::Infallible>(())
             };
-            // A step that cannot fail.
+            // This step cannot fail.
             let _ = page.update(at % PAGE, 1, look);
         }
     }
 
-    /// Makes bytes remember nothing but this.
+    /// Makes bytes remember only this.
     pub(super) fn put(&mut self, address: u64, len: usize, shadow: GlobalShadow) {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
         let (mut at, end) = (start as usize, start as usize + len);
@@ -210,7 +210,7 @@ impl GlobalRaces {
         }
     }
 
-    /// Who read or wrote bytes of this range last.
+    /// The last access to bytes of this range.
     pub(super) fn users(&mut self, address: u64, len: usize) -> Vec<Who> {
         let found = RefCell::new(Vec::new());
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
@@ -225,14 +225,14 @@ impl GlobalRaces {
         };
         for page in start as usize / PAGE..(start as usize + len) / PAGE {
             if let Some(page) = self.pages.get_mut(page) {
-                // A step that cannot fail.
+                // This step cannot fail.
                 let _ = page.update(0, PAGE, note);
             }
         }
         found.into_inner()
     }
 
-    /// Whether a byte of these was written in this launch.
+    /// Whether one of these bytes was written in this launch.
     pub(crate) fn written(&mut self, address: u64, len: usize) -> bool {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return false };
         let (mut at, end) = (start as usize, start as usize + len);
@@ -249,7 +249,7 @@ impl GlobalRaces {
         false
     }
 
-    /// Who of these CTAs wrote one of these bytes in this launch, and its place behind `address`.
+    /// Which of these CTAs wrote one of these bytes in this launch, and the offset from `address`.
     pub(crate) fn writer_among(
         &mut self,
         ctas: &Range<u32>,
@@ -273,7 +273,7 @@ impl GlobalRaces {
         None
     }
 
-    /// Who wrote these bytes in this launch.
+    /// The writers of these bytes in this launch.
     pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
         let found = RefCell::new(Vec::new());
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
@@ -288,7 +288,7 @@ impl GlobalRaces {
                 Ok::<(), std::convert::Infallible>(())
             };
             if let Some(page) = self.pages.get_mut(at / PAGE) {
-                // A step that cannot fail.
+                // This step cannot fail.
                 let _ = page.update(at % PAGE, next - at, note);
             }
             at = next;
@@ -296,7 +296,7 @@ impl GlobalRaces {
         found.into_inner()
     }
 
-    /// An access of a warp.
+    /// Records an access of a warp.
     pub(crate) fn access(
         &mut self,
         cta: &Races,
@@ -319,7 +319,7 @@ impl GlobalRaces {
         })
     }
 
-    /// Remembers an access; or gives the byte, counted from the first, with who touched it without order, and whether that wrote.
+    /// Records an access, or returns the byte, counted from the first, with the unordered access and whether that one wrote.
     #[inline]
     pub(super) fn find(&mut self, cta: &Races, who: Who, access: GlobalAccess) -> Found {
         if who.strong() && !who.copied() {
@@ -332,7 +332,7 @@ impl GlobalRaces {
         found
     }
 
-    /// The same with what strong reads have observed, in pieces of so many bytes.
+    /// The same with what strong reads have observed, in pieces of this many bytes.
     fn find_observed(&mut self, cta: &Races, who: Who, access: GlobalAccess, piece: u64) -> Found {
         let mut observed = std::mem::take(&mut self.observed);
         let (mut at, end) = (access.address, access.address + access.len as u64);
@@ -357,7 +357,7 @@ impl GlobalRaces {
         found
     }
 
-    /// The same for bytes of which `observed` says whether a write is ordered. A strong read says what it has seen without other order: the
+    /// The same for bytes for which `observed` tells whether a write is ordered. A strong read reports what it has seen without other order: the
     /// last write, and the one before that.
     #[inline]
     fn walk(
@@ -371,7 +371,7 @@ impl GlobalRaces {
         let GlobalAccess { address, len, write } = access;
         let (waited, copies) = (&self.waited, &self.copies);
         let remembers = write || self.overlap || who.copied();
-        // Neighbouring bytes were mostly touched by one copy.
+        // Neighbouring bytes were mostly accessed by one copy.
         let asked = Cell::new((Who::default(), false));
         let completed = |other: Who| {
             if asked.get().0 != other {
@@ -395,7 +395,7 @@ impl GlobalRaces {
                     }
                 }
             }
-            // Only strong accesses come past unordered ones.
+            // Only strong accesses are allowed past unordered ones.
             let unknown = |other: Who| who.strong() && other.cta() != 0 && !knows(other);
             let kept = shadow.read.wrote() && unknown(shadow.read);
             if !write {
@@ -403,7 +403,7 @@ impl GlobalRaces {
                 if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
                     seen.set(Some((shadow.write, earlier)));
                 }
-                // A read with which the writing half of a read-modify-write will be compared stays, and so does a copy under way.
+                // A read that the writing half of a read-modify-write will be compared with stays, and so does a copy in flight.
                 let read = shadow.read;
                 let held = (who.modifies() || read.copied())
                     && read.cta() != 0
@@ -430,7 +430,7 @@ impl GlobalRaces {
             let next = end.min((at / PAGE + 1) * PAGE);
             let page = match self.pages.get_mut(at / PAGE) {
                 Some(page) => Some(page),
-                // Reads of what nobody has written need no memory.
+                // Reads of bytes that nobody has written need no memory.
                 None if remembers => Some(new_page(&mut self.pages, at / PAGE)),
                 None => None,
             };
@@ -457,7 +457,7 @@ pub(crate) struct GlobalAccess {
     pub(crate) write: bool,
 }
 
-/// Two accesses to global memory that nothing orders; between grids the wait is missing.
+/// The fault of two unordered accesses to global memory; between grids, the wait is missing.
 #[cold]
 fn clash(
     address: u64,

@@ -1,22 +1,22 @@
-//! What strong reads have observed. A strong write is ordered before everything behind a strong read that returns its value, or that of a
-//! sequence of read-modify-writes which began with it (PTX ISA 8.9.3 and 8.9.5). Nothing else that the writer did is: clocks cannot say that.
+//! What strong reads have observed. A strong write is ordered before everything after a strong read that returns its value, or the value of a
+//! sequence of read-modify-writes that began with it (PTX ISA 8.9.3 and 8.9.5). Nothing else that the writer did is: clocks cannot express that.
 //!
-//! It is taken of reads that acquire and of read-modify-writes alone. Of a relaxed load the emulator shows the newest value where a GPU may show an
-//! older one: who stores behind it relies on more than it has been told, and is reported.
+//! Only acquiring reads and read-modify-writes count. For a relaxed load, the emulator returns the newest value where a GPU may return an
+//! older one: code that stores after it relies on more than the manual guarantees, and is reported.
 //!
-//! So who has counted the arrivals of others, even with `.relaxed`, may reset the counter by a weak store. This is known of global memory and of
-//! that of clusters; `chain` knows it of the shared memory of one CTA.
+//! A warp that has counted the arrivals of others, even with `.relaxed`, may therefore reset the counter by a weak store. This holds for
+//! global memory and for that of clusters; `chain` does the same for the shared memory of one CTA.
 
 use std::collections::HashMap;
 
 use super::Races;
 use super::global::Who;
 
-/// The reads of a location since its last strong write, by warp the first one.
+/// The reads of a location since its last strong write, the first one of each warp.
 #[derive(Debug)]
 struct Reads {
     last: Who,
-    /// The write before, where the last one was a read-modify-write.
+    /// The previous write, if the last one was a read-modify-write.
     earlier: Option<Who>,
     by: Vec<Who>,
 }
@@ -25,7 +25,7 @@ struct Reads {
 #[derive(Debug, Default)]
 pub(super) struct Observed(HashMap<u64, Reads>);
 
-/// Locations are words, as those of release and acquire.
+/// Locations are words, like those of release and acquire.
 fn location(address: u64) -> u64 {
     address / 4
 }
@@ -35,7 +35,7 @@ impl Observed {
         self.0.is_empty()
     }
 
-    /// A strong read of a byte: what it returns was written by `last`.
+    /// Records a strong read of a byte whose value `last` wrote.
     pub(super) fn read(&mut self, address: u64, last: Who, earlier: Option<Who>, by: Who) {
         let reads =
             self.0.entry(location(address)).or_insert_with(|| Reads { last, earlier, by: Vec::new() });

@@ -1,4 +1,4 @@
-//! What an instruction does with undefined bits: which operands decide something, and how the results depend on the others.
+//! How instructions handle undefined bits: which operands decide something, and how the results depend on the others.
 
 use ptx::{Instruction, Operand};
 
@@ -7,15 +7,15 @@ use crate::decode::{Bank, Place};
 /// How undefined bits of the sources become undefined bits of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Propagation {
-    /// A lane with any is all undefined in every result.
+    /// An undefined bit in a lane makes all of the lane's results undefined.
     Lane,
-    /// Any of any lane makes all lanes undefined: the lanes exchange values.
+    /// An undefined bit in any lane makes all lanes undefined: the lanes exchange values.
     Warp,
-    /// The row moves bits to other places and changes none. The other operands say where to.
+    /// The row moves bits without changing them. The other operands specify the positions.
     Moves {
         by: Box<[Place]>,
     },
-    /// Each bit of the result depends on the bits at its place.
+    /// Each bit of the result depends on the bits at its position.
     Bitwise,
     /// Integer arithmetic: bits above the lowest undefined one.
     Upward,
@@ -23,15 +23,15 @@ pub(crate) enum Propagation {
     Chain {
         reads: bool,
     },
-    /// Elements of so many bits, each by itself.
+    /// Elements of this many bits, each on its own.
     Elements(u32),
-    /// Two numbers become elements of so many bits; the first is the upper.
+    /// Two numbers become elements of this many bits; the first is the upper one.
     Pair(u32),
     /// Elements of the first width become elements of the second.
     Widths(u32, u32),
-    /// As [`Propagation::Lane`]; the row adds the lanes that divide by zero.
+    /// Like [`Propagation::Lane`]; the row adds the lanes that divide by zero.
     Quotient,
-    /// The chosen side; `by` decides which, where no predicate does.
+    /// The selected side; `by` selects it if no predicate does.
     Select {
         by: Option<Place>,
     },
@@ -41,17 +41,17 @@ pub(crate) enum Propagation {
     },
     Ballot,
     Matrix,
-    /// The row itself says which bits of its results are undefined.
+    /// The row itself sets the undefined bits of its results.
     Load,
     /// Undefined bytes become unwritten memory.
     Store,
-    /// Memory that was changed by an undefined operand is unwritten; what it held before is defined.
+    /// Memory changed by an undefined operand becomes unwritten; its previous content is defined.
     Atomic {
         bytes: usize,
     },
 }
 
-/// How `setp` combines its answer with a predicate.
+/// How `setp` combines its result with a predicate.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Combine {
     And,
@@ -59,14 +59,14 @@ pub(crate) enum Combine {
     Xor,
 }
 
-/// What an operand is to an instruction that it decides something for.
+/// The role of an operand that decides something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
     Address,
     Operand,
 }
 
-/// An instruction as definedness sees it. A 128-bit register is two places.
+/// An instruction from the point of view of definedness. A 128-bit register is two places.
 #[derive(Debug, Clone)]
 pub(crate) struct Effect {
     pub(crate) rule: Propagation,
@@ -75,11 +75,11 @@ pub(crate) struct Effect {
     /// The other sources.
     pub(crate) reads: Box<[Place]>,
     pub(crate) writes: Box<[Place]>,
-    /// Whether it computes registers from registers, lane by lane, and does nothing else.
+    /// Whether it only computes registers from registers, lane by lane.
     pub(crate) pure: bool,
 }
 
-/// What an instruction names: its sources in order, its address bases among them, its results.
+/// The operands of an instruction: its sources in order, including address bases, and its results.
 pub(crate) struct Named<'a> {
     pub(crate) reads: &'a [Place],
     pub(crate) bases: &'a [Place],
@@ -95,7 +95,7 @@ fn places(all: &[Place]) -> Vec<Place> {
     all.iter().flat_map(halves).collect()
 }
 
-/// Takes each of `taken` out of `from` once.
+/// Removes each of `taken` from `from` once.
 fn without(from: &mut Vec<Place>, taken: &[Place]) {
     for place in taken {
         if let Some(at) = from.iter().position(|p| p == place) {
@@ -105,7 +105,7 @@ fn without(from: &mut Vec<Place>, taken: &[Place]) {
 }
 
 impl Effect {
-    /// Of an instruction; `slot` finds the place of an operand: a register, or where a number is kept.
+    /// Returns the effect of an instruction; `slot` finds the place of an operand: a register or a constant's slot.
     pub(crate) fn of(
         i: &Instruction,
         named: &Named<'_>,
@@ -148,7 +148,7 @@ impl Effect {
         if let Propagation::Compare { with: Some((_, c, _)), .. } = &rule {
             without(&mut reads, &[*c]);
         }
-        // The same register in both roles: its bits cannot be both moved and obeyed.
+        // The same register in both roles: its bits cannot be both data and a decision.
         let rule = match rule {
             Propagation::Moves { by } if by.iter().any(|p| reads.contains(p)) => {
                 reads.extend_from_slice(&by);
@@ -160,7 +160,7 @@ impl Effect {
     }
 }
 
-/// Which operands must be defined, besides addresses.
+/// The operands that must be defined, in addition to addresses.
 enum Control {
     Nothing,
     These(&'static [usize]),
@@ -173,7 +173,7 @@ fn integer(word: &str) -> Option<u32> {
     [8, 16, 32, 64].contains(&bits).then_some(bits)
 }
 
-/// Bits of an element of a pair, as `cvt` names it.
+/// Bits of an element of a pair, in `cvt` notation.
 fn pair(word: &str) -> Option<u32> {
     Some(match word.strip_suffix("x2")? {
         "f16" | "bf16" => 16,
@@ -244,7 +244,7 @@ fn rule(
     }
 }
 
-/// Whether an instruction without a rule of its own has a result: those that have none are known.
+/// Whether an instruction without its own rule has a result: those without one are known.
 fn writes(i: &Instruction) -> bool {
     !matches!(
         i.opcode.as_str(),

@@ -1,5 +1,5 @@
-//! Branches around rows that only compute: where undefined bits decide such a branch, what the rows write is undefined where the paths
-//! meet again, and nothing else depends on the choice. Compilers make them of `x ? f(y) : z`.
+//! Branches around rows that only compute: if undefined bits decide such a branch, what the rows write is undefined after the paths
+//! meet again, and nothing else depends on the choice. Compilers generate them for `x ? f(y) : z`.
 
 use std::collections::HashMap;
 
@@ -8,15 +8,15 @@ use crate::decode::Place;
 use crate::flow::NEVER;
 use crate::program::{Origin, Row, UNGUARDED};
 
-/// The most rows between a branch and the place where its paths meet.
+/// The maximum number of rows between a branch and the place where its paths meet.
 const MOST_ROWS: u32 = 64;
 
-/// What a branch chooses between.
+/// What a branch selects.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) struct Hammock {
     /// The row where its paths meet.
     pub(crate) join: u32,
-    /// What the rows in front of it write.
+    /// The registers that the rows before it write.
     pub(crate) writes: Box<[Place]>,
 }
 

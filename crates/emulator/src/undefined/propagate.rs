@@ -1,4 +1,4 @@
-//! Runs rows whose sources have undefined bits, and finds out which bits of the results are.
+//! Runs rows whose sources have undefined bits, and determines which bits of the results are undefined.
 
 use super::effect::{Combine, Effect, Propagation};
 use super::shadow::{Bits, Shadow, lanes_with, whole};
@@ -9,7 +9,7 @@ use crate::isa::matrix;
 use crate::machine::{Flow, LANES, Machine};
 use crate::program::Row;
 
-/// Runs a row and its instruction's rule.
+/// Runs a row with its instruction's rule.
 pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, last: bool) -> Flow {
     match &effect.rule {
         Propagation::Moves { by } => moves(m, row, effect, by),
@@ -20,7 +20,7 @@ pub(super) fn run(m: &mut Machine<'_>, row: &Row, effect: &Effect, last: bool) -
     }
 }
 
-/// The row that the undefined bits of an instruction's sources come from.
+/// The row that caused the undefined bits of an instruction's sources.
 fn origin_of(shadow: &Shadow, effect: &Effect) -> u32 {
     let by: &[Place] = match &effect.rule {
         Propagation::Moves { by } => by,
@@ -30,7 +30,7 @@ fn origin_of(shadow: &Shadow, effect: &Effect) -> u32 {
     effect.reads.iter().chain(by).find_map(|place| shadow.from(*place)).unwrap_or(0)
 }
 
-/// Takes the shadow out of the registers while both are needed.
+/// Takes the shadow out of the registers while both are in use.
 fn with_shadow<T>(m: &mut Machine<'_>, f: impl FnOnce(&mut Machine<'_>, &mut Shadow) -> T) -> Option<T> {
     let mut shadow = m.r.shadow.take()?;
     let result = f(m, &mut shadow);
@@ -38,7 +38,7 @@ fn with_shadow<T>(m: &mut Machine<'_>, f: impl FnOnce(&mut Machine<'_>, &mut Sha
     Some(result)
 }
 
-/// Rules that look at the sources only: what becomes undefined is found before the row runs, as a result may be a source.
+/// Rules that only look at the sources: the undefined bits are determined before the row runs, since a result may be a source.
 fn by_sources(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     let found = with_shadow(m, |m, shadow| {
         let from = origin_of(shadow, effect);
@@ -105,7 +105,7 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
             if let Some((how, c, negated)) = with {
                 let unsure = shadow.lanes(*c);
                 let c = m.r.p[c.1 as usize] ^ if *negated { !0 } else { 0 };
-                // A defined predicate may decide alone.
+                // A defined predicate may decide the result alone.
                 undefined = unsure
                     | match how {
                         Combine::And => undefined & c,
@@ -120,7 +120,7 @@ fn results(m: &mut Machine<'_>, shadow: &mut Shadow, row: &Row, effect: &Effect,
     }
 }
 
-/// Elements with an undefined bit, all undefined: from elements of one width to those of another.
+/// Makes elements with an undefined bit entirely undefined: from elements of one width to those of another.
 fn elements(bits: u64, from: u32, to: u32) -> u64 {
     let one = |width: u32| u64::MAX >> (64 - width);
     (0..64 / from.max(to))
@@ -133,7 +133,7 @@ fn pair_mask(width: u32) -> u64 {
     u64::MAX >> (64 - 2 * width)
 }
 
-/// The banks of the sources that are no predicates, each once.
+/// The banks of the sources that are not predicates, each once.
 fn banks(effect: &Effect) -> Vec<Bank> {
     let mut banks: Vec<Bank> = effect.reads.iter().map(|(bank, _)| *bank).filter(|b| *b != Bank::P).collect();
     banks.dedup();
@@ -146,7 +146,7 @@ fn differ(m: &Machine<'_>, shadow: &Shadow, a: Place, b: Place) -> u32 {
     lanes_with(&std::array::from_fn(|i| (x[i] ^ y[i]) & !(u[i] | v[i])))
 }
 
-/// The chosen side's bits; where the choice is undefined, those in which the sides may differ.
+/// The selected side's bits; if the selection is undefined, those in which the sides may differ.
 fn select(m: &Machine<'_>, shadow: &Shadow, row: &Row, effect: &Effect, by: Option<Place>) -> Bits {
     let bank = effect.writes.first().map_or(Bank::W, |(bank, _)| *bank);
     let [a, b] = [row.a, row.b].map(|slot| (bank, slot));
@@ -160,13 +160,13 @@ fn select(m: &Machine<'_>, shadow: &Shadow, row: &Row, effect: &Effect, by: Opti
     })
 }
 
-/// Runs the row on the values, and then on the masks of undefined bits, which it moves to the same places. What says where to keeps its
-/// value.
+/// Runs the row on the values, and then on the masks of undefined bits, which it moves to the same places. Operands that specify the
+/// positions keep their values.
 fn moves(m: &mut Machine<'_>, row: &Row, effect: &Effect, by: &[Place]) -> Flow {
     let mut control: Vec<(Place, Bits)> = by.iter().map(|place| (*place, value(m.r, *place))).collect();
-    // Operands that must be defined say where to as well.
+    // Operands that must be defined also specify positions.
     control.extend(effect.decides.iter().map(|(place, _)| (*place, value(m.r, *place))));
-    // A shuffle of a register by itself.
+    // A shuffle of a register with itself as another operand.
     control.retain(|(place, _)| !effect.reads.contains(place));
     let flow = (row.exec)(m, row);
     if flow != Flow::Next {
@@ -186,11 +186,11 @@ fn moves(m: &mut Machine<'_>, row: &Row, effect: &Effect, by: &[Place]) -> Flow 
             put(m.r, *place, &std::array::from_fn(|i| if written >> i & 1 == 1 { now[i] } else { bits[i] }));
         }
         swap(m, shadow);
-        // The row may write a register of its own, in either bank.
+        // The row may write a temporary register in either bank.
         shadow.recount_moved(row.d, from);
         for place in &effect.writes {
             match place.0 {
-                // Whether a shuffle's source is in range does not depend on what is moved.
+                // Whether a shuffle's source is in range does not depend on the data moved.
                 Bank::P => shadow.define(*place, mask),
                 _ if unsure & mask != 0 => shadow.set(*place, unsure & mask, &whole(unsure), from),
                 _ => shadow.recount(*place, from),
@@ -210,7 +210,7 @@ fn swap(m: &mut Machine<'_>, shadow: &mut Shadow) {
     std::mem::swap(&mut m.r.d, &mut shadow.d);
 }
 
-/// Runs the row with every choice of undefined sources inverted: bits of the result that change are undefined.
+/// Runs the row with every combination of undefined sources inverted: bits of the result that change are undefined.
 fn bitwise(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     let Some(result) = effect.writes.first().copied() else { return (row.exec)(m, row) };
     let changed = with_shadow(m, |m, shadow| {
@@ -228,7 +228,7 @@ fn bitwise(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
                 let inverted = if choice >> n & 1 == 1 { *bits } else { [0; LANES] };
                 put(m.r, *place, &std::array::from_fn(|i| value[i] ^ inverted[i]));
             }
-            // The last choice inverts nothing: it is the row itself.
+            // The last combination inverts nothing: it is the row itself.
             let flow = (row.exec)(m, row);
             if flow != Flow::Next {
                 return flow;
@@ -245,7 +245,7 @@ fn bitwise(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     changed.unwrap_or(Flow::Next)
 }
 
-/// Stores the values, and then makes unwritten the bytes whose masks are not zero.
+/// Stores the values, then marks the bytes with nonzero masks as unwritten.
 fn store(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Flow {
     let base = (Bank::D, row.a);
     let address = value(m.r, base);

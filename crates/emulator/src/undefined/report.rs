@@ -1,4 +1,4 @@
-//! What is said of undefined values when a launch ends, and of violations that it went on behind.
+//! Reports undefined values at the end of a launch, and violations after which the launch continued.
 
 use super::stores::Stores;
 use crate::deadlock::place;
@@ -8,7 +8,7 @@ use crate::observe::{Observer, Violation};
 use crate::stream::InStream;
 use crate::trap::{Cause, Place, Rule, Source, Trap};
 
-/// What happened, and where the undefined bits come from that it is about.
+/// What happened, and the origin of the undefined bits involved.
 pub(crate) fn with_cause(
     launches: &[InStream<'_>],
     launch: usize,
@@ -25,7 +25,7 @@ pub(crate) fn with_cause(
     format!("{what}; they come from line {line} `{instruction}`, {how}")
 }
 
-/// Keeps with the memory what stores have left undefined there.
+/// Records in memory what stores have left undefined there.
 pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: &mut GlobalMemory) {
     for ((grid, pc), stored) in stores {
         let what = format!(
@@ -39,7 +39,7 @@ pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: 
     }
 }
 
-/// Tells of the violations that a launch went on behind.
+/// Reports the violations after which a launch continued.
 pub(crate) fn told<O: Observer>(launches: &[InStream<'_>], tolerated: Tolerated, observer: &mut O) {
     for ((grid, pc, rule), (fault, cta, warp, times)) in tolerated {
         let what = with_cause(launches, grid, fault.what, fault.cause);

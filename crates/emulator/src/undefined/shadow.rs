@@ -1,4 +1,4 @@
-//! Which bits of a warp's registers are undefined, and where they come from.
+//! The undefined bits of a warp's registers, and their origins.
 
 use crate::decode::{Bank, Place};
 use crate::machine::LANES;
@@ -6,23 +6,23 @@ use crate::machine::LANES;
 /// The mask of bits of one register, by lane; a predicate has one bit.
 pub(crate) type Bits = [u64; LANES];
 
-/// The row that a register is all defined, and one whose row is not known yet.
+/// The row of a register that is entirely defined, and of one whose row is not yet known.
 const DEFINED: u32 = u32::MAX;
 const PENDING: u32 = u32::MAX - 1;
 
-/// A mask beside every register of a warp: 1 for each bit that is undefined.
+/// A mask for every register of a warp: 1 for each undefined bit.
 #[derive(Debug, Clone)]
 pub(crate) struct Shadow {
     pub(crate) w: Vec<[u32; LANES]>,
     pub(crate) d: Vec<[u64; LANES]>,
     pub(crate) p: Vec<u32>,
-    /// Of the carry, one bit per lane.
+    /// For the carry, one bit per lane.
     pub(crate) carry: u32,
-    /// By bank (W, D, P) and slot: the row that the undefined bits come from, or [`DEFINED`].
+    /// By bank (W, D, P) and slot: the row that caused the undefined bits, or [`DEFINED`].
     from: [Vec<u32>; 3],
     /// Registers with undefined bits.
     count: usize,
-    /// Registers whose row is not known yet.
+    /// Registers whose row is not yet known.
     pending: Vec<Place>,
     /// Branches that undefined bits decided, and whose paths have not met since.
     pub(crate) unsure: Vec<Unsure>,
@@ -33,7 +33,7 @@ pub(crate) struct Shadow {
 pub(crate) struct Unsure {
     pub(crate) branch: u32,
     pub(crate) lanes: u32,
-    /// The row that the bits come from.
+    /// The row that caused the bits.
     pub(crate) from: u32,
 }
 
@@ -45,7 +45,7 @@ fn bank_number(bank: Bank) -> usize {
     }
 }
 
-/// The lanes of a mask as masks of all bits.
+/// The lanes of a mask as masks with all bits set.
 pub(crate) fn whole(lanes: u32) -> Bits {
     std::array::from_fn(|i| 0u64.wrapping_sub(u64::from(lanes >> i & 1)))
 }
@@ -56,7 +56,7 @@ pub(crate) fn lanes_with(bits: &Bits) -> u32 {
 }
 
 impl Shadow {
-    /// Of registers that are all defined: so many slots of banks W, D and P.
+    /// Returns the shadow of entirely defined registers: this many slots of banks W, D and P.
     pub(crate) fn new([w, d, p]: [usize; 3]) -> Self {
         Self {
             w: vec![[0; LANES]; w],
@@ -80,7 +80,7 @@ impl Shadow {
         self.from[bank_number(bank)].get(slot as usize).is_some_and(|from| *from != DEFINED)
     }
 
-    /// The row that a register's undefined bits come from.
+    /// The row that caused a register's undefined bits.
     pub(crate) fn from(&self, (bank, slot): Place) -> Option<u32> {
         self.from[bank_number(bank)].get(slot as usize).copied().filter(|from| *from < PENDING)
     }
@@ -100,7 +100,7 @@ impl Shadow {
         if self.is_undefined(place) { lanes_with(&self.bits(place)) } else { 0 }
     }
 
-    /// Sets the undefined bits of a register in the lanes of `mask`; `from` is the row that they come from.
+    /// Sets the undefined bits of a register in the lanes of `mask`; `from` is the row that caused them.
     pub(crate) fn set(&mut self, place: Place, mask: u32, bits: &Bits, from: u32) {
         let (bank, slot) = (place.0, place.1 as usize);
         for i in crate::machine::lanes(mask) {
@@ -113,13 +113,13 @@ impl Shadow {
         self.recount(place, from);
     }
 
-    /// As [`Shadow::set`], the row being the one that runs.
+    /// Like [`Shadow::set`]; the row is the running one.
     pub(crate) fn set_pending(&mut self, place: Place, mask: u32, bits: &Bits) {
         self.set(place, mask, bits, PENDING);
         self.pending.push(place);
     }
 
-    /// The registers of [`Shadow::set_pending`] have their undefined bits from this row.
+    /// Sets this row as the cause for the registers of [`Shadow::set_pending`].
     pub(crate) fn came_from(&mut self, row: u32) {
         for (bank, slot) in self.pending.drain(..) {
             if let Some(from) = self.from[bank_number(bank)].get_mut(slot as usize)
@@ -138,7 +138,7 @@ impl Shadow {
         }
     }
 
-    /// [`Shadow::recount`] of a slot of either bank of values.
+    /// [`Shadow::recount`] for a slot of either bank of values.
     pub(crate) fn recount_moved(&mut self, slot: u32, from: u32) {
         for (bank, len) in [(Bank::W, self.w.len()), (Bank::D, self.d.len())] {
             if (slot as usize) < len {
@@ -147,7 +147,7 @@ impl Shadow {
         }
     }
 
-    /// Finds out anew whether a register has undefined bits, after its mask was changed.
+    /// Recomputes whether a register has undefined bits after its mask was changed.
     pub(crate) fn recount(&mut self, place: Place, from: u32) {
         let (bank, slot) = (place.0, place.1 as usize);
         let any = match bank {

@@ -1,4 +1,4 @@
-//! Stores of undefined bytes: memory that they make unwritten, and what is kept of those to global memory, which may leave the grid.
+//! Stores of undefined bytes: memory that becomes unwritten, and the record of those to global memory, which may outlive the grid.
 
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
@@ -11,7 +11,7 @@ use crate::program::Row;
 use crate::remarks::earlier;
 use crate::trap::{Cause, Fault};
 
-/// A store whose undefined bytes are being made unwritten: its row, and the row that they come from.
+/// A store whose undefined bytes are being marked as unwritten: its row, and the row that caused them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Unmark {
     pub(crate) pc: u32,
@@ -21,7 +21,7 @@ pub(crate) struct Unmark {
 /// Undefined bytes that one instruction stored to global memory.
 #[derive(Debug, Clone)]
 pub(crate) struct Stored {
-    /// From the lowest address to behind the highest.
+    /// From the lowest address to the end of the highest.
     pub(crate) low: u64,
     pub(crate) high: u64,
     pub(crate) cause: Cause,
@@ -31,7 +31,7 @@ pub(crate) struct Stored {
 }
 
 impl Stored {
-    /// What the same instruction stored elsewhere. The first CTA of the grid is told of.
+    /// What the same instruction stored elsewhere. The first CTA of the grid is reported.
     pub(crate) fn join(&mut self, other: Self) {
         let (low, high) = (self.low.min(other.low), self.high.max(other.high));
         if earlier(other.cta, self.cta) {
@@ -45,7 +45,7 @@ impl Stored {
 pub(crate) type Stores = BTreeMap<(usize, u32), Stored>;
 
 impl Machine<'_> {
-    /// Makes unwritten what a lane stored where `bits`, the mask of undefined bits, is not zero.
+    /// Marks as unwritten what a lane stored where `bits`, the mask of undefined bits, is not zero.
     #[cold]
     pub(crate) fn unmark<const N: usize>(
         &mut self,
@@ -78,7 +78,7 @@ impl Machine<'_> {
         Ok(())
     }
 
-    /// Makes unwritten what lanes changed by an operand with undefined bits.
+    /// Marks as unwritten what lanes changed by an operand with undefined bits.
     pub(crate) fn unmark_atomic(
         &mut self,
         row: &Row,
