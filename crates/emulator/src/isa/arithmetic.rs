@@ -1,4 +1,4 @@
-//! Opcodes that integers and floating-point numbers share: the type decides whose they are (PTX ISA 9.7.1 to 9.7.7).
+//! Opcodes that integers and floating-point numbers share: the type selects the decoder (PTX ISA 9.7.1 to 9.7.7).
 
 use ptx::{Instruction, Type};
 
@@ -67,7 +67,7 @@ fn no_integers(_: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Err(format!("{} is for floating-point numbers", i.opcode))
 }
 
-/// Integers; `f32` and `f64`; formats of 16 bits. The first type decides.
+/// Integers; `f32` and `f64`; 16-bit formats. The first type decides.
 fn by_type(d: &mut Decoder<'_>, i: &Instruction, decoders: [Decode; 3]) -> Result<(), Refusal> {
     if packed::is_packed(i) {
         return packed::decode(d, i);

@@ -38,7 +38,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// The number that an operand is.
+/// The value of a constant operand.
 pub(crate) fn constant(operand: &Operand) -> Option<u64> {
     match operand {
         Operand::Immediate(Immediate::Integer { bits, .. }) => Some(*bits),
@@ -46,7 +46,7 @@ pub(crate) fn constant(operand: &Operand) -> Option<u64> {
     }
 }
 
-/// Takes the cache words, which say nothing here; whether there is a policy operand.
+/// Takes the cache modifiers, which have no effect here; returns whether there is a policy operand.
 pub(crate) fn cache_words(words: &mut Words<'_>) -> bool {
     let hint = words.take("L2::cache_hint");
     for size in ["L2::64B", "L2::128B", "L2::256B"] {
@@ -55,14 +55,14 @@ pub(crate) fn cache_words(words: &mut Words<'_>) -> bool {
     hint
 }
 
-/// What a `cp.async` needs beyond its two addresses.
+/// The operands of a `cp.async` in addition to its two addresses.
 struct Copy {
     to: i64,
     from: i64,
     size: usize,
     /// Slot of the source size.
     taken: Option<u32>,
-    /// Slot of the predicate that leaves the source out, and whether it is negated.
+    /// Slot of the predicate that ignores the source, and whether it is negated.
     ignore: Option<(u32, bool)>,
     line: u32,
 }
@@ -175,7 +175,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Waits until at most `imm` groups are under way.
+/// Waits until at most `imm` groups are in flight.
 fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     match m.cta.wait_group(m.world, m.warp, m.mask, PendingKind::CpAsync, row.imm, false) {
         Ok(()) => Flow::Next,
@@ -199,8 +199,8 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// An arrival when the earlier copies of the lane are done. Unless `.noinc` says that the count allows for it, the count of
-/// the phase grows by one first.
+/// Arrives when the earlier copies of the lane are done. Unless `.noinc` says that the count allows for it, the count of
+/// the phase is first incremented.
 fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut pieces = Vec::new();
     for lane in lanes(m.mask) {
@@ -236,7 +236,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
 }
 
-/// Whether an address lies in shared memory, as copies of the async proxy demand.
+/// Whether an address is in shared memory, as copies of the async proxy require.
 pub(crate) fn shared_window(m: &Machine<'_>, space: Space, address: u64) -> Result<u64, Fault> {
     match m.split(space, address)? {
         (Window::Shared, at) => Ok(at),

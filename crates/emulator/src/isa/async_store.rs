@@ -1,4 +1,4 @@
-//! Asynchronous stores and reductions of registers (PTX ISA 9.7.9 `st.async`, 9.7.15 `red.async`): they tell an mbarrier.
+//! Asynchronous stores and reductions of registers (PTX ISA 9.7.9 `st.async`, 9.7.15 `red.async`), which signal an mbarrier.
 
 use ptx::Instruction;
 
@@ -95,7 +95,7 @@ fn sources(m: &Machine<'_>, row: &Row, extra: &Asynchronous, lane: usize) -> Vec
     row.list.iter().map(value).collect()
 }
 
-/// No barrier object is told of global memory: it is done at once, which is one of the times it may be done.
+/// No barrier object is signalled for global memory: the operation takes effect at once, which is one of the permitted times.
 fn to_global(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(extra) = row.extra::<Asynchronous>() else { return Flow::Next };
     let one = |m: &mut Machine<'_>, lane: usize| {

@@ -1,7 +1,7 @@
-//! Atomic operations (PTX ISA 9.7.15): `atom` and `red`; the asynchronous forms are next door.
+//! Atomic operations (PTX ISA 9.7.15): `atom` and `red`; the asynchronous forms are in `async_store.rs`.
 //!
-//! Lanes go one after the other, lowest first. Orders and scopes do not change what is read, as memory is sequentially
-//! consistent here; the race observer is told of them.
+//! Lanes execute one after another, lowest first. Orders and scopes do not change the values read, since memory is sequentially
+//! consistent here; the race detector uses them.
 
 use numerics::Rounding;
 use numerics::float::add_f32;
@@ -38,13 +38,13 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::out_of_scope(CHAPTER, "multimem", "multimem.*: multicast addresses need several devices"),
 ];
 
-/// What an atomic row does with each element.
+/// The operation of an atomic row on each element.
 #[derive(Clone, Copy)]
 enum Action {
     Combine(Combine),
     /// The same on both halves of a word.
     Halves(Combine),
-    /// `add.f32`, which flushes subnormals in global memory unless told not to, and keeps them in shared memory.
+    /// `add.f32`, which flushes subnormals in global memory unless `.noftz` is given, and keeps them in shared memory.
     AddSingle {
         flush: bool,
     },
@@ -59,13 +59,13 @@ struct Atomic {
     space: Space,
     /// Bytes of an element.
     bytes: usize,
-    /// Elements, each a slot of the 64-bit bank when `wide`.
+    /// Elements, each a slot of the 64-bit bank if `wide`.
     count: usize,
     wide: bool,
     /// `atom` writes destinations, `red` has none.
     returns: bool,
     order: Order,
-    /// What it adds, where it adds floats.
+    /// The type that it adds, if it adds floats.
     sum: Option<FloatType>,
 }
 
@@ -196,12 +196,12 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
 }
 
-/// By lane and element, the undefined bits of what an exchange replaced: it depends on none of them.
+/// By lane and element, the undefined bits of the value that an exchange replaced: it depends on none of the operands.
 #[derive(Default)]
 struct Undefined(Option<Box<[[u64; 2]; LANES]>>);
 
 impl Undefined {
-    /// Reads an element that is replaced.
+    /// Reads an element that will be replaced.
     fn read(
         &mut self,
         m: &mut Machine<'_>,
@@ -275,9 +275,9 @@ fn lane_atomic(
             }
         }
     }
-    // A comparison that fails writes nothing, and so it releases nothing.
+    // A comparison that fails writes nothing, and therefore releases nothing.
     let writes = !matches!(atomic.action, Action::Swap) || old[..count] == compared[..count];
-    // Each write would end the sums that it goes on with.
+    // Each write would end the sums that it continues.
     let sums = atomic.sum.map(|_| std::mem::take(&mut m.world.global.sums));
     let written = (0..if writes { count } else { 0 })
         .try_for_each(|n| write(m, atomic.space, address + (n * bytes) as u64, lane, bytes, new[n]));

@@ -1,7 +1,7 @@
-//! Which targets have which forms, as ptxas 13.5 accepts them: the emulator refuses what ptxas refuses for the target of the module.
+//! Which targets have which forms, according to ptxas 13.5: the emulator rejects what ptxas rejects for the target of the module.
 //!
-//! The decoders take every form that some target has; here stand the rules by which targets lack them, by chapter of the manual. A
-//! test of the whole suite compares them with the recorded matrix of snippets.
+//! The decoders accept every form that some target has; these are the rules for targets that lack them, by chapter of the manual. A
+//! test compares all of them with the recorded matrix of snippets.
 
 use std::fmt;
 
@@ -15,7 +15,7 @@ use crate::decode::{Decoder, Refusal};
 pub(crate) struct Arch {
     /// 121 for `sm_121a`.
     pub(crate) number: u32,
-    /// `a` or `f`, where there is one.
+    /// `a` or `f`, if present.
     pub(crate) suffix: Option<char>,
 }
 
@@ -29,7 +29,7 @@ impl Arch {
         Self { number: u32::from(target.number), suffix }
     }
 
-    /// The first version of PTX that knows the target, as major and minor.
+    /// The first version of PTX that has the target, as major and minor.
     pub(crate) fn first_version(self) -> (u32, u32) {
         let plain = match self.number {
             ..75 => (6, 0),
@@ -63,11 +63,11 @@ impl fmt::Display for Arch {
 enum Has {
     /// This architecture and all later ones.
     From(u32),
-    /// sm_90a, and from sm_100 on the targets with a suffix.
+    /// sm_90a, and from sm_100 the targets with a suffix.
     Suffixed,
-    /// From sm_100 on the targets with a suffix.
+    /// From sm_100 the targets with a suffix.
     Family,
-    /// From sm_100 on the targets with the suffix `a`.
+    /// From sm_100 the targets with the suffix `a`.
     ArchOnly,
     /// sm_100, sm_103 and sm_110 with a suffix.
     DataCentre,
@@ -75,13 +75,13 @@ enum Has {
     Family100,
     /// sm_100a and sm_103a.
     Arch100,
-    /// sm_103a alone.
+    /// Only sm_103a.
     Arch103,
     /// sm_120 and sm_121 with a suffix.
     Sm12x,
     /// sm_120a and sm_121a.
     Sm12xArch,
-    /// From sm_90 on, but not sm_120 and sm_121.
+    /// From sm_90, but not sm_120 and sm_121.
     NotSm12x,
     /// None.
     Nobody,
@@ -127,7 +127,7 @@ impl Has {
     }
 }
 
-/// Refuses a form that the target of the module lacks.
+/// Rejects a form that the target of the module lacks.
 pub(super) fn check(d: &Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let arch = d.arch();
     for has in requirements(d, i) {
@@ -155,7 +155,7 @@ const FP8_PAIRS: [&str; 2] = ["e4m3x2", "e5m2x2"];
 /// Types of two values of 4 or 6 bits.
 const NARROW_PAIRS: [&str; 3] = ["e2m3x2", "e3m2x2", "e2m1x2"];
 
-/// What the target must have, by chapter.
+/// The requirements on the target, by chapter.
 fn requirements(d: &Decoder<'_>, i: &Instruction) -> Vec<Has> {
     let mut list = Vec::new();
     let mut when = |condition: bool, has: Has| {
@@ -214,7 +214,7 @@ fn mma(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     let fp8 = any(i, &["e4m3", "e5m2"]);
     let narrow = any(i, &["e3m2", "e2m3", "e2m1"]);
     if i.modifiers.iter().any(|m| m.starts_with("kind::mx")) && !i.has("block_scale") {
-        // Nowhere emulated.
+        // On no emulated target.
     } else if any(i, &["kind::mxf4", "kind::mxf4nvf4"]) {
         when(true, if sparse { Has::Sm12xArch } else { Has::Sm12x });
     } else if i.has("kind::mxf8f6f4") || i.has("kind::f8f6f4") && narrow {
@@ -240,7 +240,7 @@ fn cvt(d: &Decoder<'_>, i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     when(either(&NARROW_PAIRS) || either(&["ue8m0x2"]) || i.has("scaled::n2::ue8m0"), Has::Family);
     when(either(&FP8_PAIRS) && either(&["bf16x2"]), Has::Family);
     when(either(&FP8_PAIRS), Has::From(89));
-    // Only scale bytes are rounded otherwise than to nearest.
+    // Only scale bytes are rounded in other ways than to nearest.
     let packs = FP8_PAIRS.contains(&to.as_str()) || NARROW_PAIRS.contains(&to.as_str());
     when(packs && any(i, &["rz", "rp", "rm"]), Has::Nobody);
     if to == "e2m1x2"

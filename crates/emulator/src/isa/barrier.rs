@@ -77,7 +77,7 @@ fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     row.imm = imm;
     if action == "red" {
-        // The wait, then the result: two rows, as the vote is known only behind the barrier.
+        // The wait, then the result: two rows, since the vote is known only after the barrier.
         let result = Row { d: row.d, a: row.a, imm, ..Row::new(vote) };
         d.push(row);
         d.push(result);
@@ -109,7 +109,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         let what = format!("barrier {id} waits for {expected} threads, which is not a multiple of 32");
         return m.fail(Fault::new(Rule::Barrier, what).at(lane));
     }
-    // A warp counts in full, whatever lanes have ended: counts are multiples of 32.
+    // A warp counts in full, even if lanes have ended: counts are multiples of 32.
     let arrived = if expected == u32::MAX { m.mask.count_ones() } else { whole(m.mask, m.live) };
     let votes = match row.list.first() {
         Some(p) => {
@@ -141,7 +141,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
 }
 
-/// Threads that an arrival counts for when counts are multiples of 32.
+/// The number of threads that an arrival counts for if counts are multiples of 32.
 fn whole(mask: u32, live: u32) -> u32 {
     if mask == live { 32 } else { mask.count_ones() }
 }
@@ -169,7 +169,7 @@ fn decode_warp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Lanes that the mask names and that run apart are waited for.
+/// Waits for diverged lanes that the mask names.
 fn warp_sync(m: &mut Machine<'_>, row: &Row) -> Flow {
     match m.parties(row.a) {
         Ok(parties) => {
@@ -227,7 +227,7 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         if !shared {
             d.push(Row::new(global_proxy_fence));
         }
-        // A fence for `.global` alone says nothing of shared memory.
+        // A fence for `.global` alone does not apply to shared memory.
         if !i.has("global") {
             d.push(Row::new(proxy_fence));
         }
@@ -260,7 +260,7 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         }));
         return Ok(());
     }
-    // Memory is sequentially consistent here; the race observer is told, and finds what a missing fence would break.
+    // Memory is sequentially consistent here; the race detector records the fence and finds the effect of a missing one.
     if !i.has("proxy") {
         d.push(Row { extra: Some(Box::new(Fence::of(i))), ..Row::new(fence) });
         return Ok(());
@@ -279,7 +279,7 @@ fn fence(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// What was written through the generic proxy is released to the tensormap proxy.
+/// Releases writes through the generic proxy to the tensormap proxy.
 fn release_maps(m: &mut Machine<'_>, row: &Row) -> Flow {
     if let (Some(races), Some(scope)) = (&mut m.cta.races, row.extra::<Scope>()) {
         races.release_map(m.warp, *scope, None, &mut m.world.races);
@@ -287,8 +287,8 @@ fn release_maps(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// What the tensormap proxy knows of a tensor map from now on. An acquire is no access, and a map that it does not make
-/// visible may still go unused: a copy that uses it reports what is missing.
+/// Updates the tensormap proxy's knowledge of a tensor map. An acquire is no access, and a map that it does not make
+/// visible may never be used: a copy that uses it reports what is missing.
 fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(scope) = row.extra::<Scope>() else { return Flow::Next };
     for lane in lanes(m.mask) {

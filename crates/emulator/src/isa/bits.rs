@@ -58,7 +58,7 @@ fn clz(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     push(d, i, Type::U32, &[ty], exec, 0)
 }
 
-/// The place of the leading one, all ones when there is none.
+/// The position of the leading one; all ones if there is none.
 fn leading(a: u64) -> u32 {
     63u32.wrapping_sub(a.leading_zeros())
 }
@@ -68,7 +68,7 @@ fn leading_signed(a: i64) -> u32 {
     leading(if a < 0 { !a } else { a } as u64)
 }
 
-/// The shift that brings a bit at `place` to the top of `width` bits.
+/// The shift that moves a bit at `place` to the top of `width` bits.
 fn shift_amount(place: u32, width: u32) -> u32 {
     if place == !0 { place } else { width - 1 - place }
 }
@@ -92,8 +92,8 @@ fn bfind(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     push(d, i, Type::U32, &[ty], exec, 0)
 }
 
-/// The place of the `offset`-th set bit of `mask` from `base` on, downwards when `offset` is negative; zero asks whether
-/// the bit at `base` itself is set.
+/// The position of the `offset`-th set bit of `mask` from `base`, downwards if `offset` is negative; for zero, `base` if the bit
+/// there is set.
 fn nth_set(mask: u32, base: u32, offset: i32) -> u32 {
     let base = base & 31;
     if offset == 0 {
@@ -145,7 +145,7 @@ fn brev(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     same(d, i, ty, 1, exec)
 }
 
-/// `length` bits of `a` from `place` on; with `signed`, their highest bit above them.
+/// `length` bits of `a` from `place`; if `signed`, extended by their highest bit.
 fn field(a: u64, place: u32, length: u32, width: u32, signed: bool) -> u64 {
     let (place, length) = (place & 0xFF, length & 0xFF);
     if length == 0 {
@@ -154,7 +154,7 @@ fn field(a: u64, place: u32, length: u32, width: u32, signed: bool) -> u64 {
     let top = (place + length - 1).min(width - 1);
     let sign = signed && a >> top & 1 == 1;
     let bits = a.checked_shr(place).unwrap_or(0);
-    // A field that reaches beyond the register is filled like one that ends in it.
+    // A field that extends beyond the register is filled like one that ends in it.
     let kept = if place >= width { 0 } else { length.min(width - place) };
     let mask = if kept == 64 { !0 } else { (1u64 << kept) - 1 };
     bits & mask | if sign { !mask } else { 0 }
@@ -180,7 +180,7 @@ fn field_64(m: &mut Machine<'_>, row: &Row, signed: bool) -> Flow {
     Flow::Next
 }
 
-/// `into` with `length` bits from `place` on taken from the low end of `a`.
+/// `into` with `length` bits from `place` replaced by the low end of `a`.
 fn insert(a: u64, into: u64, place: u32, length: u32) -> u64 {
     let (place, length) = (place & 0xFF, length & 0xFF);
     let ones = if length >= 64 { !0 } else { (1u64 << length) - 1 };
@@ -222,7 +222,7 @@ fn insert_64(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// `length` ones from `place` on.
+/// `length` ones from `place`.
 fn mask(place: u32, length: u32, clamp: bool) -> u32 {
     let (low, bits) = (place & 31, length & 31);
     let from = if clamp && place >= 32 { 0 } else { !0 << low };
@@ -281,7 +281,7 @@ fn dot4(a: u32, b: u32, c: u32, signed: (bool, bool)) -> u32 {
     (0..4).fold(c, |sum, n| sum.wrapping_add((byte(a, n, signed.0) * byte(b, n, signed.1)) as u32))
 }
 
-/// Two halfwords of `a` with two bytes of `b`, from byte `first` on.
+/// Two halfwords of `a` with two bytes of `b`, starting at byte `first`.
 #[inline(always)]
 fn dot2(a: u32, b: u32, c: u32, first: u32, signed: (bool, bool)) -> u32 {
     (0..2).fold(c, |sum, n| {

@@ -52,7 +52,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// A barrier object as an operand: slot, offset.
+/// A barrier object as an operand: slot and offset.
 #[derive(Clone, Copy)]
 pub(crate) struct BarrierOperand {
     slot: u32,
@@ -65,14 +65,14 @@ impl BarrierOperand {
         Ok(Self { slot, offset })
     }
 
-    /// The site of the object, which must be there.
+    /// The site of the object, which must exist.
     pub(crate) fn site(self, m: &mut Machine<'_>, lane: usize) -> Result<Site, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
         let site = cluster_object(m, true, address)?;
         m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| site))
     }
 
-    /// The same for a copy of the async proxy, which must see that the object was made: in the CTA of `rank`, whose shared
+    /// The same for a copy of the async proxy, which must see the initialisation of the object: in the CTA of `rank`, whose shared
     /// memory the copy writes.
     pub(crate) fn place_for_proxy(
         self,
@@ -93,7 +93,7 @@ impl BarrierOperand {
         signalled(m, site, lane)
     }
 
-    /// The same for the CTAs of a multicast: the object of each is at the same place.
+    /// The same for the CTAs of a multicast: the object of each is at the same offset.
     pub(crate) fn place_in(
         self,
         m: &mut Machine<'_>,
@@ -106,18 +106,18 @@ impl BarrierOperand {
     }
 }
 
-/// The place of a barrier object that the async proxy is to signal: it is there, and the proxy sees it.
+/// The place of a barrier object that the async proxy signals: it exists, and the proxy sees it.
 pub(crate) fn signalled(m: &mut Machine<'_>, site: Site, lane: usize) -> Result<usize, Fault> {
     m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| ()))?;
     match m.with_barrier(site, |cta, at| cta.seen_by_proxy(at)) {
-        // Other CTAs need the fence for more than the proxy.
+        // Other CTAs need the fence not only for the proxy.
         Err(fault) if site.rank.is_none() && !m.world.check_fences => m.said.push((lane, fault.what)),
         other => other?,
     }
     Ok(site.at)
 }
 
-/// The state spaces of a copy, as it names them: destination first. They are taken out of the words.
+/// The state spaces of a copy in written order: destination first. They are taken out of the words.
 pub(crate) fn sides<'a>(i: &'a Instruction, words: &mut Words<'_>) -> Result<(&'a str, &'a str), Refusal> {
     let known = ["shared::cta", "shared::cluster", "global"];
     let mut named = i.modifiers.iter().map(String::as_str).filter(|m| known.contains(m));
@@ -129,7 +129,7 @@ pub(crate) fn sides<'a>(i: &'a Instruction, words: &mut Words<'_>) -> Result<(&'
     Ok((to, from))
 }
 
-/// Takes how a copy tells that it is done: whether by a barrier object.
+/// Takes the completion mechanism; returns whether it is a barrier object.
 pub(crate) fn completion(words: &mut Words<'_>) -> Result<bool, Refusal> {
     match (words.take("mbarrier::complete_tx::bytes"), words.take("bulk_group")) {
         (true, false) => Ok(true),
@@ -138,7 +138,7 @@ pub(crate) fn completion(words: &mut Words<'_>) -> Result<bool, Refusal> {
     }
 }
 
-/// The CTAs that a mask names, the own one as none.
+/// The CTAs that a mask names; the own one is `None`.
 pub(crate) fn named_ctas(m: &Machine<'_>, slot: u32, lane: usize) -> Result<Vec<Option<u32>>, Fault> {
     let mask = m.r.w[slot as usize][lane] & 0xFFFF;
     let (size, own) = (m.cta.member.size(), m.cta.member.rank);
@@ -160,7 +160,7 @@ struct Bulk {
     barrier: Option<BarrierOperand>,
     ctas: Option<u32>,
     mask: Option<u32>,
-    /// Bytes at the begin and at the end that may lie outside every allocation.
+    /// Bytes at the beginning and at the end that may be outside every allocation.
     ignored: Option<[u32; 2]>,
     reduce: Option<Reduce>,
     line: u32,
@@ -172,7 +172,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("bulk");
     let (to, from) = sides(i, &mut words)?;
     let told = completion(&mut words)?;
-    // Order says nothing here: memory is one.
+    // The order has no effect here: there is one memory.
     if !words.take("weak") && words.take("relaxed") {
         words.one_of(&["cta", "cluster", "gpu", "sys"]);
     }
@@ -244,7 +244,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether shared memory has a reduction.
+/// Whether shared memory has this reduction.
 fn within(op: &str, ty: Type) -> bool {
     match op {
         "add" => matches!(ty, Type::U32 | Type::S32 | Type::U64),
@@ -277,7 +277,7 @@ fn check(address: u64, size: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The global address of a bulk copy, whose bytes must be there.
+/// The global address of a bulk copy, whose bytes must exist.
 fn global(m: &mut Machine<'_>, address: u64, size: usize) -> Result<u64, Fault> {
     check(address, size)?;
     m.split(Space::Global, address)?;
@@ -293,7 +293,7 @@ fn shared(m: &Machine<'_>, address: u64, size: usize) -> Result<usize, Fault> {
     m.shared_at(at, size)
 }
 
-/// A load whose ends may lie outside every allocation; what is ignored holds nothing afterwards.
+/// A load whose ends may be outside every allocation; ignored bytes are undefined afterwards.
 fn part(
     m: &mut Machine<'_>,
     ends: [u32; 2],
@@ -345,7 +345,7 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
             (rank, to_at) = target(m, bulk, to, size)?;
             match rank {
                 None => (Piece::whole(lane, at, size, to_at as u64), Work::Within { reduce: bulk.reduce }),
-                // Its source is read at once, which is one of the times it may be read.
+                // Its source is read at once, which is one of the permitted times.
                 Some(_) => {
                     let bytes =
                         m.cta.read_for_copy(at, size, m.warp * 32 + lane as u32, m.world.check_init)?;
@@ -365,7 +365,7 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     Ok(())
 }
 
-/// The CTA and the place that a copy into shared memory writes.
+/// The CTA and the place that a copy to shared memory writes.
 fn target(m: &mut Machine<'_>, bulk: &Bulk, to: u64, size: usize) -> Result<(Option<u32>, usize), Fault> {
     if !bulk.to_cluster {
         return Ok((None, shared(m, to, size)?));
@@ -477,7 +477,7 @@ fn decode_store_bulk(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     Ok(())
 }
 
-/// The most that one `st.bulk` may set.
+/// The maximum number of bytes of one `st.bulk`.
 const MOST_BULK: u64 = 16_777_216;
 
 fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {

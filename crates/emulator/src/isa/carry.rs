@@ -23,19 +23,19 @@ pub(crate) const ROWS: &[FormRow] = &[
 
 type Decoded = Result<(), Refusal>;
 
-/// The row takes the carry in.
+/// The row reads the carry.
 const IN: u64 = 1;
 /// The row writes the carry.
 const OUT: u64 = 2;
 
-/// What `imm` says, and the type.
+/// The flags in `imm`, and the type.
 fn flags(i: &Instruction, words: &mut Words<'_>) -> Result<(u64, Type), Refusal> {
     let carry_in = if i.opcode.ends_with('c') { IN } else { 0 };
     let carry_out = if words.take("cc") { OUT } else { 0 };
     Ok((carry_in | carry_out, words.ty()?))
 }
 
-/// Runs `f(lane, carry)` for the masked lanes, which gives the carry out.
+/// Runs `f(lane, carry)` for the masked lanes; it returns the carry out.
 #[inline(always)]
 fn chain(m: &mut Machine<'_>, row: &Row, f: impl Fn(&mut Machine<'_>, usize, bool) -> bool) -> Flow {
     let mut carries = m.r.carry;

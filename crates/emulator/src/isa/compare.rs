@@ -1,6 +1,6 @@
 //! Comparison (PTX ISA 9.7.5 and 9.7.6): `setp`, `set`.
 //!
-//! Sixteen operators are four questions per kind of number, with operands swapped and answers inverted.
+//! Sixteen operators are four tests per kind of number, with operands swapped and results inverted.
 
 use numerics::convert::f16_to_f32;
 use numerics::float::flush_f32;
@@ -24,12 +24,12 @@ const OPERATORS: [&str; 18] = [
     "num", "nan",
 ];
 
-/// What the rows of one comparison ask.
+/// The test of a comparison's rows.
 #[derive(Clone, Copy)]
 enum Ask {
     Equal,
     Less,
-    /// Less or equal: for floats not the inverse of greater.
+    /// Less or equal: for floats, not the inverse of greater.
     AtMost,
     /// Ordered and not equal.
     Apart,
@@ -37,7 +37,7 @@ enum Ask {
     Ordered,
 }
 
-/// The operator as a question, whether operands swap, and whether the answer is inverted.
+/// The operator as a test, whether operands swap, and whether the result is inverted.
 fn question(operator: &str, float: bool) -> Result<(Ask, bool, bool), Refusal> {
     Ok(match (operator, float) {
         ("eq", _) => (Ask::Equal, false, false),
@@ -69,10 +69,10 @@ const XOR: u64 = 8;
 const NOT_C: u64 = 16;
 const SECOND: u64 = 32;
 const FTZ: u64 = 64;
-/// The answer for the upper halves goes to the second predicate.
+/// The result for the upper halves goes to the second predicate.
 const HALVES: u64 = 128;
 
-/// Combines the answer with the third operand and writes it, and its inverse, or the answer for the upper halves.
+/// Combines the result with the third operand and writes it, and its inverse or the result for the upper halves.
 #[inline(always)]
 fn finish(m: &mut Machine<'_>, row: &Row, answer: u32, other: u32) -> Flow {
     let flip = |flag: u64| if row.imm & flag == 0 { 0 } else { !0u32 };
@@ -120,7 +120,7 @@ fn ask_f64(m: &mut Machine<'_>, row: &Row, f: impl Fn(f64, f64) -> bool) -> Flow
     ask_d(m, row, |a, b| f(f64::from_bits(a), f64::from_bits(b)))
 }
 
-/// Halves are compared as floats, which hold them exactly.
+/// Halves are compared as floats, which represent them exactly.
 fn ask_16(m: &mut Machine<'_>, row: &Row, to: fn(u16) -> u32, f: impl Fn(f32, f32) -> bool) -> Flow {
     let (a, b) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize]);
     let take = |x: u32| f32::from_bits(to(x as u16));
@@ -143,7 +143,7 @@ fn ask_bf16(m: &mut Machine<'_>, row: &Row, f: impl Fn(f32, f32) -> bool) -> Flo
     ask_16(m, row, |x| u32::from(x) << 16, f)
 }
 
-/// The five questions to floats through one of the functions above.
+/// The five tests of floats through one of the functions above.
 macro_rules! floats {
     ($ask:expr, $how:expr) => {
         match $ask {
@@ -156,7 +156,7 @@ macro_rules! floats {
     };
 }
 
-/// The row function of a question to a type.
+/// The row function of a test for a type.
 fn comparison(ask: Ask, ty: Type, ftz: bool) -> Result<Exec, Refusal> {
     let exec: Exec = match (ty, ask) {
         (Type::F32, _) => floats!(ask, ask_f32),
@@ -186,7 +186,7 @@ fn is_pair(ty: Type) -> bool {
     matches!(ty, Type::F16x2 | Type::Bf16x2)
 }
 
-/// The row of a comparison, its destinations still open.
+/// The row of a comparison, without its destinations.
 fn compare(
     d: &mut Decoder<'_>,
     words: &mut Words<'_>,
@@ -197,7 +197,7 @@ fn compare(
     let with = words.one_of(&["and", "or", "xor"]);
     let ftz = words.take("ftz");
     let (ask, swap, invert) = question(operator, is_float(ty))?;
-    // The unsigned operators compare as unsigned whatever the type says.
+    // The unsigned operators compare as unsigned, whatever the type.
     let ordered = matches!(operator, "lo" | "ls" | "hi" | "hs");
     let kind = match ty {
         Type::S32 if ordered => Type::U32,
@@ -248,7 +248,7 @@ fn setp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What `set` writes for true.
+/// The value that `set` writes for true.
 fn truth(ty: Type) -> Result<u64, Refusal> {
     Ok(match ty {
         Type::U16 | Type::S16 => 0xFFFF,
@@ -262,7 +262,7 @@ fn truth(ty: Type) -> Result<u64, Refusal> {
     })
 }
 
-/// A comparison into a predicate nobody sees, and a choice between the two values it stands for.
+/// A comparison into a hidden predicate, and a selection between the two values.
 fn set(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     let (to_type, ty) = (words.ty()?, words.ty()?);

@@ -1,4 +1,4 @@
-//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`. `call` and `ret` belong to the decoder.
+//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`. The decoder handles `call` and `ret`.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -41,7 +41,7 @@ fn decode_bra(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
 }
 
-/// A table is asked entry by entry: the lanes whose index is `k` leave at the `k`-th row.
+/// A table is tested entry by entry: the lanes whose index is `k` leave at the `k`-th row.
 fn decode_brx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let [index, Operand::Name(table)] = i.operands.as_slice() else {
         return Err("brx.idx takes an index and a table".to_owned());
@@ -75,7 +75,7 @@ fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.fail(Fault::new(Rule::Operand, what))
 }
 
-/// Marks the rows that end lanes: a function's address does not, for the compiler may make several of one function.
+/// Marks the rows that end lanes. The address of their function cannot: the compiler may duplicate a function.
 pub(crate) struct Ends;
 
 /// A row that ends lanes.
@@ -88,7 +88,7 @@ fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
     Flow::Exit
 }
 
-/// Where lanes that parted meet.
+/// The place where diverged lanes meet.
 pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
     Flow::Join
 }
@@ -100,7 +100,7 @@ pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
 
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
-    // Cooperative groups end so without a workspace.
+    // Cooperative groups end this way without a workspace.
     let lacks = m.world.stream.grids[m.cta.grid].workspace == 0 && grid_workspace::used_by(m.kernel);
     let hint =
         if lacks { ": it reads `%envreg1` or `%envreg2`, and grid.sync() needs --cooperative" } else { "" };

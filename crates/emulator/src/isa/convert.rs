@@ -1,4 +1,4 @@
-//! Conversion (PTX ISA 9.7.10): `cvt` among scalars. Packed and narrow formats are in `convert_packed.rs`.
+//! Conversion (PTX ISA 9.7.10): `cvt` between scalars. Packed and narrow formats are in `convert_packed.rs`.
 //!
 //! A source register may be wider than the source type, a destination register wider than the destination type: a signed
 //! result is then extended by its sign, any other by zeros.
@@ -71,7 +71,7 @@ fn cvt(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
 }
 
-/// Where a result goes: the slot, whether it is in the 64-bit bank, and the bits that the register has.
+/// The destination of a result: the slot, whether it is in the 64-bit bank, and the bits of the register.
 pub(super) struct Target {
     pub(super) slot: u32,
     pub(super) wide: bool,
@@ -150,14 +150,14 @@ impl Integer {
     }
 }
 
-/// What a row of integers does.
+/// The operation of a row of integers.
 struct Integers {
     from: Integer,
     to: Integer,
     mask: u64,
 }
 
-/// The four ways between the banks of a row that knows its `Extra`.
+/// The four combinations of banks for a row with its `Extra`.
 macro_rules! by_bank {
     ($from_wide:expr, $to_wide:expr, $extra:ty, $f:expr) => {
         match ($from_wide, $to_wide) {
@@ -193,7 +193,7 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
     let target = target(d, out, to)?;
     let row = Row { d: target.slot, a, ..Row::new(copy) };
     let full = to.bytes() >= 4 && target.mask.count_ones() as usize == to.bytes() * 8;
-    // The conversions that every kernel is full of.
+    // The most frequent conversions.
     let plain: Option<Exec> = match (from, to, wide, target.wide) {
         _ if sat || !full => None,
         (Type::U32, Type::U64 | Type::S64, false, true) => Some(|m, row| widen1(m, row, u64::from)),

@@ -9,7 +9,7 @@ use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine};
 use crate::program::{Exec, Row};
 
-/// What `row.imm` says.
+/// The flags in `row.imm`.
 const RELU: u64 = 1;
 const SATFINITE: u64 = 2;
 
@@ -24,7 +24,7 @@ fn bf16(pair: u32, upper: bool) -> f64 {
     f64::from(Format::Bf16.decode(pair >> if upper { 16 } else { 0 } & 0xFFFF))
 }
 
-/// Two numbers over their scales; a quotient by a power of two is exact in a double, or far outside the range.
+/// Two numbers divided by their scales; a quotient by a power of two is exact in a double, or far outside the range.
 fn narrow(x: [f64; 2], scales: u32, imm: u64) -> u32 {
     let one = |n: usize| fixed::to_s2f6(x[n] / scale(scales, n == 0), imm & RELU != 0);
     one(0) << 8 | one(1)

@@ -13,12 +13,12 @@ use crate::decode::{Decoder, Refusal};
 use crate::machine::Flow;
 use crate::program::{Exec, Row};
 
-/// What a row does. Only the fields that its kind of conversion has are looked at.
+/// The operation of a row. Only the fields of its kind of conversion are used.
 struct Conversion {
     from: Type,
     to: Type,
     rounding: Rounding,
-    /// Round to a whole number.
+    /// Round to an integer.
     whole: bool,
     ftz: bool,
     sat: bool,
@@ -42,7 +42,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
         (Some(_), Some(_)) => return Err("two roundings".to_owned()),
         (None, Some(_)) if !lossy => return Err("a rounding modifier on an exact conversion".to_owned()),
         (Some(_), _) if lossy => return Err("an integer rounding between formats".to_owned()),
-        // ptxas takes this one without a rounding, and rounds to nearest even.
+        // ptxas accepts this one without a rounding, and rounds to nearest even.
         (None, None) if (to, from) == (Type::Bf16, Type::F16) => {}
         (None, None) if lossy || !is_float(to) => return Err("no rounding".to_owned()),
         _ => {}
@@ -85,7 +85,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
     Ok(())
 }
 
-/// Conversions that the host's own agree with bit for bit, and the usual widenings.
+/// Conversions that the host's own match bit for bit, and the usual widenings.
 fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool)) -> Option<Exec> {
     use Rounding::{Down, NearestEven, Up, Zero};
     let exec: Exec = match (to, from, rounding, wide) {
@@ -124,7 +124,7 @@ fn format(ty: Type) -> Format {
     }
 }
 
-/// A float of 16 or 32 bits as `f32` bits. `.ftz` flushes, and makes a NaN canonical (measured).
+/// A 16-bit or 32-bit float as `f32` bits. `.ftz` flushes, and makes a NaN canonical (measured).
 #[inline(always)]
 fn single(x: &Conversion, a: u64) -> u32 {
     match x.from {
@@ -147,7 +147,7 @@ fn saturated(to: Type, bits: u64) -> u64 {
     }
 }
 
-/// From one floating-point format to another, or to a whole number of the same.
+/// From one floating-point format to another, or to an integer value of the same format.
 fn floats(x: &Conversion, a: u64) -> u64 {
     let r = x.rounding;
     let bits = match (x.to, x.from) {

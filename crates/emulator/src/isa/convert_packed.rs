@@ -12,7 +12,7 @@ use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, lanes};
 use crate::program::{Exec, Row};
 
-/// What a row does.
+/// The operation of a row.
 struct Packed {
     from: Format,
     to: Format,
@@ -21,12 +21,12 @@ struct Packed {
     satfinite: bool,
     /// Two `ue8m0` factors multiply the results.
     scaled: bool,
-    /// The results of all codes of a narrow source without factors, else empty.
+    /// The results of all codes of a narrow source without factors, otherwise empty.
     table: Box<[u32]>,
 }
 
 impl Packed {
-    /// With the table where it pays.
+    /// Adds the table if it is worthwhile.
     fn tabulated(mut self) -> Self {
         if self.from.bits() <= 8 && !self.scaled {
             self.table = (0..1 << self.from.bits()).map(|code| self.one(code, 0)).collect();
@@ -40,13 +40,13 @@ impl Packed {
         if !self.scaled {
             return num::f32_to(self.to, value, self.rounding, self.satfinite, self.relu);
         }
-        // An element of few bits times a power of two is exact in a double.
+        // A narrow element times a power of two is exact in a double.
         let value = f64::from(value) * f64::from(Format::Ue8m0.decode(scale));
         num::f64_to(self.to, value, self.rounding, self.satfinite, self.relu)
     }
 }
 
-/// Bits that an element of a packed register takes: six-bit formats lie in bytes.
+/// Bits of an element in a packed register: six-bit formats occupy bytes.
 fn stride(format: Format) -> u32 {
     if format == Format::Tf32 { 32 } else { format.bits().next_power_of_two() }
 }
@@ -67,7 +67,7 @@ fn container(bits: u32) -> Type {
     }
 }
 
-/// What may be written between the source and destination formats.
+/// The modifiers allowed between the source and destination formats.
 fn allowed(to: Format, from: Format, r: Rounding, satfinite: bool, relu: bool) -> bool {
     use Format::{Bf16, E2m1, E2m3, E3m2, E4m3, E5m2, F16, F32, Ue8m0};
     let narrow = |f| matches!(f, E4m3 | E5m2 | E2m3 | E3m2 | E2m1);
@@ -136,7 +136,7 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
     push(d, i, packed, ty, if is_f32 { two_floats } else { a_pair })
 }
 
-/// Pushes a conversion whose sources are all of 32 bits or fewer.
+/// Pushes a conversion whose sources have at most 32 bits.
 fn push(d: &mut Decoder<'_>, i: &Instruction, packed: Packed, to: Type, exec: Exec) -> Result<(), Refusal> {
     let floats = packed.from == Format::F32;
     let count = if floats && packed.to != Format::Tf32 { 2 } else { 1 } + usize::from(packed.scaled);
@@ -173,7 +173,7 @@ fn two_floats(m: &mut Machine<'_>, row: &Row) -> Flow {
 fn a_pair(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(x) = row.extra::<Packed>() else { return Flow::Next };
     let (bits, from) = (stride(x.to), stride(x.from));
-    // Six-bit codes lie in bytes whose upper bits do not belong to them.
+    // Six-bit codes occupy bytes whose upper bits do not belong to them.
     let code = (1u32 << x.from.bits()) - 1;
     if !x.table.is_empty() {
         let result = |code: u32| x.table.get(code as usize).copied().unwrap_or_default();
@@ -240,7 +240,7 @@ fn random_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// `cvt.pack.sat`: `b` in the low bits, `a` above it, and what is left from the low end of `c`.
+/// `cvt.pack.sat`: `b` in the low bits, `a` above it, and the rest from the low end of `c`.
 pub(super) fn pack(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     let sat = words.take("pack") && words.take("sat");

@@ -1,21 +1,21 @@
-//! Executes loads and stores of whole elements: at once where the lanes access one run of bytes, else lane by lane.
+//! Executes loads and stores of whole elements: at once if the lanes access one contiguous range, otherwise lane by lane.
 
 use super::memory::numbered;
 use crate::decode::Bank;
 use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
 use crate::program::Row;
 
-/// A register of one of the two banks that memory is loaded into and stored from.
+/// A register of one of the two banks, for loads and stores.
 pub(super) trait Register: Copy + Into<u64> {
     const BANK: Bank;
 
     /// Selects this bank from the 32-bit and the 64-bit registers.
     fn bank<'a>(w: &'a [[u32; LANES]], d: &'a [[u64; LANES]]) -> &'a [[Self; LANES]];
 
-    /// As [`Register::bank`], to write to.
+    /// Like [`Register::bank`], for writing.
     fn bank_mut<'a>(w: &'a mut [[u32; LANES]], d: &'a mut [[u64; LANES]]) -> &'a mut [[Self; LANES]];
 
-    /// Element `n` of `N` bytes among `bytes`, extended by its sign or by zeros.
+    /// Element `n` of `N` bytes in `bytes`, sign-extended or zero-extended.
     fn element<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> Self;
 
     /// Writes the low `N` bytes as element `n` of `bytes`.
@@ -156,7 +156,7 @@ fn store_apart<const T: usize>(
     stored(m, space)
 }
 
-/// A store may be what a waiting warp polls for.
+/// A waiting warp may poll for the store.
 pub(super) fn stored(m: &mut Machine<'_>, space: Space) -> Flow {
     match space {
         Space::Shared => m.cta.events += 1,

@@ -1,5 +1,5 @@
 //! Floating-point sums and products (PTX ISA 9.7.3, 9.7.4 and 9.7.7): `add`, `sub`, `mul`, `fma`, `mad` on `f32`,
-//! `f32x2`, `f64`, and on `f32` with operands of 16 bits.
+//! `f32x2`, `f64`, and on `f32` with 16-bit operands.
 
 use numerics::Rounding;
 use numerics::convert::f16_to_f32;
@@ -14,7 +14,7 @@ use crate::program::{Exec, Row};
 
 type Decoded = Result<(), Refusal>;
 
-/// Rounding and the modifiers that change values; a row carries them in `imm`.
+/// Rounding and the modifiers that change values, stored in a row's `imm`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct Mode {
     pub(super) rounding: Rounding,
@@ -65,7 +65,7 @@ pub(super) fn rounding(words: &mut Words<'_>) -> Option<Rounding> {
     })
 }
 
-/// A type as words give it, with the pair of floats that [`Type`] lacks.
+/// A type in words, including the pair of floats that [`Type`] lacks.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kind {
     F32,
@@ -127,7 +127,7 @@ pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     sum(d, i, true)
 }
 
-/// The sign bit of a float, when the row subtracts: bit 4 of `imm`.
+/// The sign bit of a float if the row subtracts: bit 4 of `imm`.
 const SUBTRACT: u64 = 16;
 
 #[inline(always)]
@@ -215,7 +215,7 @@ fn mul_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.wide2(row, |a, b| float::mul_f64(a, b, mode.rounding))
 }
 
-/// `fma`, and `mad`, which rounds once as well on every target of today.
+/// `fma`, and `mad`, which also rounds once on every current target.
 pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::of(i);
     let mode = Mode::of(&mut words);

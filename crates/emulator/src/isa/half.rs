@@ -97,10 +97,10 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 
 type Fma = fn(u16, u16, u16, bool, bool, bool) -> u16;
 
-/// One product and sum by the row's flags.
+/// One product and sum with the row's flags.
 #[inline(always)]
 fn fma_one(a: u16, b: u16, c: u16, imm: u64, f: Fma) -> u16 {
-    // `.oob`: an out-of-bounds NaN among the factors makes the result zero.
+    // `.oob`: an out-of-bounds NaN as a factor makes the result zero.
     if imm & OOB != 0 && (float::is_oob_nan(a) || float::is_oob_nan(b)) {
         return 0;
     }

@@ -159,7 +159,7 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     push(d, i, to, &[ty, ty, to], exec, 0)
 }
 
-/// The product of the low 24 bits, 48 bits long.
+/// The product of the low 24 bits, 48 bits wide.
 fn product_24(a: u32, b: u32, signed: bool) -> u64 {
     if signed {
         let low = |x: u32| i64::from((x << 8) as i32 >> 8);
@@ -261,7 +261,7 @@ fn rem(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     same(d, i, ty, 2, exec)
 }
 
-/// A division, or its remainder. PTX leaves the result of a divisor of zero open: it is undefined.
+/// A division, or its remainder. PTX leaves the result undefined if the divisor is zero.
 #[inline(always)]
 fn quotient_w(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
     let zeros = zeros(&m.r.w[row.b as usize]) & m.mask;

@@ -1,4 +1,4 @@
-//! Rows that work on each lane alone: closures over registers as `Exec`, and the operands they need.
+//! Rows that work on each lane separately: closures over registers as `Exec`, and the operands they need.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -64,7 +64,7 @@ pub(super) fn push(
     Ok(())
 }
 
-/// [`push`] where every operand has type `ty`.
+/// [`push`] if every operand has type `ty`.
 pub(super) fn same(
     d: &mut Decoder<'_>,
     i: &Instruction,
@@ -75,7 +75,7 @@ pub(super) fn same(
     push(d, i, ty, &[ty; 3][..sources.min(3)], exec, 0)
 }
 
-/// The destination and the sources, of which there must be `n`.
+/// The destination and the sources; the number of sources must be `n`.
 pub(super) fn operands(i: &Instruction, n: usize) -> Result<(&Operand, &[Operand]), Refusal> {
     match i.operands.split_first() {
         Some((out, sources)) if sources.len() == n => Ok((out, sources)),

@@ -30,23 +30,23 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// CTAs that are resident together when a kernel asks for the others' work: fewer than usual, so that some is left.
+/// The number of CTAs that are resident together if a kernel requests the others' work: fewer than usual, so that some is left.
 pub(crate) const RESIDENT: usize = 4;
 
 const BYTES: usize = 16;
 
-/// The fourth word of a response that names a CTA. The response is opaque to kernels: this is the emulator's own.
+/// The fourth word of a response that names a CTA. The response is opaque to kernels: this encoding is the emulator's own.
 const CANCELED: u32 = 1;
 
-/// What a coordinate is when there is none: PTX leaves it open.
+/// The value of a coordinate if there is none: PTX leaves it undefined.
 const NOWHERE: u32 = 0xCDCD_CDCD;
 
-/// Whether a kernel asks for the work of CTAs that have not begun.
+/// Whether a kernel requests the work of CTAs that have not begun.
 pub(crate) fn used_by(kernel: &Kernel) -> bool {
     kernel.rows.iter().any(|row| std::ptr::fn_addr_eq(row.exec, cancel as Exec))
 }
 
-/// A request: its barrier object and where in the text it stands.
+/// A request: its barrier object and its line in the text.
 struct Request {
     shared: bool,
     /// Whether all CTAs of the cluster get the response.
@@ -110,7 +110,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
         Some([x, y, z]) => [x, y, z, CANCELED],
         None => [NOWHERE, NOWHERE, NOWHERE, 0],
     };
-    // Who waits for room or for the grid's end may go on.
+    // Warps that wait for room or for the end of the grid may continue.
     m.world.events += 1;
     m.world.ends += 1;
     for rank in ranks {
@@ -178,7 +178,7 @@ fn is_canceled(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn coordinate(m: &mut Machine<'_>, row: &Row) -> Flow {
     for lane in lanes(m.mask) {
-        // The fourth element is no coordinate and has no meaning.
+        // The fourth element is not a coordinate and has no meaning.
         m.r.w[row.d as usize][lane] = if row.imm == 3 { NOWHERE } else { word(m, row.a, row.imm, lane) };
     }
     Flow::Next

@@ -108,7 +108,7 @@ fn cnot(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     same(d, i, ty, 1, exec)
 }
 
-/// The table as a tree of choices: `c` picks between neighbours, then `b`, then `a`.
+/// The table as a tree of selections: `c` selects between neighbours, then `b`, then `a`.
 #[inline(always)]
 fn table(a: u32, b: u32, c: u32, bits: [u32; 8]) -> u32 {
     let pick = |by: u32, no: u32, yes: u32| no ^ (by & (no ^ yes));
@@ -173,7 +173,7 @@ fn nonzero_with(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// Shift amounts are of 32 bits and clamped to the width.
+/// Shift amounts have 32 bits and are clamped to the width.
 fn shift(d: &mut Decoder<'_>, i: &Instruction, ty: Type, exec: Exec) -> Decoded {
     push(d, i, ty, &[ty, Type::U32], exec, 0)
 }
@@ -227,7 +227,7 @@ fn shf(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     same(d, i, ty, 3, exec)
 }
 
-/// The selectors of a named mode, by the low two bits of `c`: one digit per byte of the result.
+/// The selectors of a named mode by the low two bits of `c`: one digit per byte of the result.
 fn selectors(mode: &str) -> Option<[u16; 4]> {
     Some(match mode {
         "f4e" => [0x3210, 0x4321, 0x5432, 0x6543],
@@ -240,7 +240,7 @@ fn selectors(mode: &str) -> Option<[u16; 4]> {
     })
 }
 
-/// Each byte of the result is one of the eight of `b:a`, or with a digit of 8 and more its sign eight times.
+/// Each byte of the result is one of the eight of `b:a`, or, for digits of 8 and above, its sign repeated eight times.
 #[inline(always)]
 fn permute(a: u32, b: u32, digits: u32) -> u32 {
     let bytes = u64::from(b) << 32 | u64::from(a);

@@ -82,10 +82,10 @@ const NO_COMPLETE: u32 = 8;
 const PARITY: u32 = 16;
 const TRY: u32 = 32;
 const COMPLETE: u32 = 64;
-/// The object may be that of another CTA of the cluster.
+/// The object may belong to another CTA of the cluster.
 const CLUSTER: u32 = 128;
 
-/// Bits of a state that hold the arrivals missing before; the phase lies above them.
+/// Bits of a state that hold the previous pending count; the phase is above them.
 const STATE_BITS: u32 = 20;
 
 /// The place of a barrier object.
@@ -96,7 +96,7 @@ pub(crate) fn object(m: &Machine<'_>, shared: bool, address: u64) -> Result<usiz
     m.shared_at(at, 8)
 }
 
-/// Takes the words that all forms share; the flag of the space.
+/// Takes the words that all forms share; returns the flag of the space.
 fn common(words: &mut Words<'_>) -> u32 {
     words.take("b64");
     words.take("layout::v0");
@@ -110,7 +110,7 @@ fn place(m: &Machine<'_>, row: &Row, lane: usize) -> Result<usize, Fault> {
     object(m, row.c & SHARED != 0, address)
 }
 
-/// The same, where the instruction reaches the CTAs of the cluster.
+/// The same for instructions that reach the CTAs of the cluster.
 fn site(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<Site, Fault> {
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
     cluster_object(m, row.c & SHARED != 0, address)
@@ -144,19 +144,19 @@ fn each(
     Flow::Next
 }
 
-/// How an operation on an object orders memory: it changes the object, and so it continues the release sequence there.
+/// The memory order of an operation on an object: it modifies the object, and therefore continues the release sequence there.
 fn modify(order: Order) -> Option<Box<dyn Extra>> {
     Some(Box::new(Strong { order, touch: Touch::Modify }))
 }
 
-/// Tells the race observer of an arrival, or of a change of the tx-count.
+/// Reports an arrival, or a change of the tx-count, to the race detector.
 fn publish(m: &mut Machine<'_>, row: &Row, site: Site) {
     if let Some(strong) = row.extra::<Strong>() {
         m.publish_barrier(site, *strong);
     }
 }
 
-/// Runs `f` for the object of every lane in turn, which may be that of another CTA.
+/// Runs `f` for the object of every lane in turn; it may belong to another CTA.
 fn each_site(
     m: &mut Machine<'_>,
     row: &Row,
@@ -212,7 +212,7 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Whether an object has a layout: all that are made here have v0.
+/// Whether an object has a layout: all objects initialised here have v0.
 fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     words.take("check_layout");
@@ -334,7 +334,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     c |= common(&mut words);
     let order = Order::take(&mut words, Order::acquire(Scope::Cta));
     words.done()?;
-    // A hint how long to wait means nothing here.
+    // A time hint has no effect here.
     let (done, to, phase) = match i.operands.as_slice() {
         [done, to, phase] => (done, to, phase),
         [done, to, phase, _] if c & TRY != 0 => (done, to, phase),
@@ -347,7 +347,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The lanes whose wait has the operands of this lane's.
+/// The lanes whose wait has the same operands as this lane's.
 fn asking_as(m: &Machine<'_>, row: &Row, lane: usize) -> u32 {
     let (address, slot) = (&m.r.d[row.a as usize], row.b as usize);
     let by_parity = row.c & PARITY != 0;
@@ -362,7 +362,7 @@ fn asking_as(m: &Machine<'_>, row: &Row, lane: usize) -> u32 {
     (0..LANES).fold(0, |mask, i| mask | u32::from(same(i)) << i)
 }
 
-/// Whether the phase that a lane waits for is complete; the object's place and phase.
+/// Returns whether the phase that a lane waits for is complete, and the object's place and phase.
 fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u64), Fault> {
     let at = place(m, row, lane)?;
     let phase = m.use_barrier(at, lane)?.phase;
@@ -384,7 +384,7 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
     Ok((wanted < phase, at, phase))
 }
 
-/// Of so many tries to wait, one gives up under random schedules.
+/// Of this many attempts to wait, one gives up under random schedules.
 const GIVES_UP: usize = 8;
 
 fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -393,7 +393,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut left = m.mask;
     while left != 0 {
         let lane = left.trailing_zeros() as usize % LANES;
-        // Mostly all lanes ask the same.
+        // Usually all lanes wait for the same phase.
         let alike = asking_as(m, row, lane) & left;
         left &= !alike;
         match passed(m, row, lane) {
@@ -423,7 +423,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
     if ready == m.mask || row.c & TRY != 0 {
         return Flow::Next;
     }
-    // Who polls must see a copy end some time.
+    // A polling warp must eventually see a copy complete.
     match m.cta.hurry(m.world, missing.0) {
         Ok(()) => Flow::Yield,
         Err(fault) => m.fail(fault),

@@ -1,4 +1,4 @@
-//! Loads and stores (PTX ISA 9.7.9): `ld`, `st`, `ldu`, `prefetch` and cache hints, which say nothing here.
+//! Loads and stores (PTX ISA 9.7.9): `ld`, `st`, `ldu`, `prefetch` and cache hints, which have no effect here.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -46,14 +46,14 @@ fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// What an access looks like, in the fields of a row.
+/// The properties of an access, from the fields of a row.
 struct Access {
     space: Space,
     ty: Type,
     count: usize,
     /// `.volatile`, `.relaxed`, `.acquire`, `.release`, `.mmio`.
     order: Option<Order>,
-    /// `.nc`: what the grid itself writes may not be seen.
+    /// `.nc`: writes of the grid itself may not be seen.
     non_coherent: bool,
 }
 
@@ -94,7 +94,7 @@ pub(crate) fn numbered(number: u32) -> Space {
         [number as usize % 7]
 }
 
-/// A parameter of a call lies in the thread's frame; one of the entry does not.
+/// A parameter of a call is in the thread's frame; one of the entry is not.
 pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
     match (space, d.address_symbol(operand)) {
         (Space::Param, Some(Symbol::Local(_))) => Space::Local,
@@ -167,7 +167,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         list: list.into(),
         ..ordered(exec, access.order, Touch::Load)
     };
-    // A strong load is one access.
+    // A strong load is a single access.
     let used = d.used_bytes.take().filter(|_| access.order.is_none());
     let (element, len) = (access.ty.bytes().min(8), access.ty.bytes() * access.count);
     let some = used.is_some_and(|mask| (0..len).any(|n| mask >> n & 1 == 0));
@@ -255,7 +255,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A row whose accesses are strong, or weak where there is no order.
+/// A row whose accesses are strong, or weak if there is no order.
 fn ordered(exec: Exec, order: Option<Order>, touch: Touch) -> Row {
     match order {
         Some(order) => {

@@ -137,7 +137,7 @@ fn two_f32(m: &mut Machine<'_>, row: &Row, f: Pick<u32>) -> Flow {
     m.map2(row, |a, b| f(a, b, ftz, nan, xorsign))
 }
 
-/// The third source meets the answer of the first two; NaNs and signs of zero come out the same in any order.
+/// The third source is combined with the result of the first two; NaNs and signs of zero come out the same in any order.
 #[inline(always)]
 fn three_f32(m: &mut Machine<'_>, row: &Row, f: Pick<u32>) -> Flow {
     let (ftz, nan, _) = flags(row.imm);

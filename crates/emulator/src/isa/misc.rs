@@ -37,7 +37,7 @@ fn decode_nanosleep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal>
     Ok(())
 }
 
-/// Clocks count instructions, and a nanosecond counts as one.
+/// Clocks count instructions; one nanosecond is one instruction.
 fn sleep(m: &mut Machine<'_>, row: &Row) -> Flow {
     let a = &m.r.w[row.a as usize];
     // PTX limits a sleep to a millisecond.
@@ -75,7 +75,7 @@ fn decode_griddepcontrol(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Ref
     Ok(())
 }
 
-/// The first thread of a CTA that comes here speaks for all.
+/// The first thread of a CTA that executes it acts for all.
 fn launch_dependents(m: &mut Machine<'_>, _: &Row) -> Flow {
     if !m.cta.released {
         m.cta.released = true;

@@ -1,6 +1,6 @@
-//! What instructions mean: one table row per opcode, one file per chapter of the PTX manual.
+//! The meaning of instructions: one table row per opcode, one file per chapter of the PTX manual.
 //!
-//! A row's decoder reads the modifiers and operands once and pushes rows that run.
+//! A row's decoder reads the modifiers and operands once and pushes rows that execute.
 
 mod arithmetic;
 mod async_copy;
@@ -55,25 +55,25 @@ use super::program::Special;
 pub(crate) use memory::numbered;
 pub(super) use words::Words;
 
-/// How far a form is emulated.
+/// Whether a form is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Coverage {
     /// Runs.
     Implemented,
     /// Does not run yet.
     Planned,
-    /// Will not run; the row says why.
+    /// Will not run; the row states the reason.
     OutOfScope,
 }
 
-/// Reads an instruction into rows.
+/// Decodes an instruction into rows.
 pub(super) type DecodeFn = fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refusal>;
 
 /// One row of the instruction table.
 pub struct FormRow {
-    /// The opcode, with the modifiers that choose among rows: `cp.async.bulk.tensor`.
+    /// The opcode, with the modifiers that select among rows: `cp.async.bulk.tensor`.
     pub opcode: &'static str,
-    /// What is taken, in the manual's notation.
+    /// The accepted forms, in the manual's notation.
     pub forms: &'static str,
     /// The chapter of the manual.
     pub chapter: &'static str,
@@ -97,7 +97,7 @@ impl FormRow {
         Self { opcode, forms, chapter, decode: None, out_of_scope: false }
     }
 
-    /// A row that never will.
+    /// A row that will never run.
     pub(super) const fn out_of_scope(
         chapter: &'static str,
         opcode: &'static str,
@@ -106,7 +106,7 @@ impl FormRow {
         Self { opcode, forms, chapter, decode: None, out_of_scope: true }
     }
 
-    /// How far it is emulated.
+    /// Whether it is emulated.
     #[must_use]
     pub fn coverage(&self) -> Coverage {
         match (self.decode, self.out_of_scope) {
@@ -158,7 +158,7 @@ pub fn coverage() -> impl Iterator<Item = &'static FormRow> {
 static BY_OPCODE: LazyLock<HashMap<&'static str, &'static FormRow>> =
     LazyLock::new(|| coverage().map(|row| (row.opcode, row)).collect());
 
-/// Decodes an instruction by the row with the longest opcode that it begins with.
+/// Decodes an instruction by the row with the longest matching opcode.
 pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut name = i.opcode.clone();
     let mut found = BY_OPCODE.get(name.as_str());
@@ -180,14 +180,14 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     }
 }
 
-/// The opcode most like an unknown one.
+/// The opcode most similar to an unknown one.
 fn nearest(opcode: &str) -> Refusal {
     let likeness = |known: &str| known.bytes().zip(opcode.bytes()).take_while(|(a, b)| a == b).count();
     let best = coverage().max_by_key(|row| likeness(row.opcode)).map_or("", |row| row.opcode);
     format!("unknown instruction; the nearest known one is `{best}`")
 }
 
-/// The special register of a name; clocks and the like are read by `mov` itself.
+/// The special register with a name; `mov` reads clocks and the like itself.
 pub(super) fn special(name: &str) -> Option<Special> {
     let axis = |rest: &str| match rest {
         ".x" => Some(0u8),
@@ -228,12 +228,12 @@ pub(super) fn special(name: &str) -> Option<Special> {
         "%cluster_nctarank" => Special::ClusterNctarank,
         "%envreg1" => Special::GridWorkspace { high: true },
         "%envreg2" => Special::GridWorkspace { high: false },
-        // As ptxas 13.5 has them for sm_121; the driver knows where `_1` is, which lies in between here.
+        // As ptxas 13.5 defines them for sm_121; the driver knows the position of `_1`, which is in between here.
         "%reserved_smem_offset_begin" => Special::Reserved(0),
         "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::Reserved(SHARED_START),
         "%reserved_smem_offset_0" => Special::ReservedAddress(0x40),
         "%reserved_smem_offset_1" => Special::ReservedAddress(0x80),
-        // The driver's: what they hold without one is not said.
+        // Set by the driver: their values without one are unspecified.
         _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
             Special::Zero
         }

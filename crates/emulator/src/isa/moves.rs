@@ -53,7 +53,7 @@ fn half(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// Bits of a 32-bit register from `imm & 0xFF`, as many as `imm >> 8`.
+/// Bits of a 32-bit register from `imm & 0xFF`; their number is `imm >> 8`.
 fn part(m: &mut Machine<'_>, row: &Row) -> Flow {
     let (shift, width) = (row.imm & 0xFF, row.imm >> 8);
     m.map1(row, |a| (a >> shift) & ((1u64 << width) - 1) as u32)
@@ -148,7 +148,7 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
 }
 
-/// Clocks count executed instructions; the shift of the wanted half.
+/// Clocks count executed instructions; `imm` is the shift of the selected half.
 fn clock(name: &str) -> Option<u64> {
     match name {
         "%clock" | "%clock64" | "%globaltimer" | "%globaltimer_lo" => Some(0),
@@ -179,7 +179,7 @@ fn read_clock_d(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> Result<(), Refusal> {
     let width = ty.bytes() * 8 / parts.len().max(1);
-    // The source may be among the destinations, so it is read in full first where that matters.
+    // The source may be among the destinations, so it is read completely first if that matters.
     match ty.bytes() {
         16 if width == 64 => {
             let a = d.src_d(from, ty)?;
@@ -265,7 +265,7 @@ fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Resul
     Ok(())
 }
 
-/// The space that a modifier names.
+/// The space of a modifier.
 pub(crate) fn space(words: &mut Words<'_>) -> Option<Space> {
     let named = [
         ("global", Space::Global),
@@ -345,7 +345,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Addresses of another space have no meaning here; using one is the fault, as the conversion may come before a
+/// Addresses of another space have no meaning here; the use is the fault, since the conversion may precede a
 /// branch that tests the space.
 fn to_window(m: &mut Machine<'_>, row: &Row, window: Window) -> Flow {
     m.wide1(row, |a| {
@@ -406,10 +406,10 @@ fn decode_mapa(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// A rank that no cluster has: the address of such a CTA is wrong where it is used, as compilers compute it early.
+/// A rank that no cluster has: the address of such a CTA is wrong only when used, since compilers compute it early.
 const NO_RANK: u64 = 0xFF;
 
-/// `mapa` of 64 bits: of a generic address, or of a shared one.
+/// 64-bit `mapa`: of a generic address, or of a shared one.
 const GENERIC: u64 = 1;
 const SHARED_WIDE: u64 = 2;
 

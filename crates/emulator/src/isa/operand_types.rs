@@ -1,7 +1,7 @@
-//! Whether registers fit the type of an instruction (PTX ISA 9.2, "Type Information for Instructions and Operands"), as ptxas judges it.
+//! Whether registers fit the type of an instruction (PTX ISA 9.2, "Type Information for Instructions and Operands"), according to ptxas.
 //!
-//! A register of a bit type fits any type of its size, one of an integer type any integer, and one of a floating-point type that type.
-//! Loads, stores and conversions take wider registers. Instructions that are not listed here are judged by their decoders alone.
+//! A register of a bit type fits any type of its size, one of an integer type any integer, and one of a floating-point type only that type.
+//! Loads, stores and conversions accept wider registers. Other instructions are checked only by their decoders.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -14,7 +14,7 @@ const UNIFORM: [&str; 24] = [
     "mov", "selp", "setp", "and", "or", "xor", "not", "sad", "sqrt", "rcp",
 ];
 
-/// How wide a register may be.
+/// The permitted width of a register.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Width {
     Same,
@@ -60,7 +60,7 @@ fn fits(register: Type, ty: Type, width: Width) -> bool {
     sized && classed
 }
 
-/// Refuses registers that do not fit.
+/// Rejects registers that do not fit.
 pub(super) fn check(d: &Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let judge = |n: usize, ty: Type, width: Width| match i.operands.get(n) {
         Some(Operand::Name(name)) => match d.register(name) {

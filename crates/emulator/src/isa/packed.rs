@@ -1,4 +1,4 @@
-//! Integers side by side in one register: `u16x2`, `s16x2`, `u8x4`, `s8x4` (PTX ISA 9.7.1).
+//! Packed integers in one register: `u16x2`, `s16x2`, `u8x4`, `s8x4` (PTX ISA 9.7.1).
 
 use ptx::{Instruction, Type};
 

@@ -1,4 +1,4 @@
-//! Quotients, roots and approximated functions (PTX ISA 9.7.3 and 9.7.4): `div`, `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`,
+//! Quotients, roots and approximate functions (PTX ISA 9.7.3 and 9.7.4): `div`, `rcp`, `sqrt`, `rsqrt`, `sin`, `cos`, `lg2`,
 //! `ex2`, `tanh`.
 
 use numerics::Rounding;
@@ -31,7 +31,7 @@ fn refuse(i: &Instruction) -> Decoded {
     Err(format!("{} with these modifiers on this type", i.opcode))
 }
 
-/// How a quotient or root is rounded: a missing word is an error, as ptxas has it.
+/// The rounding of a quotient or root: a missing modifier is an error, as in ptxas.
 fn method<'a>(words: &mut Words<'a>) -> Result<(Option<&'a str>, Mode), Refusal> {
     let approximate = words.one_of(&["approx", "full"]);
     let rounded = words.left().iter().any(|w| matches!(*w, "rn" | "rz" | "rm" | "rp"));
@@ -157,7 +157,7 @@ fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     push(d, i, ty, &[ty], exec, 0)
 }
 
-/// `ex2.approx.f32`, which attention runs for every score: a whole warp in vectors.
+/// `ex2.approx.f32`, which attention executes for every score: a whole warp in vectors.
 fn ex2(m: &mut Machine<'_>, row: &Row, ftz: bool) -> Flow {
     if m.mask != !0 {
         return m.map1(row, |a| float::ex2_approx_f32(a, ftz));

@@ -1,4 +1,4 @@
-//! Reductions of asynchronous copies (PTX ISA 9.7.9.27.4.2): an operation on a type, over the elements of a run of bytes.
+//! Reductions of asynchronous copies (PTX ISA 9.7.9.27.4.2): an operation on a type, over the elements of a byte range.
 
 use numerics::float::{add_bf16, add_f16, add_f32, add_f64, max_bf16, max_f16, min_bf16, min_f16};
 use numerics::round::Rounding;
@@ -7,7 +7,7 @@ use ptx::Type;
 use crate::decode::Refusal;
 use crate::float_sums::FloatType;
 
-/// The new element from that in memory and that of the copy.
+/// The new element from the one in memory and that of the copy.
 pub(crate) type Combine = fn(u64, u64) -> u64;
 
 /// An operation on elements of one size.
@@ -19,7 +19,7 @@ pub(crate) struct Reduce {
 }
 
 impl Reduce {
-    /// The operation `op` on `ty`. Subnormals are kept, as an H100 keeps them.
+    /// The operation `op` on `ty`. Subnormals are kept, as on an H100.
     pub(crate) fn of(op: &str, ty: Type) -> Result<Self, Refusal> {
         use Type::{B32, B64, Bf16, F16, F32, F64, S32, S64, U32, U64};
         const RN: Rounding = Rounding::NearestEven;
@@ -50,14 +50,14 @@ impl Reduce {
         Ok(Self { bytes: ty.bytes(), combine, sum })
     }
 
-    /// The sum of `f32` elements with subnormals flushed: tensors whose type says `.ftz`.
+    /// The sum of `f32` elements with subnormals flushed: tensors whose type has `.ftz`.
     pub(crate) fn flushed_sum() -> Self {
         let combine: Combine =
             |a, b| u64::from(add_f32(a as u32, b as u32, Rounding::NearestEven, true, false));
         Self { bytes: 4, combine, sum: Some(FloatType::F32 { flush: true }) }
     }
 
-    /// The type of its elements where it adds floats: the order of such adds decides their rounding.
+    /// The element type if it adds floats: the order of such additions decides their rounding.
     pub(crate) fn sum(self) -> Option<FloatType> {
         self.sum
     }
@@ -67,7 +67,7 @@ impl Reduce {
         self.combine
     }
 
-    /// Makes `from`, the bytes of the copy, the new bytes of a memory that holds `old`.
+    /// Turns `from`, the bytes of the copy, into the new bytes of a memory that holds `old`.
     pub(crate) fn apply(self, from: &mut [u8], old: &[u8]) {
         for (new, old) in from.chunks_exact_mut(self.bytes).zip(old.chunks_exact(self.bytes)) {
             let word = |bytes: &[u8]| {

@@ -64,7 +64,7 @@ fn select_d(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// `d = c >= 0 ? a : b`: two rows, of which the first asks and the second selects.
+/// `d = c >= 0 ? a : b`: two rows, of which the first tests and the second selects.
 fn slct(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let mut words = Words::of(i);
     let ftz = words.take("ftz");

@@ -10,7 +10,7 @@ use crate::printf::{Values, format};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Rule};
 
-/// A function, how many arguments it has, and whether it has a result.
+/// A function, the number of its arguments, and whether it has a result.
 struct System {
     name: &'static str,
     arguments: usize,
@@ -25,10 +25,10 @@ const SYSTEM: [System; 4] = [
     System { name: "free", arguments: 1, result: false, exec: free },
 ];
 
-/// Bytes of the heap for `malloc`: the limit that nothing has changed.
+/// Bytes of the heap for `malloc`: the default limit.
 const HEAP: u64 = 8 << 20;
 
-/// The longest string that is read.
+/// The maximum length of a string.
 const LONGEST: u64 = 1 << 16;
 
 /// Whether a function without a body is one that the driver links.
@@ -71,7 +71,7 @@ fn address(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> u64 {
     u64::from_le_bytes(argument(m, row, n, lane))
 }
 
-/// Puts the result of a call into the frame of a lane.
+/// Stores the result of a call in the frame of a lane.
 fn put_result(m: &mut Machine<'_>, row: &Row, n: usize, lane: usize, bytes: &[u8]) {
     let at = row.list.get(n).map_or(0, |at| *at as usize);
     m.r.local.put(lane * m.kernel.local_bytes + at, bytes);
@@ -107,7 +107,7 @@ fn assert_fail(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
 }
 
-/// The values that a call of `vprintf` has packed, each on a multiple of its size.
+/// The values that a call of `vprintf` has packed, each aligned to its size.
 struct Packed<'a, 'b> {
     machine: &'a mut Machine<'b>,
     at: u64,

@@ -53,7 +53,7 @@ struct Tensor {
     coordinates: Vec<u32>,
     /// Offsets of the pixels of an im2col copy.
     offsets: Vec<u32>,
-    /// The address in shared memory; none for a prefetch.
+    /// The address in shared memory; `None` for a prefetch.
     shared: Option<(u32, i64)>,
     barrier: Option<BarrierOperand>,
     ctas: Option<u32>,
@@ -254,7 +254,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         return Err(Fault::new(Rule::Misaligned, what));
     }
     let pieces = boxes::pieces(&map, &coordinates, mode, usage, at, lane);
-    // Runs of a box lie where the swizzle puts them: each is looked up for itself.
+    // The swizzle moves the parts of a box: each one is looked up separately.
     let mut placed = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let at = m.shared_at(piece.at as u64, piece.len)?;

@@ -1,4 +1,4 @@
-//! Changing tensor maps in memory (PTX ISA 9.7.9.28, 9.7.13.16): `tensormap.replace`, `tensormap.cp_fenceproxy`.
+//! Modification of tensor maps in memory (PTX ISA 9.7.9.28, 9.7.13.16): `tensormap.replace`, `tensormap.cp_fenceproxy`.
 
 use ptx::{Instruction, Type};
 
@@ -33,7 +33,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// What a replacement is about.
+/// The object of a replacement.
 struct Replace {
     field: Field,
     space: Space,
@@ -135,7 +135,7 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// Whether a lane, or the whole warp, meets bytes of a map that other lanes stored: they must have met in between.
+/// Checks whether a lane, or the whole warp, finds bytes of a map that other lanes stored without synchronizing in between.
 fn met(m: &Machine<'_>, space: Space, address: u64, reader: Option<usize>) -> Result<(), Fault> {
     let Some(drafts) = &m.cta.drafts else { return Ok(()) };
     let (_, address) = m.split(space, address)?;
@@ -167,7 +167,7 @@ fn write_map(
     Ok(())
 }
 
-/// Puts a value into a field. Values are as the driver takes them, but the rank is one less.
+/// Stores a value in a field. Values are those of the driver, except that the rank is one less.
 fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
     let among = |low: u64, high: u64, what: &str| {
         if (low..=high).contains(&value) {
@@ -192,7 +192,7 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
                 Bf16, F16, F32, F32Ftz, F64, S32, S64, Tf32, Tf32Ftz, U4Align8, U4Align16, U6Align16, U8,
                 U16, U32, U64,
             };
-            // The order of the PTX manual, which is not the driver's.
+            // The order of the PTX manual, which differs from the driver's.
             const TYPES: [TensorType; 16] = [
                 U8, U16, U32, S32, U64, S64, F16, F32, F32Ftz, F64, Bf16, Tf32, Tf32Ftz, U4Align8, U4Align16,
                 U6Align16,
@@ -202,7 +202,7 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
         Field::Interleave => map.interleave = Interleave::of(value).ok_or_else(|| missing("interleaving"))?,
         Field::Swizzle => {
             let mode = Swizzle::of(value).filter(|_| value < 4).ok_or_else(|| missing("swizzle mode"))?;
-            // The atomicity stays, where the mode has one.
+            // The atomicity stays if the mode has one.
             if mode != Swizzle::B128 || map.swizzle.span() != 128 {
                 map.swizzle = mode;
             }

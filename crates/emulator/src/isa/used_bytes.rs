@@ -1,4 +1,4 @@
-//! Loads of which the program uses some bytes alone, as `.pragma "used_bytes_mask"` says: the others may be anybody's, and are undefined.
+//! Loads of which the program uses only some bytes, according to `.pragma "used_bytes_mask"`: the others are undefined and may be owned by others.
 
 use super::memory::numbered;
 use crate::cluster::RANK_SHIFT;
@@ -17,11 +17,11 @@ pub(super) struct Reads {
     pub(super) element: usize,
     /// Whether the registers have 64 bits.
     pub(super) wide: bool,
-    /// What is used: offsets and sizes, powers of two at their multiples.
+    /// The used parts: offsets and sizes, aligned powers of two.
     pub(super) pieces: Box<[(usize, usize)]>,
 }
 
-/// The mask that a pragma gives for the next load.
+/// The mask that a pragma sets for the next load.
 pub(crate) fn mask(words: &[String]) -> Option<u32> {
     words.iter().find_map(|text| {
         let number = text.trim().strip_prefix("used_bytes_mask")?.trim();
@@ -46,7 +46,7 @@ pub(super) fn pieces(mask: u32, len: usize) -> Box<[(usize, usize)]> {
     out.into()
 }
 
-/// Loads what is used, piece by piece.
+/// Loads the used bytes, part by part.
 pub(super) fn load_used(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(reads) = row.extra::<Reads>() else { return Flow::Next };
     let space = numbered(row.b);

@@ -1,7 +1,7 @@
 //! Video instructions (PTX ISA 9.7.18): scalar ones on a byte, halfword or word of each source, SIMD ones on all halfwords or
 //! bytes.
 //!
-//! Today's chips run most of them as sequences; what they compute is the manual's formula all the same.
+//! Current chips run most of them as sequences; the manual's formula still defines the result.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -76,7 +76,7 @@ pub(super) enum Op {
     Min,
     Max,
     Compare(Cmp),
-    /// By at most 32 places, or by the count's last five bits.
+    /// By at most 32 positions, or by the last five bits of the count.
     Shift {
         left: bool,
         wrap: bool,
@@ -94,7 +94,7 @@ impl Op {
             Self::Max => a.max(b),
             Self::Shift { left, wrap } => {
                 let count = if wrap { b & 31 } else { b.min(32) };
-                // Only the low 32 bits of what is shifted left are ever looked at.
+                // Only the low 32 bits of a value shifted left are ever used.
                 if left { a << count } else { a >> count }
             }
             Self::Compare(cmp) => i64::from(match cmp {
@@ -109,10 +109,10 @@ impl Op {
     }
 }
 
-/// What is done with `c`.
+/// The use of `c`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Second {
-    /// Its parts stand where the result has none.
+    /// It supplies the parts that the result lacks.
     Merge,
     Add,
 }
@@ -263,7 +263,7 @@ fn simd_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     })
 }
 
-/// The one part that a selector names; all of a register without one.
+/// The one part that a selector names; the whole register without one.
 pub(super) fn one(selector: Option<&str>) -> Result<Vec<Part>, Refusal> {
     match selector {
         None => Ok(vec![Part::WORD]),
@@ -294,7 +294,7 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
     words.done()?;
     let Some((out, sources)) = i.operands.split_first() else { return Err("no operands".to_owned()) };
     let (out, to) = split(d, out);
-    // What a device does with these is not the manual's formula.
+    // The behaviour of devices differs from the manual's formula.
     if matches!(second, Some("min" | "max")) || sat && !to_signed && to.is_none() {
         return Err("a second minimum or maximum, or a saturated .u32".to_owned());
     }

@@ -13,7 +13,7 @@ struct Mad {
     a: Part,
     b: Part,
     signed: (bool, bool),
-    /// The product, or C, is taken from zero.
+    /// The product, or C, is negated.
     minus_product: bool,
     minus_c: bool,
     plus_one: bool,

@@ -1,6 +1,6 @@
 //! Instructions over the lanes of a warp (PTX ISA 9.7.9.6 `shfl`, 9.7.13 `vote`, `match`, `redux`, `activemask`, `elect`).
 //!
-//! Lanes that name the same member mask take part together; a row can serve several such parties at once.
+//! Lanes that name the same member mask participate together; a row can serve several such parties at once.
 
 use numerics::float::{abs_f32, canonical_f32, max_f32, min_f32};
 use ptx::{Instruction, Operand, Type};
@@ -27,7 +27,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "elect", "elect.sync d|p, mask", decode_elect),
 ];
 
-/// `d` and `p` of `d|p`; `p` is `None` when only `d` is written.
+/// `d` and `p` of `d|p`; `p` is `None` if only `d` is written.
 fn pair(operand: &Operand) -> (&Operand, Option<&Operand>) {
     match operand {
         Operand::Pair(d, p) => (d, Some(p)),
@@ -35,7 +35,7 @@ fn pair(operand: &Operand) -> (&Operand, Option<&Operand>) {
     }
 }
 
-/// The slot of the predicate half of `d|p`, or one that nobody reads.
+/// The slot of the predicate half of `d|p`, or one that nothing reads.
 fn predicate_half(d: &mut Decoder<'_>, p: Option<&Operand>) -> Result<u32, Refusal> {
     d.dst_p(p.unwrap_or(&Operand::Sink))
 }
@@ -84,7 +84,7 @@ fn decode_shfl(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// `source` gives from lane, `b`, segment mask and limit the lane to read from and whether it is in range.
+/// `source` maps lane, `b`, segment mask and limit to the lane to read from and whether it is in range.
 #[inline(always)]
 fn shfl(
     m: &mut Machine<'_>,
@@ -109,7 +109,7 @@ fn shfl(
                 continue;
             }
             in_range |= 1 << lane;
-            // The value of a lane that takes no part is undefined.
+            // The value of a lane that does not participate is undefined.
             if party >> from & 1 == 0 {
                 let what =
                     format!("shfl reads lane {from}, which does not participate (lanes {party:#010x} do)");
@@ -293,7 +293,7 @@ fn push_redux(d: &mut Decoder<'_>, i: &Instruction, ty: Type, exec: Exec) -> Res
 
 fn redux_f32(m: &mut Machine<'_>, row: &Row, abs: bool, op: impl Fn(u32, u32) -> u32) -> Flow {
     let a = m.r.w[row.a as usize];
-    // A party of one still gives a canonical NaN.
+    // A party of one still returns a canonical NaN.
     reduce(m, row, |i| if abs { abs_f32(a[i], false) } else { canonical_f32(a[i]) }, op)
 }
 
@@ -332,7 +332,7 @@ fn decode_activemask(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     Ok(())
 }
 
-/// Which lanes run together is the schedule's choice; these do.
+/// The schedule selects which lanes run together; these do.
 fn active_mask(m: &mut Machine<'_>, row: &Row) -> Flow {
     for lane in lanes(m.mask) {
         m.r.w[row.d as usize][lane] = m.mask;
@@ -351,7 +351,7 @@ fn decode_elect(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// The lowest lane of a party leads: PTX asks only that the choice be the same each time.
+/// The lowest lane of a party leads: PTX only requires that the choice be the same each time.
 fn elect(m: &mut Machine<'_>, row: &Row) -> Flow {
     let parties = match m.parties(row.b) {
         Ok(parties) => parties,

@@ -1,4 +1,4 @@
-//! The modifiers of an instruction while they are read: what is left over is refused.
+//! The modifiers of an instruction during decoding: remaining ones are rejected.
 
 use ptx::{Instruction, Type};
 
@@ -14,7 +14,7 @@ impl<'a> Words<'a> {
         Self { left: i.modifiers.iter().map(String::as_str).collect() }
     }
 
-    /// Takes a word, wherever it stands.
+    /// Takes a word, wherever it is.
     pub(crate) fn take(&mut self, word: &str) -> bool {
         match self.left.iter().position(|w| *w == word) {
             Some(at) => {
@@ -25,13 +25,13 @@ impl<'a> Words<'a> {
         }
     }
 
-    /// Takes the first of these words that is there.
+    /// Takes the first of these words that is present.
     pub(crate) fn one_of(&mut self, words: &[&str]) -> Option<&'a str> {
         let at = self.left.iter().position(|w| words.contains(w))?;
         Some(self.left.remove(at))
     }
 
-    /// Takes the first word with this prefix, and gives what follows the prefix.
+    /// Takes the first word with this prefix, and returns the rest of it.
     pub(crate) fn prefixed(&mut self, prefix: &str) -> Option<&'a str> {
         let at = self.left.iter().position(|w| w.starts_with(prefix))?;
         self.left.remove(at).strip_prefix(prefix)
@@ -53,7 +53,7 @@ impl<'a> Words<'a> {
         &self.left
     }
 
-    /// Everything must have been read.
+    /// Checks that everything has been read.
     pub(crate) fn done(self) -> Result<(), Refusal> {
         match self.left.first() {
             None => Ok(()),

@@ -1,12 +1,12 @@
 //! A table of pages by number, in two levels: pages far apart cost no memory in between.
 
-/// Pages of one entry of the upper level.
+/// Pages per entry of the upper level.
 const GROUP: usize = 4096;
 
 /// The lower level.
 type Group<T> = Vec<Option<Box<T>>>;
 
-/// The pages of an address range of which few are used.
+/// The pages of a sparsely used address range.
 pub(crate) struct Pages<T>(Vec<Group<T>>);
 
 impl<T> Default for Pages<T> {

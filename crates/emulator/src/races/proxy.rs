@@ -1,6 +1,6 @@
-//! `fence.proxy.async` of global memory: what was written through the generic proxy, before copies use it through the async proxy.
+//! `fence.proxy.async` for global memory: between writes through the generic proxy and copies that use the bytes through the async proxy.
 //!
-//! The fence may be the writer's, of any thread in between, or that of the thread which issues the copy.
+//! The fence may be executed by the writer, by any thread ordered in between, or by the thread that issues the copy.
 
 use std::collections::{HashMap, VecDeque};
 
@@ -9,7 +9,7 @@ use super::global::{GlobalAccess, Who};
 use super::{GlobalRaces, Races};
 use crate::stream::Stream;
 
-/// Fences of one warp whose knowledge is remembered.
+/// The number of a warp's fences whose knowledge is remembered.
 const KEPT: usize = 8;
 
 /// The fences of a warp.
@@ -17,7 +17,7 @@ const KEPT: usize = 8;
 struct Fences {
     /// The clock of each, ascending: it covers the warp's own writes up to then.
     own: Vec<u32>,
-    /// The last ones, with what the warp knew.
+    /// The last ones, with the warp's knowledge at that time.
     last: VecDeque<(Who, Known)>,
 }
 
@@ -60,8 +60,8 @@ impl Races {
 }
 
 impl GlobalRaces {
-    /// What is wrong with a copy of a warp that uses bytes through the async proxy: a thread of this grid wrote them through the generic
-    /// one, with no fence of proxies since.
+    /// The error of a copy of a warp that uses bytes through the async proxy: a thread of this grid wrote them through the generic
+    /// one, with no proxy fence since.
     pub(crate) fn unfenced(
         &mut self,
         cta: &Races,

@@ -1,4 +1,4 @@
-//! Tensor maps in global memory on their way to the tensormap proxy (PTX ISA 8.11, 9.7.13.4): a release of what was written
+//! Publication of tensor maps in global memory to the tensormap proxy (PTX ISA 8.11, 9.7.13.4): a release of what was written
 //! through the generic proxy, then an acquire that it happens before, each with a scope that includes the other's thread.
 
 use std::collections::{HashMap, VecDeque};
@@ -14,7 +14,7 @@ use crate::stream::Stream;
 struct Release {
     by: Who,
     scope: Scope,
-    /// What its warp knew: these writes are released.
+    /// The knowledge of its warp: these writes are released.
     covers: Known,
 }
 
@@ -29,7 +29,7 @@ impl Release {
     }
 }
 
-/// Fences of one warp that are remembered.
+/// The number of a warp's fences that are remembered.
 const KEPT: usize = 8;
 
 /// All releases of a launch.
@@ -42,7 +42,7 @@ pub(super) struct Releases {
 }
 
 impl Races {
-    /// A warp releases what it knows to the tensormap proxy: by a copy to a map, or by a fence.
+    /// A warp releases its knowledge to the tensormap proxy: by a copy to a map, or by a fence.
     pub(crate) fn release_map(
         &mut self,
         warp: u32,
@@ -63,11 +63,11 @@ impl Races {
                 kept.push_back(release);
             }
         }
-        // It is a fence of the generic proxy too: a relaxed write behind it releases.
+        // It is also a fence of the generic proxy: a relaxed write after it releases.
         self.fence(warp, Fence { order: Order::release(scope), sequential: false }, world);
     }
 
-    /// A warp acquires `len` bytes of a map for the tensormap proxy; what is missing for the writes to be visible.
+    /// A warp acquires `len` bytes of a map for the tensormap proxy; returns what is missing for the writes to be visible.
     pub(crate) fn acquire_map(
         &mut self,
         warp: u32,
@@ -90,7 +90,7 @@ impl Races {
         world: &GlobalRaces,
         stream: &Stream,
     ) -> Option<String> {
-        // The end of a grid releases all that it did.
+        // The end of a grid releases everything that it did.
         if !self.grid.contains(&write.cta()) && self.knows_end(write.cta(), warp, &world.waited) {
             return None;
         }
@@ -123,7 +123,7 @@ impl Races {
         }
     }
 
-    /// Whether a warp knows what another of its CTA did at a clock.
+    /// Whether a warp knows what another one of its CTA did at a clock.
     pub(crate) fn knows_warp(&self, other: u32, clock: u32, warp: u32) -> bool {
         other == warp || clock <= self.clocks[warp as usize][other as usize]
     }

@@ -1,11 +1,11 @@
-//! Stores of one value to the same bytes by warps that nothing orders.
+//! Unordered stores of the same value to the same bytes by several warps.
 //!
 //! The PTX memory model calls them a data race, but a read that races still returns what one of the stores wrote (PTX ISA 8.10), so
 //! every outcome is the same. Compilers rely on it for replicated layouts, and compute-sanitizer's racecheck ranks such a hazard as
-//! information. It is therefore a remark here. A thread that reads the bytes needs an order behind one of the stores; a store of
-//! another value needs an order behind all of them.
+//! information. It is therefore a remark here. A thread that reads the bytes must be ordered after one of the stores; a store of
+//! another value must be ordered after all of them.
 //!
-//! All of this is looked at once the observer has found a conflict: accesses in order pay nothing.
+//! This is checked only after the detector has found a conflict: ordered accesses cost nothing.
 
 use std::cell::Cell;
 use std::collections::HashMap;
@@ -13,7 +13,7 @@ use std::collections::HashMap;
 use super::global::{GlobalAccess, GlobalRaces, GlobalShadow, Who};
 use super::{Epoch, Races, Shadow};
 
-/// The stores of one value, by place: the last of them, as the shadow has it, and all.
+/// The stores of the same value, by place: the last of them, as in the shadow, and all.
 #[derive(Debug)]
 pub(super) struct Same<T>(HashMap<u64, (T, Vec<T>)>);
 
@@ -24,7 +24,7 @@ impl<T> Default for Same<T> {
 }
 
 impl<T: Copy + PartialEq> Same<T> {
-    /// One more store of the value that `last` has stored.
+    /// Adds a store of the value that `last` has stored.
     fn add(&mut self, place: u64, last: T, by: T) {
         let (current, all) = self.0.entry(place).or_insert_with(|| (last, vec![last]));
         if *current != last {
@@ -42,7 +42,7 @@ impl<T: Copy + PartialEq> Same<T> {
     }
 }
 
-/// Bytes that are there, and those that a store puts in their place.
+/// The bytes in memory, and those of a store to them.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Values<'a> {
     pub(crate) old: &'a [u8],
@@ -56,7 +56,7 @@ impl Values<'_> {
 }
 
 impl Races {
-    /// Whether a weak store to shared memory that is in conflict changes nothing; it is remembered then.
+    /// Whether a weak store to shared memory that is in conflict changes nothing; it is then remembered.
     #[cold]
     pub(crate) fn stores_same(&mut self, at: usize, values: Values<'_>, warp: u32) -> bool {
         if let Some(stored) = self.in_memory_of_cluster(
@@ -84,14 +84,14 @@ impl Races {
                 return false;
             }
             self.same.add(place, last, by);
-            // The warp's own store is there with the one before.
+            // The warp's own store is included with the previous one.
             let earlier = if last.warp() == warp as usize { read } else { last.as_earlier() };
             self.shared.set(at + n, 1, Shadow::new(by, earlier, Epoch(0)));
         }
         true
     }
 
-    /// Whether a weak read of shared memory that is in conflict is ordered behind one of the stores of the value that is there.
+    /// Whether a weak read of shared memory that is in conflict is ordered after one of the stores of the present value.
     #[cold]
     pub(crate) fn reads_same(&mut self, at: usize, len: usize, warp: u32) -> bool {
         if let Some(reads) = self.in_memory_of_cluster(
@@ -153,7 +153,7 @@ impl GlobalRaces {
                 let stores = self.same.of(at, last);
                 thread(&last) == thread(&other) || stores.iter().any(|w| thread(w) == thread(&other))
             };
-            // What a copy under way stores is not there yet.
+            // What a copy in flight stores is not in memory yet.
             let same = match self.copies.carried(last, at) {
                 Some(old) => values.new.get(n) == Some(&old),
                 None => values.same(n),

@@ -1,12 +1,12 @@
-//! What orders warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10).
+//! Order between warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10).
 //!
-//! A release at a location is seen by an acquire there when each one's scope includes the other's thread. A relaxed access
-//! takes part through a fence: one before a relaxed write releases what came before the fence, one behind a relaxed read
-//! acquires what was read; the narrower scope counts. A read-modify-write continues a release sequence and a store begins
-//! another. Weak accesses neither release nor acquire, nor do they end a sequence here: that costs reports, never adds one.
+//! A release at a location synchronizes with an acquire there if each one's scope includes the other's thread. A relaxed access
+//! takes part through a fence: one before a relaxed write releases what came before the fence, one after a relaxed read
+//! acquires what was read; the narrower scope counts. A read-modify-write continues a release sequence, and a store begins
+//! another. Weak accesses neither release nor acquire, nor do they end a sequence here: that misses reports, but never adds one.
 //!
-//! A barrier of the CTA also carries what its threads fenced, and what they read without a fence so far: where every
-//! thread writes and fences, and one thread behind `bar.sync` makes the relaxed access, the manual's patterns want another
+//! A CTA barrier also carries the fences of its threads, and what they have read without a fence so far: if every
+//! thread writes and fences, and one thread makes the relaxed access after `bar.sync`, the manual's patterns require another
 //! fence of that thread, and kernels rely on the order without it.
 
 use std::collections::HashMap;
@@ -15,41 +15,41 @@ use super::clock::{Clock, Known, Others, join, join_some};
 use super::{GlobalRaces, Races};
 use crate::order::{Fence, Order, Scope, Strong, Touch};
 
-/// What a warp knows beside the clocks of its CTA.
+/// The knowledge of a warp in addition to the clocks of its CTA.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Beside {
     pub(super) others: Others,
     fenced: Fenced,
-    /// What it knew at its last `fence.proxy.async`.
+    /// Its knowledge at its last `fence.proxy.async`.
     proxied: Option<Box<Known>>,
     read: Read,
 }
 
-/// What a warp knew at its last fence: of any scope, and of one that leaves the CTA.
+/// The knowledge of a warp at its last fence: of any scope, and of a scope beyond the CTA.
 #[derive(Debug, Clone, Default)]
 struct Fenced {
     within: Option<Box<Known>>,
     beyond: Option<Box<Known>>,
 }
 
-/// What relaxed reads found released and no fence has acquired yet: by this CTA, and by any.
+/// What relaxed reads have found released and no fence has acquired yet: by this CTA, and by any.
 #[derive(Debug, Clone, Default)]
 struct Read {
     within: Option<Box<Known>>,
     beyond: Option<Box<Known>>,
 }
 
-/// What has been brought to a barrier.
+/// What arrivals have brought to a barrier.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Meeting {
     known: Known,
     fenced: Fenced,
     read: Read,
-    /// By warp, its clock at its arrival at the cluster barrier.
+    /// Per warp, its clock at its arrival at the cluster barrier.
     executed: Clock,
 }
 
-/// What a CTA released at a location, in which release sequence.
+/// What a CTA has released at a location, and in which release sequence.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Released {
     known: Known,
@@ -66,23 +66,23 @@ pub(crate) struct Place {
 /// The location of all `fence.sc`: no address is that low.
 const SEQUENTIAL: u64 = 0;
 
-/// Locations are words; what a word holds apart counts as one.
+/// Locations are words; separate parts of a word count as one location.
 const WORD: u64 = 4;
 
 fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
     address / WORD..=(address + len.max(1) as u64 - 1) / WORD
 }
 
-/// Where a location is: in shared memory, or in global memory with what all CTAs know of it.
+/// The kind of a location: in shared memory, or in global memory with the knowledge of all CTAs about it.
 pub(crate) enum At<'a> {
     Shared,
-    /// In that of another CTA of the cluster, by rank.
+    /// In the shared memory of another CTA of the cluster, by rank.
     Peer(u32),
     Global(&'a mut GlobalRaces),
 }
 
 impl At<'_> {
-    /// What is known to all CTAs of a word, made where there is none yet if `make` says so.
+    /// The knowledge of all CTAs about a word, created if there is none and `make` is set.
     fn place(&mut self, word: u64, make: bool) -> Option<&mut Place> {
         let Self::Global(world) = self else { return None };
         if make {
@@ -93,7 +93,7 @@ impl At<'_> {
 }
 
 impl Races {
-    /// All that a warp knows.
+    /// The complete knowledge of a warp.
     pub(super) fn known(&self, warp: u32) -> Known {
         let warp = warp as usize;
         Known { own: self.clocks[warp], others: self.beside[warp].others.clone() }
@@ -149,8 +149,8 @@ impl Races {
         }
     }
 
-    /// A strong write, or the writing half of a read-modify-write. The access itself has been noted: who acquires from here
-    /// is behind it.
+    /// A strong write, or the writing half of a read-modify-write. The access itself has been recorded: a thread that acquires from here
+    /// is ordered after it.
     pub(crate) fn publish(&mut self, address: u64, len: usize, warp: u32, strong: Strong, mut at: At<'_>) {
         if let Some((cluster, location)) = self.location(&at, address) {
             return cluster.with(|all| self.publish(location, len, warp, strong, At::Global(all)));
@@ -166,7 +166,7 @@ impl Races {
             At::Global(_) if self.leaves_the_cta(order.scope) => beyond.map(|known| known.outside(self.id)),
             _ => None,
         };
-        // A store of less than a word leaves what was released at the rest of it.
+        // A store of less than a word keeps what was released at the rest of the word.
         let begins = strong.touch == Touch::Store && len >= WORD as usize;
         for word in words(address, len) {
             let mut sequence = 0;
@@ -200,7 +200,7 @@ impl Races {
         }
     }
 
-    /// An arrival that waited for copies of its warp is made: who waits for it may read what they wrote just now.
+    /// An arrival that waited for copies of its warp takes place: threads that wait for it may read what the copies have written.
     pub(crate) fn copies_arrived(&mut self, address: u64, warp: u32) {
         let clock = self.clocks[warp as usize][warp as usize];
         let address = self.location(&At::Shared, address).map_or(address, |(_, location)| location);
@@ -246,8 +246,8 @@ impl Races {
         self.tick(warp);
     }
 
-    /// Runs `publish`, a `mbarrier.complete_tx` without release, with `fence.proxy.async` as good as a fence that releases: the operation
-    /// stands for a transaction of the async proxy, and the fence orders what was written before it. Returns whether that made a
+    /// Runs `publish`, a `mbarrier.complete_tx` without release, with `fence.proxy.async` treated as a releasing fence: the operation
+    /// represents a transaction of the async proxy, and the fence orders what was written before it. Returns whether that made a
     /// difference, since PTX does not call the fence a release.
     pub(crate) fn completing(&mut self, warp: u32, publish: impl FnOnce(&mut Self)) -> bool {
         let beside = &mut self.beside[warp as usize];
@@ -266,7 +266,7 @@ impl Races {
         differs
     }
 
-    /// A warp arrives at a barrier, and waits for it or not.
+    /// A warp arrives at a barrier, with or without waiting for it.
     pub(crate) fn arrive(&mut self, barrier: usize, warp: u32, waits: bool) {
         let (own, beside) = (&self.clocks[warp as usize], &self.beside[warp as usize]);
         self.barriers[barrier & 15].bring(own, beside);
@@ -276,7 +276,7 @@ impl Races {
         self.tick(warp);
     }
 
-    /// A barrier completes: whoever waits knows what all that arrived did.
+    /// A barrier completes: every waiting warp learns what all arrived warps did.
     pub(crate) fn complete(&mut self, barrier: usize) {
         let meeting = std::mem::take(&mut self.barriers[barrier & 15]);
         let waiting = std::mem::take(&mut self.waiting[barrier & 15]);
@@ -287,7 +287,7 @@ impl Races {
         }
     }
 
-    /// A warp arrives at a phase of the cluster barrier. It releases all that it knows, or, with `.relaxed`, what it knew at its
+    /// A warp arrives at a phase of the cluster barrier. It releases all its knowledge or, with `.relaxed`, its knowledge at its
     /// last fence.
     pub(crate) fn cluster_arrive(&mut self, warp: u32, releases: bool, phase: u64) {
         let beside = &self.beside[warp as usize];
@@ -316,7 +316,7 @@ impl Races {
         self.wait_outside(warp, phase);
     }
 
-    /// An operation on a barrier object, whose scope includes the CTAs of its cluster where there are several.
+    /// An operation on a barrier object, whose scope includes the CTAs of its cluster if there are several.
     pub(crate) fn among_ctas(&self, strong: Strong) -> Strong {
         match &self.cluster {
             None => strong,

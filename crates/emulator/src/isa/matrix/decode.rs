@@ -128,7 +128,7 @@ fn one(d: &mut Decoder<'_>, operand: &Operand) -> Result<u32, Refusal> {
     }
 }
 
-/// `{byte-id, thread-id}`: which bytes of which lanes hold the scales. `lanes` is how many thread-ids there are.
+/// `{byte-id, thread-id}`: which bytes of which lanes hold the scales. `lanes` is the number of thread-ids.
 fn selector(d: &mut Decoder<'_>, operand: &Operand, chunks: usize, lanes: u32) -> Result<Selector, Refusal> {
     let Operand::Vector(both) = operand else {
         return Err("a scale selector is {byte-id, thread-id}".to_owned());
@@ -142,7 +142,7 @@ fn selector(d: &mut Decoder<'_>, operand: &Operand, chunks: usize, lanes: u32) -
         Operand::Immediate(Immediate::Integer { bits, .. }) => Some(*bits as u32),
         _ => None,
     };
-    // Registers are looked at when the instruction runs.
+    // Registers are checked when the instruction runs.
     selector.check(number(byte).unwrap_or(0), number(thread).unwrap_or(0))?;
     Ok(selector)
 }

@@ -1,4 +1,4 @@
-//! What an `mma` multiplies: the table of legal shapes, types, kinds and scales.
+//! The operands of an `mma`: the table of legal shapes, types, kinds and scales.
 
 use numerics::tensor_core::{BitOp, Integer, MmaForm, MmaShape, Sparsity};
 use numerics::{Format, Rounding};
@@ -17,7 +17,7 @@ pub(super) enum Numbers {
     },
     Bits(BitOp),
     Double(Rounding),
-    /// Volta's four products of 8×8×4; `c` is the format of C, which may be `f16` where D is `f32`.
+    /// Volta's four products of 8×8×4; `c` is the format of C, which may be `f16` if D is `f32`.
     Quads {
         form: MmaForm,
         c: Format,
@@ -26,13 +26,13 @@ pub(super) enum Numbers {
     },
 }
 
-/// An `mma` as its modifiers say.
+/// An `mma` as its modifiers specify it.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Form {
     pub(super) numbers: Numbers,
     /// With the full K.
     pub(super) shape: MmaShape,
-    /// Bits of an element's place in a register, the same for A and B.
+    /// Bits of an element's container in a register, the same for A and B.
     pub(super) bits: u32,
     /// Bits of an element of C and of D.
     pub(super) c_bits: u32,
@@ -53,7 +53,7 @@ pub(super) fn parse_shape(word: &str) -> Option<MmaShape> {
 const FLOATS: [&str; 5] = ["e4m3", "e5m2", "e3m2", "e2m3", "e2m1"];
 
 impl Form {
-    /// Reads the modifiers of `mma`, but for `.sync.aligned`.
+    /// Reads the modifiers of `mma`, except `.sync.aligned`.
     pub(super) fn read(mut words: Words<'_>) -> Result<Self, Refusal> {
         let shape = words.left().iter().copied().find(|w| parse_shape(w).is_some());
         let shape = shape.ok_or("mma requires a shape")?;
@@ -103,7 +103,7 @@ impl Form {
     }
 }
 
-/// The modifiers, not looked at yet.
+/// The modifiers not yet read.
 struct Unchecked<'a> {
     shape: MmaShape,
     sparse: bool,
@@ -153,7 +153,7 @@ impl Unchecked<'_> {
         format!("no {sparse}mma m{m}n{n}k{k} of .{a} and .{b} gives .{d}")
     }
 
-    /// Checks K against those of dense and sparse forms.
+    /// Checks K against that of dense and sparse forms.
     fn check(&self, m: &[usize], dense: &[usize], sparse: &[usize]) -> Result<(), Refusal> {
         let k = if self.sparse { sparse } else { dense };
         if self.shape.n == 8 && m.contains(&self.shape.m) && k.contains(&self.shape.k) {
@@ -229,7 +229,7 @@ impl Unchecked<'_> {
             Some("rm") => Rounding::Down,
             Some(_) => Rounding::Up,
         };
-        // A double is one element of one register, as 32-bit elements are.
+        // A double is one element of one register, like 32-bit elements.
         Ok(self.form(Numbers::Double(rounding), 32, 32))
     }
 

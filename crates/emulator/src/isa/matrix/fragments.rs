@@ -1,4 +1,4 @@
-//! Fragments: how registers of a warp become a matrix of codes and back, by tables made at decode time.
+//! Fragments: the mapping from registers of a warp to a matrix of codes and back, by tables built during decoding.
 
 use numerics::dispatch;
 use numerics::fragment::{self, Operand};
@@ -7,7 +7,7 @@ use pulp::NullaryFnOnce;
 
 use crate::machine::{LANES, Registers};
 
-/// Buffers of matrix instructions, kept from one to the next.
+/// Buffers of matrix instructions, reused from one to the next.
 #[derive(Debug, Default)]
 pub(crate) struct Scratch {
     pub(super) a: Vec<u32>,
@@ -16,19 +16,19 @@ pub(crate) struct Scratch {
     pub(super) d: Vec<u32>,
     pub(super) a_scales: Vec<u32>,
     pub(super) b_scales: Vec<u32>,
-    /// The columns of B that one row of a sparse A meets.
+    /// The columns of B that one row of a sparse A is multiplied with.
     pub(super) chosen: Vec<u32>,
 }
 
-/// One operand: its registers, and where their elements lie in the row-major matrix.
+/// One operand: its registers, and the places of their elements in the row-major matrix.
 #[derive(Debug)]
 pub(super) struct Fragment {
     pub(super) slots: Box<[u32]>,
-    /// Of register and lane: the place of the first element. The others of a register follow it.
+    /// By register and lane: the place of the first element. The others of a register follow it.
     places: Box<[u16]>,
-    /// Bits of an element's place in the register.
+    /// Bits of an element's container in the register.
     bits: u32,
-    /// What lies below the code there.
+    /// The bits below the code in the container.
     shift: u32,
     mask: u32,
     /// Elements of the matrix.
@@ -36,13 +36,13 @@ pub(super) struct Fragment {
     order: Order,
 }
 
-/// What the elements of four lanes in a row are in the matrix.
+/// The arrangement of the elements of four consecutive lanes in the matrix.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Order {
     Any,
     /// Neighbours: A and B.
     Neighbours,
-    /// Neighbours together with those of the next register, taken in turn: C.
+    /// Neighbours alternating with those of the next register: C.
     Pairs,
 }
 
@@ -50,7 +50,7 @@ enum Order {
 const QUAD: usize = 4;
 
 impl Order {
-    /// The order of `places`, a lane's first place for each lane of each register, of so many elements each.
+    /// The arrangement of `places`, a lane's first place for each lane of each register, with this many elements each.
     fn of(places: &[u16], elements: usize) -> Self {
         let steps_by = |step: usize| {
             places.chunks(QUAD).all(|quad| {
@@ -71,7 +71,7 @@ impl Order {
     }
 }
 
-/// [`Fragment::gather`], compiled once for each set of vector instructions.
+/// [`Fragment::gather`], compiled once per set of vector instructions.
 struct Gather<'a> {
     fragment: &'a Fragment,
     r: &'a Registers,
@@ -89,7 +89,7 @@ impl NullaryFnOnce for Gather<'_> {
             (1, _) => fragment.gather_by::<32, 128>(r, out, shift, mask),
             (4, _) => fragment.gather_by::<8, 32>(r, out, shift, mask),
             (8, _) => fragment.gather_by::<4, 16>(r, out, shift, mask),
-            // Constants make one vector instruction of the shifts.
+            // Constants turn the shifts into one vector instruction.
             (16, 0) if mask == 0xFFFF => fragment.gather_by::<2, 8>(r, out, 0, 0xFFFF),
             (16, _) => fragment.gather_by::<2, 8>(r, out, shift, mask),
             _ => fragment.gather_by::<1, 4>(r, out, shift, mask),
@@ -98,7 +98,7 @@ impl NullaryFnOnce for Gather<'_> {
 }
 
 impl Fragment {
-    /// `operand` of `shape` in registers `slots`, elements of `bits` bits (32 for `f64` too).
+    /// Returns `operand` of `shape` in registers `slots`, elements of `bits` bits (32 for `f64` too).
     pub(super) fn new(operand: Operand, shape: MmaShape, bits: u32, slots: Vec<u32>) -> Self {
         let place = |reg: usize, lane: usize| {
             let ((row, column), width) = match operand {
@@ -136,7 +136,7 @@ impl Fragment {
         dispatch(Gather { fragment: self, r, out });
     }
 
-    /// Of `N` elements a register, `ALL` in those of a quad.
+    /// `N` elements a register, `ALL` in those of a quad.
     #[inline(always)]
     fn gather_by<const N: usize, const ALL: usize>(
         &self,
@@ -156,7 +156,7 @@ impl Fragment {
                 let place = usize::from(*place);
                 let Some(to) = out.get_mut(place..place + N) else { continue };
                 let word = *word >> shift;
-                // No closure: it would be compiled apart, as a loop.
+                // Not a closure: it would be compiled separately, as a loop.
                 for n in 0..N {
                     to[n] = word >> (n * 32 / N) & mask;
                 }
@@ -221,7 +221,7 @@ impl Fragment {
     fn scatter_pairs(&self, r: &mut Registers, from: &[u32]) {
         for (at, slot) in self.slots.iter().enumerate() {
             let (words, _) = r.w[*slot as usize].as_chunks_mut::<QUAD>();
-            // Every other element from here on: the places of the second of two registers are one higher.
+            // Every other element from here: the places of the second of two registers are one higher.
             let places = self.places[at * LANES..].iter().step_by(QUAD);
             for (words, place) in words.iter_mut().zip(places) {
                 let place = usize::from(*place);

@@ -36,7 +36,7 @@ fn aligned(words: &mut Words<'_>) -> Result<(), Refusal> {
     if both == [true, true] { Ok(()) } else { Err("`.sync.aligned` is required".to_owned()) }
 }
 
-/// Matrix instructions want all 32 lanes: with one that ended they are undefined.
+/// Matrix instructions require all 32 lanes: they are undefined if one has ended.
 fn whole_warp(m: &mut Machine<'_>) -> Result<(), Flow> {
     m.all_together()?;
     if m.live == !0 {

@@ -1,4 +1,4 @@
-//! Running an `mma`: registers into matrices of codes, the numbers by [`numerics::tensor_core`], and back.
+//! Runs an `mma`: registers to matrices of codes, the arithmetic of [`numerics::tensor_core`], and back.
 
 use numerics::Format;
 use numerics::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, scale_b_source};
@@ -23,11 +23,11 @@ pub(super) struct Mma {
     pub(super) c: Fragment,
     pub(super) d: Fragment,
     pub(super) metadata: Option<Metadata>,
-    /// Of A and of B.
+    /// For A and B.
     pub(super) scales: Option<[Scale; 2]>,
 }
 
-/// Where the kept elements of a sparse A stand.
+/// The positions of the kept elements of a sparse A.
 #[derive(Debug)]
 pub(super) struct Metadata {
     pub(super) sparsity: Sparsity,
@@ -49,7 +49,7 @@ pub(super) struct Selector {
     pub(super) byte: u32,
     pub(super) thread: u32,
     pub(super) chunks: usize,
-    /// Thread-ids there are.
+    /// The number of thread-ids.
     pub(super) lanes: u32,
 }
 
@@ -115,8 +115,8 @@ impl Scale {
     }
 }
 
-/// The undefined bits of D, by register: a row of A touches its row of D, a column of B its column, an element of C its own. `None`
-/// where that is not known of the instruction.
+/// The undefined bits of D, by register: a row of A affects its row of D, a column of B its column, an element of C its own. `None`
+/// if that is unknown for the instruction.
 pub(crate) fn undefined(m: &mut Machine<'_>, row: &Row, shadow: &mut Shadow) -> Option<Vec<Bits>> {
     let mma = row.extra::<Mma>().filter(|mma| !matches!(mma.form.numbers, Numbers::Double(_)))?;
     let chosen = match &mma.scales {
@@ -140,7 +140,7 @@ pub(crate) fn undefined(m: &mut Machine<'_>, row: &Row, shadow: &mut Shadow) -> 
         b.codes(&m.r.w[b.slot as usize], of_b, Operand::B, &mut s.b_scales);
     }
     let MmaShape { m: rows, n, .. } = mma.form.shape;
-    // Whether part `i` of so many has an undefined element.
+    // Whether part `i` of this many has an undefined element.
     let part = |codes: &[u32], count: usize, i: usize| {
         let each = codes.len() / count.max(1);
         codes.iter().skip(i * each).take(each).any(|code| *code != 0)
@@ -162,7 +162,7 @@ pub(crate) fn undefined(m: &mut Machine<'_>, row: &Row, shadow: &mut Shadow) -> 
     Some(bits)
 }
 
-/// What every form does first.
+/// The first steps of every form.
 fn prepare(m: &mut Machine<'_>, mma: &Mma, s: &mut Scratch) -> Result<(), Flow> {
     mma.a.gather(m.r, &mut s.a);
     mma.b.gather(m.r, &mut s.b);
@@ -219,7 +219,7 @@ pub(super) fn integer(m: &mut Machine<'_>, row: &Row) -> Flow {
     })
 }
 
-/// Each row of a sparse A meets the rows of B that its metadata name: a dense product of one row and half the depth.
+/// Each row of a sparse A is multiplied with the rows of B that its metadata name: a dense product of one row and half the depth.
 pub(super) fn sparse(m: &mut Machine<'_>, row: &Row) -> Flow {
     with(m, row, |m, mma, s| {
         let Some(metadata) = &mma.metadata else { return Ok(()) };
@@ -260,7 +260,7 @@ pub(super) fn sparse(m: &mut Machine<'_>, row: &Row) -> Flow {
     })
 }
 
-/// Whether metadata fields mean anything (PTX ISA, "Sparse matrix storage").
+/// Whether metadata fields are valid (PTX ISA, "Sparse matrix storage").
 fn check(sparsity: Sparsity, fields: &[u32], ordered: bool) -> Result<(), String> {
     if sparsity == Sparsity::OneOfTwo {
         return match fields.iter().find(|f| **f != 0b0100 && **f != 0b1110) {
@@ -322,7 +322,7 @@ pub(super) fn quads(m: &mut Machine<'_>, row: &Row) -> Flow {
                     Format::F16 => halves(c_slots, lane, i),
                     _ => c_slots.get(i).map_or(0, |slot| m.r.w[*slot as usize][lane]),
                 };
-                // A half that is added in single precision is widened first, which is exact.
+                // A half added in single precision is widened first, which is exact.
                 c[row * 8 + column] =
                     if c_format == form.accumulator { code } else { c_format.decode(code).to_bits() };
             }

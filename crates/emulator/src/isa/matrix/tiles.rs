@@ -1,6 +1,6 @@
 //! Tiles between shared memory and the registers of a warp (PTX ISA 9.7.16.5): `ldmatrix`, `stmatrix`, `movmatrix`.
 //!
-//! What the manual shows in pictures alone was read elsewhere: the 16×8 store from CUTLASS
+//! Layouts that the manual shows only in pictures come from other sources: the 16×8 store from CUTLASS
 //! (`cute/atom/copy_traits_sm100.hpp`); the transposed 16×16 load from the same and from a map that was measured on an
 //! RTX 50 (comment at `fa_ldmatrix_x2_trans_b8` in the plow project), which agree.
 
@@ -35,10 +35,10 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16", decode_movmatrix),
 ];
 
-/// Bytes of one row in shared memory, whatever part of it counts.
+/// Bytes of one row in shared memory, even if only part of it is used.
 const ROW: usize = 16;
 
-/// How the elements of a row are packed.
+/// The packing of a row's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Packing {
     Bytes,
@@ -58,7 +58,7 @@ fn count(words: &mut Words<'_>) -> Result<usize, Refusal> {
     }
 }
 
-/// The shared space, or a generic address that must lie in it.
+/// The shared space, or a generic address that must be in it.
 fn shared(words: &mut Words<'_>) -> Result<Space, Refusal> {
     if words.take("shared::cluster") {
         return Err("a tile lies in the CTA's own shared memory".to_owned());
@@ -134,7 +134,7 @@ fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
 
 type Rows = [[u8; ROW]; LANES];
 
-/// The rows that the first `count` lanes name, an element of less than 16 bits to a byte, and the masks of undefined bits where there are
+/// The rows that the first `count` lanes name, with elements of less than 16 bits one per byte, and the masks of undefined bits, if
 /// any.
 fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Option<Box<Rows>>), Flow> {
     whole_warp(m)?;
@@ -149,7 +149,7 @@ fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Opti
     for (lane, out) in rows.iter_mut().enumerate().take(count).skip(simple) {
         let read = row_address(m, row, lane).and_then(|at| match row.c {
             0 => m.load::<16>(space, at, lane),
-            // What pads a row is not read: a copy leaves it as it was.
+            // Row padding is not read: a copy leaves it unchanged.
             1 => m.load::<8>(space, at, lane).map(nibbles),
             _ => {
                 // Twelve bytes at a multiple of 16.

@@ -1,7 +1,7 @@
 //! `wmma` (PTX ISA 9.7.16.4): `wmma.load`, `wmma.mma`, `wmma.store`.
 //!
-//! Which lane holds which element is left to the implementation, and programs may rely on nothing. Here a lane holds
-//! neighbours of the row-major matrix (of B's transpose); where a fragment is larger than its matrix, elements repeat.
+//! The mapping from lanes to elements is left to the implementation, and programs must not rely on it. Here a lane holds
+//! neighbours of the row-major matrix (of B's transpose); if a fragment is larger than its matrix, elements repeat.
 
 use numerics::Format;
 use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_integer};
@@ -41,7 +41,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// Which matrix a fragment is of.
+/// The matrix of a fragment.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Part {
     A,
@@ -84,7 +84,7 @@ impl Fragment {
             Part::B => (n, k),
             Part::C => (m, n),
         };
-        // Factors of `f16` have sixteen elements in every lane, whatever the shape.
+        // Factors of `f16` have sixteen elements in every lane, for every shape.
         let wanted = if ty == "f16" && part != Part::C { 8 } else { rows * columns * bits / 32 / LANES };
         if slots.len() != wanted {
             return Err(format!("{} registers, but {wanted} are required", slots.len()));
@@ -130,9 +130,9 @@ impl Fragment {
 struct Access {
     fragment: Fragment,
     space: Space,
-    /// Whether a row of the fragment's matrix is contiguous, or else a column.
+    /// Whether a row of the fragment's matrix is contiguous; otherwise a column is.
     by_rows: bool,
-    /// The stride's slot, or else the natural stride.
+    /// The stride's slot; the natural stride if `None`.
     stride: Result<u32, u32>,
 }
 
@@ -193,7 +193,7 @@ fn access(
     let space = resolve(d, address, named);
     let (a, offset) = d.address(address)?;
     let fragment = Fragment::new(part, shape, ty, registers(d, fragment, load)?)?;
-    // B is kept transposed: what is a row there is a column here.
+    // B is stored transposed: a row there is a column here.
     let by_rows = row != (part == Part::B);
     let natural = if by_rows { fragment.columns } else { fragment.rows };
     let stride = match stride {
@@ -224,7 +224,7 @@ impl Access {
         Ok((base.wrapping_add(row.imm), u64::from(stride[0])))
     }
 
-    /// Bytes from the matrix's begin to element `place` of the fragment's matrix.
+    /// Bytes from the start of the matrix to element `place` of the fragment's matrix.
     fn offset(&self, place: usize, stride: u64) -> u64 {
         let (row, column) = ((place / self.fragment.columns) as u64, (place % self.fragment.columns) as u64);
         let element = if self.by_rows { row * stride + column } else { column * stride + row };
