@@ -7,8 +7,9 @@
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use super::memory::{GLOBAL_BASE, bits};
+use super::memory::bits;
 use super::races::Pages;
+use super::window::GLOBAL_BASE;
 
 /// Bytes of a page.
 pub(super) const PAGE: usize = 1024;

@@ -3,7 +3,8 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use super::memory::{GLOBAL_BASE, GlobalMemory};
+use super::memory::GlobalMemory;
+use super::window::GLOBAL_BASE;
 
 /// Maximum distance from a buffer at which an address still counts as near.
 const NEAR: u64 = 4096;

@@ -152,7 +152,7 @@ fn load_chosen(
                             return Err(unsupported(v, TOO_MUCH_SHARED));
                         };
                         shared = end;
-                        Symbol::Shared(super::memory::SHARED_START + at)
+                        Symbol::Shared(super::window::SHARED_START + at)
                     }
                     _ => return Err(unsupported(v, "a module variable of this state space")),
                 };

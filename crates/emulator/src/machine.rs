@@ -2,13 +2,14 @@
 
 use super::cluster::{Peers, RANK_SHIFT};
 use super::cta::Cta;
-use super::memory::{LOCAL_WINDOW, PARAM_WINDOW, Region, SHARED_START, SHARED_WINDOW, Window, window_of};
+use super::memory::Region;
 use super::order::Strong;
 use super::program::{Kernel, Row};
 use super::races::{At, GlobalAccess};
 use super::remarks::Stored;
 use super::trap::{Fault, Rule};
 use super::undefined::{Loaded, Shadow, stores};
+use super::window::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of};
 pub(super) use super::world::{Tolerated, World};
 
 pub(super) const LANES: usize = 32;
@@ -507,7 +508,7 @@ impl Machine<'_> {
             Space::Shared | Space::Cluster => SHARED_WINDOW + (address & 0xFFFF_FFFF),
             Space::Local => LOCAL_WINDOW + address,
             Space::Param => PARAM_WINDOW + address,
-            Space::Const => super::memory::CONST_WINDOW + address,
+            Space::Const => super::window::CONST_WINDOW + address,
         }
     }
 }

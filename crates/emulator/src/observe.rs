@@ -1,9 +1,9 @@
 //! Observers of a launch, row by row. A launch without one pays nothing for it.
 
 use super::machine::{LANES, Machine, Registers};
-use super::memory::{Window, window_of};
 use super::program::{Kernel, NO_SLOT, Program};
 use super::trap::{Place, Trap};
+use super::window::{Window, window_of};
 
 /// Receives every row that is about to run, and other events of a launch.
 pub trait Observer {

@@ -5,8 +5,8 @@
 //! fault, nor are strong stores (`.volatile`, `.relaxed`, …), by which a kernel accepts any of the values.
 
 use super::machine::{LANES, Machine, Space, lanes};
-use super::memory::{Window, window_of};
 use super::trap::{Fault, Rule};
+use super::window::{Window, window_of};
 
 impl Machine<'_> {
     /// The fault, with its lane, of a store that wrote `bytes` at `addresses` plus an offset, all multiples of `T`.

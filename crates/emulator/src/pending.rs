@@ -157,5 +157,5 @@ impl Pending {
 
 /// The shared address of an offset in shared memory.
 pub(super) fn shared_address(at: usize) -> u64 {
-    at as u64 + u64::from(super::memory::SHARED_START)
+    at as u64 + u64::from(super::window::SHARED_START)
 }

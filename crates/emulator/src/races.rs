@@ -413,7 +413,7 @@ impl Races {
 
 #[cold]
 fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
-    let address = at as u64 + u64::from(super::memory::SHARED_START);
+    let address = at as u64 + u64::from(super::window::SHARED_START);
     let (mine, theirs) = (if write { "writes" } else { "reads" }, if wrote { "wrote" } else { "read" });
     Fault::new(
         Rule::Race,

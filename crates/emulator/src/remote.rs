@@ -6,10 +6,10 @@
 use super::cluster::RANK_SHIFT;
 use super::cta::{Cta, Mbarrier, OBJECT_BYTES};
 use super::machine::{Machine, Space};
-use super::memory::Window;
 use super::pending::{Pending, shared_address};
 use super::races::At;
 use super::trap::{Fault, Rule};
+use super::window::Window;
 
 /// A location in the shared memory of a cluster: the rank of the CTA (`None` for this CTA) and the offset there.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,13 +6,14 @@ use super::drafts::{Drafts, Watch};
 use super::guard::Proxy;
 use super::launch::{Launch, Options};
 use super::machine::{LANES, Registers, World};
-use super::memory::{Region, SHARED_START};
+use super::memory::Region;
 use super::program::{Constant, Kernel, Special};
 use super::races::{ClusterRaces, Races, SharedShadow};
 use super::random::Random;
 use super::schedule::chance;
 use super::stream::InStream;
 use super::warp::Warp;
+use super::window::SHARED_START;
 
 /// A resident CTA.
 pub(super) struct Resident {
@@ -206,11 +207,11 @@ fn registers(
         Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
         Constant::Shared { generic, at } => {
             let at = u64::from(at) + cta.member.base();
-            if generic { at + super::memory::SHARED_WINDOW } else { at }
+            if generic { at + super::window::SHARED_WINDOW } else { at }
         }
         Constant::DynamicShared { generic, offset } => {
             let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset) + cta.member.base();
-            if generic { at + super::memory::SHARED_WINDOW } else { at }
+            if generic { at + super::window::SHARED_WINDOW } else { at }
         }
     };
     for (slot, constant) in &kernel.constants_w {

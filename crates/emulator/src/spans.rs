@@ -5,8 +5,9 @@
 //! which finds the fault and its lane.
 
 use super::machine::{LANES, Machine, Space, World};
-use super::memory::{Region, Window};
+use super::memory::Region;
 use super::races::GlobalAccess;
+use super::window::Window;
 
 /// The pattern of the addresses of 32 lanes.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

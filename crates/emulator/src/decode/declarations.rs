@@ -95,7 +95,7 @@ impl Decoder<'_> {
                             return Err(self.unsupported(&variable.name, TOO_MUCH_SHARED));
                         };
                         self.shared_bytes = end;
-                        let symbol = Symbol::Shared(crate::memory::SHARED_START + at);
+                        let symbol = Symbol::Shared(crate::window::SHARED_START + at);
                         self.statics.insert(variable.span.start, symbol);
                         symbol
                     };

@@ -6,10 +6,10 @@ use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
-use crate::memory::Window;
 use crate::pending::{Pending, PendingKind, Piece, Work};
 use crate::program::Row;
 use crate::trap::{Fault, Rule};
+use crate::window::Window;
 
 const CHAPTER: &str = "Data Movement: asynchronous copies";
 

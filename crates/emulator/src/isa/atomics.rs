@@ -15,10 +15,10 @@ use super::{FormRow, Words};
 use crate::decode::{Bank, Decoder, Refusal};
 use crate::float_sums::FloatType;
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
-use crate::memory::{Window, window_of};
 use crate::order::{Order, Scope, Strong, Touch};
 use crate::program::Row;
 use crate::trap::{Fault, Rule};
+use crate::window::{Window, window_of};
 
 pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
 

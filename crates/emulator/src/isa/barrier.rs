@@ -6,11 +6,11 @@ use super::{FormRow, Words};
 use crate::cta::Acquired;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, World, lanes};
-use crate::memory::{Window, window_of};
 use crate::order::{Fence, Scope};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::trap::{Fault, Rule};
+use crate::window::{Window, window_of};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 

@@ -50,8 +50,8 @@ use std::sync::LazyLock;
 use ptx::Instruction;
 
 use super::decode::{Decoder, Refusal};
-use super::memory::SHARED_START;
 use super::program::Special;
+use super::window::SHARED_START;
 pub(crate) use memory::numbered;
 pub(super) use words::Words;
 

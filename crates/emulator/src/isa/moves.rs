@@ -6,8 +6,8 @@ use super::{FormRow, Words};
 use crate::cluster::RANK_SHIFT;
 use crate::decode::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::machine::{Flow, LANES, Machine, Space, lanes};
-use crate::memory::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
 use crate::program::{Row, Special};
+use crate::window::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
 
 const CHAPTER: &str = "Data Movement: registers and addresses";
 

@@ -5,10 +5,10 @@ use ptx::{Instruction, Operand};
 
 use crate::decode::{Decoder, Refusal, Symbol};
 use crate::machine::{Flow, Machine, Space, lanes};
-use crate::memory::Window;
 use crate::printf::{Values, format};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Rule};
+use crate::window::Window;
 
 /// A function, the number of its arguments, and whether it has a result.
 struct System {

@@ -9,13 +9,13 @@ use crate::boxes::{self, Mode, Use};
 use crate::cluster::RANK_SHIFT;
 use crate::decode::{Decoder, Refusal};
 use crate::machine::{Flow, Machine, Space, lanes};
-use crate::memory::{Window, window_of};
 use crate::pending::{Pending, PendingKind, Store, Work};
 use crate::program::Row;
 use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::tensor_map_bytes::missing;
 use crate::tensor_type::TensorType;
 use crate::trap::{Fault, Rule};
+use crate::window::{Window, window_of};
 
 const CHAPTER: &str = "Data Movement: tensor copies";
 

@@ -4,10 +4,10 @@ use super::memory::numbered;
 use crate::cluster::RANK_SHIFT;
 use crate::decode::Bank;
 use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
-use crate::memory::Window;
 use crate::program::{Exec, Row};
 use crate::trap::Fault;
 use crate::undefined::{Loaded, MOST};
+use crate::window::Window;
 
 /// What a load reads for a lane, and how.
 pub(super) struct Reads {

@@ -11,10 +11,10 @@ use super::global::{GlobalAccess, GlobalRaces, Who};
 use super::sync::At;
 use super::{Epoch, Races};
 use crate::cluster::RANK_SHIFT;
-use crate::memory::GLOBAL_BASE;
 use crate::order::Scope;
 use crate::pending::shared_address;
 use crate::trap::{Fault, Rule};
+use crate::window::GLOBAL_BASE;
 
 /// State shared by the CTAs of a cluster.
 #[derive(Default)]

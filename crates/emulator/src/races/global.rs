@@ -12,10 +12,10 @@ use super::proxy::ProxyFences;
 use super::publish::Releases;
 use super::same::Same;
 use super::sync::Place;
-use crate::memory::GLOBAL_BASE;
 use crate::shadow::{Memory, Shadows};
 use crate::stream::Stream;
 use crate::trap::{Fault, Rule};
+use crate::window::GLOBAL_BASE;
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

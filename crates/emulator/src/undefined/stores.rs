@@ -6,10 +6,10 @@ use std::collections::btree_map::Entry;
 use crate::cluster::RANK_SHIFT;
 use crate::isa::numbered;
 use crate::machine::{LANES, Machine, Space, lanes};
-use crate::memory::Window;
 use crate::program::Row;
 use crate::remarks::earlier;
 use crate::trap::{Cause, Fault};
+use crate::window::Window;
 
 /// A store whose undefined bytes are being marked as unwritten: its row, and the row that caused them.
 #[derive(Debug, Clone, Copy)]

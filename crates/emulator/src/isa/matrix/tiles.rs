@@ -12,9 +12,9 @@ use super::super::{FormRow, Words};
 use super::{aligned, whole_warp};
 use crate::decode::{Bank, Decoder, Refusal};
 use crate::machine::{Flow, LANES, Machine, Space};
-use crate::memory::{Window, window_of};
 use crate::program::{Exec, Row};
 use crate::trap::{Fault, Rule};
+use crate::window::{Window, window_of};
 
 const CHAPTER: &str = "Warp-level matrix: tiles";
 
