@@ -1,9 +1,9 @@
-//! `cargo test` as the product's other face: one trial per (snippet file, toolkit).
+//! The capability matrix as tests: one trial per snippet file and toolkit.
 //!
-//! A trial asks all targets and fails when a claim stands otherwise than recorded, or when a cell differs from the
-//! committed matrix `reports/matrix.json`. A toolkit that the matrix lacks is checked against the claims and the toolkit before
-//! it: what that accepts it must accept. All else that it says otherwise is printed as the answer, with the command that blesses it. Toolkits are those of the machine; with none the trials are shown as ignored
-//! with the reason. `SM121PROBE_REQUIRE=toolkit:13.5` (comma-separated) turns such a skip into a failure.
+//! A trial assembles a snippet for all targets. It fails if a claim has another status than recorded, or if a cell differs from the
+//! committed matrix `reports/matrix.json`. A toolkit that the matrix lacks is checked against the claims and the next older toolkit:
+//! it must accept whatever that one accepts. All other differences are printed, with the command that blesses them. The toolkits are those of
+//! the machine; without any, the trials are ignored with the reason, or fail with `SM121PROBE_REQUIRE=toolkit:13.5` (comma-separated).
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -20,18 +20,18 @@ use sm121probe::snippet::{Filter, Library};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Discovery, Places};
 
-/// Shown where a machine has no toolkit at all: the pair that the main job fetches.
+/// Named if the machine has no toolkit: the pair that the main job fetches.
 const EXPECTED: [&str; 2] = ["12.9", "13.5"];
 
 /// The committed matrix.
 const BASELINE: &str = "reports/matrix.json";
 
-/// Lines of a failure that are printed.
+/// Maximum lines printed of a failure.
 const LINES: usize = 30;
 
 fn main() -> ExitCode {
     let mut arguments = Arguments::from_args();
-    // One job budget: a trial of a cold toolkit assembles on all cores already.
+    // One thread: a trial without cached answers assembles on all cores.
     arguments.test_threads.get_or_insert(2);
     let store = Store::open(None).ok();
     let discovery =
@@ -65,7 +65,7 @@ fn baseline() -> Result<Record, String> {
     Record::read(&path).map_err(|e| e.to_string())
 }
 
-/// Trials that stand for toolkits which are not here: ignored, or failing when they are required.
+/// Trials of toolkits that the machine lacks: ignored, or failing if required.
 fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
     let required = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
     let required: Vec<&str> = required.split(',').filter_map(|r| r.trim().strip_prefix("toolkit:")).collect();
@@ -86,7 +86,7 @@ fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
                 let name = format!("matrix.{}/{}/{name}", snippet.family, snippet.stem);
                 let trial =
                     Trial::ignorable_test(name, move || Ok(libtest_mimic::Completion::ignored_with(reason)));
-                // Known while listing, so that a runner that judges by exit status shows it as skipped too.
+                // Ignored while listing, so that runners that judge by exit status show them as skipped, too.
                 trials.push(trial.with_kind(reason).with_ignored_flag(true));
             }
         }
@@ -99,11 +99,11 @@ struct Shared {
     baseline: Result<Record, String>,
     store: Option<Store>,
     discovery: Discovery,
-    /// The matrix of each toolkit, made by the first trial that wants it.
+    /// The matrix of each toolkit, computed by the first trial that needs it.
     records: Mutex<HashMap<ToolkitVersion, Arc<Asked>>>,
 }
 
-/// The matrix of a toolkit, and what is new of it where the committed one does not hold it.
+/// The matrix of a toolkit, and what it adds to the committed one.
 struct Asked {
     record: Record,
     new: Option<Newcomer>,
@@ -162,7 +162,7 @@ impl Shared {
         Err(Failed::from(wrong.join("\n")))
     }
 
-    /// What toolkits say that the committed matrix does not hold, of those that a trial asked.
+    /// Differences from the committed matrix, collected by the trials that ran.
     fn answers(&self) -> Vec<String> {
         let Ok(records) = self.records.lock() else { return Vec::new() };
         let mut asked: Vec<(&ToolkitVersion, &Arc<Asked>)> = records.iter().collect();
@@ -190,7 +190,7 @@ impl Shared {
     }
 }
 
-/// A cell in words, for comparison: outcome, message, and what the code shows.
+/// A cell as text, for comparison: outcome, message, and what the code shows.
 fn words(cell: Option<Cell<'_>>, with_native: bool) -> String {
     cell.map_or_else(
         || "not asked".to_owned(),

@@ -1,9 +1,9 @@
-//! The pipeline as tests: the default set of trials, and planted faults that must be caught, each with the right stage named.
+//! The pipeline as tests: the default set of trials, and planted faults that must be caught at the right stage.
 //!
 //! `SM121PROBE_ALL=1` runs every case with every tile, and a thousand seeds spread over cases, tiles, loads and paths.
-//! Without NVRTC the trials are shown as ignored with the reason;
-//! `SM121PROBE_REQUIRE=nvrtc` turns that into a failure. The same trials on a GPU, one after the other, check by check, are
-//! ignored where there is none; `SM121PROBE_REQUIRE=gpu` fails there.
+//! Without NVRTC the trials are ignored with the reason;
+//! `SM121PROBE_REQUIRE=nvrtc` makes that a failure. Trials on a GPU, one after the other, with every check, are
+//! ignored if there is none; `SM121PROBE_REQUIRE=gpu` makes that a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -36,7 +36,7 @@ use sm121probe::record::{Stage, TrialRow, Verdict};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc};
 
-/// Seeds that must raise no alarm, and trials that they are spread over.
+/// Number of seeds, and of the trials that they are spread over.
 const SEEDS: usize = 1000;
 const GROUPS: usize = 20;
 
@@ -106,7 +106,7 @@ fn everything() -> bool {
     std::env::var_os("SM121PROBE_ALL").is_some_and(|v| v == "1")
 }
 
-/// The trials of this run that some kernel is admitted for.
+/// The trials of this run whose configuration is admitted.
 fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
     let all: Vec<&Case> = cases.iter().collect();
     let set = if everything() {
@@ -127,7 +127,7 @@ fn without_device(t: &Trial<'_>) -> String {
     format!("moe.{}/tile={}{swap},load={load},path={path}", t.case.name, t.tile)
 }
 
-/// The trials of a machine without NVRTC: known while listing, so that a runner that judges by exit status shows it too.
+/// The trials of a machine without NVRTC, ignored while listing, so that runners that judge by exit status show them as skipped.
 fn without_nvrtc(cases: &[Case]) -> Vec<libtest_mimic::Trial> {
     let reason = "no NVRTC here: sm121probe toolkit install nvrtc";
     let asked: Vec<_> = ["nvrtc", "gpu"].into_iter().filter(|what| required(what)).collect();
@@ -143,7 +143,7 @@ fn without_nvrtc(cases: &[Case]) -> Vec<libtest_mimic::Trial> {
     selected(cases).iter().map(|t| ignored(name(t))).collect()
 }
 
-/// Whether `SM121PROBE_REQUIRE` asks for `what`.
+/// Whether `SM121PROBE_REQUIRE` names `what`.
 fn required(what: &str) -> bool {
     std::env::var("SM121PROBE_REQUIRE").unwrap_or_default().split(',').any(|r| r.trim() == what)
 }
@@ -167,8 +167,8 @@ impl Shared {
         green(&runner.run(trial, self.target).map_err(|e| e.to_string())?)
     }
 
-    /// The case and the way of a seed: every case and every admitted way in turn, each fourth case wide. The layers of real models
-    /// have four seeds each.
+    /// The case and the configuration of a seed: all cases and all admitted configurations in turn, every fourth case wide. The layers of
+    /// real models have four seeds each.
     fn seeded(&self, n: usize) -> (&Case, Candidate) {
         let of = |wanted: &dyn Fn(&&Case) -> bool, at: usize| {
             let cases: Vec<&Case> = self.cases.iter().filter(wanted).collect();
@@ -180,7 +180,7 @@ impl Shared {
             _ => of(&|c| c.model.is_none(), n),
         };
         let ways: Vec<Candidate> = plan::candidates().into_iter().filter(|c| c.config.is_ok()).collect();
-        // A prime that does not divide their number meets all of them.
+        // The stride is a prime that does not divide their number, so all are reached.
         (case, ways[n * 389 % ways.len()].clone())
     }
 
@@ -198,7 +198,7 @@ impl Shared {
         Ok(())
     }
 
-    /// What a trial says of a changed kernel.
+    /// Runs a trial with a changed kernel.
     fn changed(&self, fault: &faults::Fault) -> Result<Outcome, Failed> {
         let mut library = self.library.clone();
         fault.plant(&mut library)?;
@@ -211,7 +211,7 @@ impl Shared {
         Ok(runner.outcome(trial, config, self.target).map_err(|e| e.to_string())?)
     }
 
-    /// A legal change raises no alarm.
+    /// A legal change must conform.
     fn legal(&self, change: &faults::Fault) -> Result<(), Failed> {
         match self.changed(change)?.first_wrong() {
             Some(wrong) => {
@@ -221,7 +221,7 @@ impl Shared {
         }
     }
 
-    /// A kernel with a fault must be caught, and not before its stage.
+    /// A kernel with a fault must be caught at the expected stage.
     fn fault(&self, fault: &faults::Fault) -> Result<(), Failed> {
         match self.changed(fault)?.first_wrong() {
             None => Err("nobody noticed".into()),
@@ -233,7 +233,7 @@ impl Shared {
         }
     }
 
-    /// A planted fault that the case lists conforms as `known_fail`; without the fault the same list does not conform.
+    /// A planted fault that the case lists as known conforms as `known_fail`; without the fault, the same list does not conform.
     fn known_failures(&self) -> Result<(), Failed> {
         let fault = faults::all().into_iter().find(|f| f.stage == Stage::Fc1).ok_or("no fault of FC1")?;
         let mut case = self.cases.iter().find(|c| c.name == fault.case).ok_or("no such case")?.clone();

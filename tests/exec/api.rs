@@ -1,13 +1,13 @@
-//! Calls of the two APIs from a program that loads the libraries at run time.
+//! Calls of the driver API and the runtime API from a program that loads the libraries at run time.
 
 use std::ffi::{CString, c_int, c_void};
 
 use libloading::{Library, Symbol};
 
-/// A library's functions, of which a program knows names and parameters.
+/// A library whose functions are looked up by name.
 pub(crate) struct Api(Library);
 
-/// Calls a function with these arguments; its result.
+/// Calls a function with these arguments and returns its result.
 macro_rules! call {
     ($api:expr, $name:literal $(, $arg:expr => $ty:ty)* $(,)?) => {{
         let function = $api.function::<unsafe extern "C" fn($($ty),*) -> std::ffi::c_int>($name);
@@ -18,18 +18,18 @@ macro_rules! call {
 pub(crate) use call;
 
 impl Api {
-    /// The library of this name, with those that it needs.
+    /// Loads the library of this name and its dependencies.
     pub(crate) fn open(name: &str) -> Self {
-        // SAFETY: the library is this project's own.
+        // SAFETY: the library is part of this project.
         Self(unsafe { Library::new(name) }.unwrap())
     }
 
     pub(crate) fn function<T>(&self, name: &str) -> Symbol<'_, T> {
-        // SAFETY: the caller gives the type of the header.
+        // SAFETY: the caller names the type of the header.
         unsafe { self.0.get(name.as_bytes()) }.unwrap()
     }
 
-    /// The primary context, which becomes the thread's.
+    /// Returns the primary context, made current.
     pub(crate) fn enter(&self) -> u64 {
         let mut context = 0u64;
         assert_eq!(call!(self, "cuInit", 0 => u32), 0);
@@ -64,7 +64,7 @@ impl Api {
         at
     }
 
-    /// The words at an address of the device.
+    /// Reads the words at a device address.
     pub(crate) fn words(&self, at: u64, count: usize) -> Vec<u32> {
         let mut words = vec![0u32; count];
         let to = words.as_mut_ptr() as u64;
@@ -101,7 +101,7 @@ impl Api {
     }
 }
 
-/// Adds `value` to each of the words of `buffer` that a thread has.
+/// Adds `value` to each word of `buffer` that has a thread.
 pub(crate) const ADD: &str = "
 .version 8.7
 .target sm_120

@@ -1,4 +1,4 @@
-//! A program that calls ptxas while it runs, as JIT compilers do.
+//! A program that runs ptxas, as JIT compilers do.
 
 use std::process::{Command, Output};
 
@@ -7,7 +7,7 @@ use cudarc::nvrtc::Ptx;
 
 use super::{DOUBLE, passes, told};
 
-/// Assembles `text` with the `ptxas` of the path; what ptxas said, and the file that it wrote.
+/// Assembles `text` with the `ptxas` in `PATH`; returns its output and the file that it wrote.
 fn assembled(text: &str) -> (Output, Option<Vec<u8>>) {
     let folder = tempfile::tempdir().unwrap();
     let (input, output) = (folder.path().join("k.ptx"), folder.path().join("k.cubin"));

@@ -1,4 +1,4 @@
-//! Programs that call without a context, in other threads, or after its end: the answers are those of an H200.
+//! Programs that call without a context, from other threads, or after the context is destroyed: the expected answers are those of an H200.
 
 use std::ffi::c_int;
 
@@ -43,7 +43,7 @@ fn program_of_contexts() {
     std::thread::scope(|scope| {
         scope.spawn(|| {
             assert_eq!((allocated(&api), current(&api)), (INVALID_CONTEXT, 0));
-            // A stream of the program's own has a context, the default one is the current context's.
+            // A stream that the program creates belongs to a context; the default stream is the current context's.
             assert_eq!((synchronized(&api, 0), synchronized(&api, stream)), (INVALID_CONTEXT, 0));
             assert_eq!(
                 (api.launch(kernel, 1, 0, &[]), api.launch(kernel, 1, stream, &[])),
@@ -70,7 +70,7 @@ fn program_of_both_apis() {
     let mut count: c_int = 0;
     assert_eq!(call!(runtime, "cudaGetDeviceCount", &raw mut count => *mut c_int), 0);
     assert_eq!((count, current(&driver), allocated(&driver)), (1, 0, INVALID_CONTEXT));
-    // An error of the driver is none of the runtime.
+    // An error of the driver API does not become an error of the runtime.
     assert_eq!(call!(runtime, "cudaGetLastError"), 0);
     assert_eq!(call!(runtime, "cudaMalloc", &raw mut at => *mut u64, 16 => usize), 0);
     assert!(current(&driver) != 0);

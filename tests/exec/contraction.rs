@@ -1,11 +1,11 @@
-//! A program whose kernel leaves it to the assembler whether a product and a sum round once.
+//! A program whose kernel leaves the contraction of a product and a sum to the assembler.
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
 use crate::{exec, told};
 
-/// Of three numbers, the first times the second plus the third.
+/// Multiplies the first two of three numbers and adds the third.
 const OPEN: &str = "
 .version 8.7
 .target sm_120
@@ -23,7 +23,7 @@ const OPEN: &str = "
     ret;
 }";
 
-/// The square of 1 + 2^-12 less 1 + 2^-11, which is 2^-24 where nothing is rounded in between.
+/// (1 + 2^-12)^2 - (1 + 2^-11), which is 2^-24 if nothing is rounded in between.
 fn open() -> f32 {
     let context = CudaContext::new(0).unwrap();
     let stream = context.default_stream();

@@ -131,7 +131,7 @@ fn program_that_captures_a_fork_and_a_join() {
     let instance = s.instantiate(graph);
     assert_eq!((s.replay(instance), s.replay(instance)), (0, 0));
     assert_eq!(s.api.words(s.buffer, 4), [1 + 2 * 1111; 4]);
-    // Other parameters of one node.
+    // Other parameters for one node.
     let value = 5u32;
     let arguments = [(&raw const s.buffer).cast::<c_void>(), (&raw const value).cast()];
     let node = KernelNode {
@@ -149,7 +149,7 @@ fn program_that_captures_a_fork_and_a_join() {
     );
     assert_eq!((set, s.replay(instance)), (0, 0));
     assert_eq!(s.api.words(s.buffer, 4), [2223 + 116, 2223 + 116, 2223 + 111, 2223 + 111]);
-    // All parameters from another capture of the same form, and none from one of another form.
+    // All parameters from another capture of the same topology, and none from one of another topology.
     s.begin();
     for value in [2, 3, 4, 5] {
         s.add(s.streams[0], value);
@@ -218,12 +218,12 @@ fn program_that_builds_a_graph() {
     assert_eq!(made, 0);
     let instance = s.instantiate(graph);
     assert_eq!((s.replay(instance), s.replay(instance)), (0, 0));
-    // SAFETY: the graph wrote it behind the compiler's back.
+    // SAFETY: the graph wrote it; the compiler does not know.
     assert_eq!(unsafe { ptr::read_volatile(&raw const result) }, [10; 4]);
     let off = call!(s.api, "cuGraphNodeSetEnabled", instance => u64, second => u64, 0 => u32);
     assert_eq!((off, s.replay(instance)), (0, 0));
     assert_eq!(s.api.words(s.buffer, 4), [3; 4]);
-    // A cycle cannot be run.
+    // A cycle cannot be instantiated.
     let connected = call!(
         s.api, "cuGraphAddDependencies", graph => u64, &raw const third => *const u64, &raw const first => *const u64, 1 => usize,
     );

@@ -1,5 +1,5 @@
-//! `exec`: programs over cudarc, which loads `libcuda.so.1` at run time, on the simulated GPU. This test is such a program, too: `exec` starts
-//! it again with one of the ignored tests.
+//! `exec`: programs that use cudarc, which loads `libcuda.so.1` at run time, on the simulated GPU. This test binary is such a program:
+//! `exec` starts it again with one of the ignored tests.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![expect(unsafe_code, reason = "cudarc cannot check a launch")]
@@ -19,7 +19,7 @@ use std::process::{Command, Output};
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
 
-/// Doubles `n` words; with `wide`, one thread more than there are words.
+/// Doubles `n` words; with `wide`, launches one thread too many.
 const DOUBLE: &str = "
 .version 8.7
 .target sm_120
@@ -44,7 +44,7 @@ fn double(threads: u32) -> Result<Vec<u32>, cudarc::driver::DriverError> {
     let config = LaunchConfig { grid_dim: (1, 1, 1), block_dim: (threads, 1, 1), shared_mem_bytes: 0 };
     let mut launch = stream.launch_builder(&kernel);
     launch.arg(&mut words);
-    // SAFETY: the kernel takes one pointer; what lies outside of the buffer is what the test is about.
+    // SAFETY: the kernel takes one pointer; the access outside the buffer is what the test plants.
     unsafe { launch.launch(config) }?;
     stream.clone_dtoh(&words)
 }
@@ -129,7 +129,7 @@ fn a_program_that_is_killed_leaves_its_report() {
     assert!(text.contains("double: 1 launches") && text.contains("1 of 1 processes crashed"), "{text}");
 }
 
-/// Runs a program that is to pass; its report.
+/// Runs a program that must pass; returns its report.
 fn passes(program: &str) -> String {
     let output = exec(&[], program);
     let text = told(&output);
@@ -204,20 +204,20 @@ fn recorded_launches_replay_with_the_same_end() {
             told(&output)
         );
     }
-    // A result that is not the recorded one is found.
+    // A result that differs from the recorded one is reported.
     let text = std::fs::read_to_string(&all[0]).unwrap();
     assert!(text.contains("\"unwritten\":[[0,8]") || text.contains("unwritten"), "{text}");
     std::fs::write(&all[0], text.replace("\"u32\":10", "\"u32\":11")).unwrap();
     let output = replay(&all[0]);
     assert_ne!(output.status.code(), Some(0), "{}", String::from_utf8_lossy(&output.stdout));
-    // A violation comes again, at the same place.
+    // A violation is reproduced, at the same place.
     let (all, output) = record("violation", "program_that_reads_past_the_end");
     assert_eq!((output.status.code(), all.len()), (Some(100), 1));
     let output = replay(&all[0]);
     let text = format!("{}{}", String::from_utf8_lossy(&output.stdout), told(&output));
     assert_eq!(output.status.code(), Some(100), "{text}");
     assert!(text.contains("lane 4"), "{text}");
-    // What a program leaves that is killed is complete.
+    // What a killed program has recorded is complete.
     let (all, output) = record("killed", "robustness::program_that_is_killed");
     assert_eq!((output.status.code(), all.len()), (Some(128 + 9), 1));
     let left = std::fs::read_dir(folder.path().join("killed")).unwrap().count();

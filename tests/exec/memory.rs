@@ -1,4 +1,4 @@
-//! Programs that use memory of all kinds.
+//! Programs that use every kind of memory.
 
 use std::ffi::{CString, c_void};
 use std::ptr;
@@ -20,11 +20,11 @@ fn program_whose_kernel_uses_registered_host_memory() {
     let value = 10u32;
     let arguments = [(&raw const device).cast::<c_void>(), (&raw const value).cast()];
     assert_eq!(api.launch(kernel, 4, 0, &arguments), 0);
-    // SAFETY: the kernel wrote it behind the compiler's back.
+    // SAFETY: the kernel wrote it; the compiler does not know.
     assert_eq!(unsafe { ptr::read_volatile(words.as_ptr().cast::<[u32; 4]>()) }, [11, 12, 13, 14]);
     assert_eq!(call!(api, "cuMemHostUnregister", at => u64), 0);
     assert_eq!(call!(api, "cuMemHostUnregister", at => u64), 713);
-    // What is no longer registered is out of bounds.
+    // Memory that is no longer registered is out of bounds.
     assert_eq!(api.launch(kernel, 4, 0, &arguments), 700);
 }
 
@@ -46,7 +46,7 @@ fn program_with_a_managed_variable() {
     );
     assert_eq!((found, len), (0, 4));
     let counter = at as *mut u32;
-    // SAFETY: the library says that the CPU may use it.
+    // SAFETY: managed memory, which the CPU may access.
     assert_eq!(unsafe { counter.read_volatile() }, 5);
     // SAFETY: as above.
     unsafe { counter.write_volatile(41) };
@@ -87,7 +87,7 @@ fn boxes(library: &str) {
     assert_eq!(call!(api, "cudaMemset3D", there => Pitched, 7 => i32, extent => Extent), 0);
     let host: Vec<u8> = (0..24).collect();
     let mut back = vec![0u8; 24];
-    // The box from (1, 1, 0) of the host's, 2 bytes of 2 rows of both slices, to the origin.
+    // A box of 2 bytes, 2 rows and 2 slices, from (1, 1, 0) of the host array to the origin of the device array.
     let mut copy = Memcpy3D {
         from_array: 0,
         from_at: [1, 1, 0],
@@ -113,7 +113,7 @@ fn boxes(library: &str) {
     let mut version = 0i32;
     assert_eq!(call!(api, "cudaRuntimeGetVersion", &raw mut version => *mut i32), 0);
     assert_eq!(version / 1000, if library.ends_with("12") { 12 } else { 13 });
-    // CUDA 12 has four arguments here, CUDA 13 five.
+    // Four arguments in CUDA 12, five in CUDA 13.
     let (mut graph, mut one, mut other) = (0u64, 0u64, 0u64);
     assert_eq!(call!(api, "cudaGraphCreate", &raw mut graph => *mut u64, 0 => u32), 0);
     for node in [&raw mut one, &raw mut other] {
@@ -173,7 +173,7 @@ fn program_that_asks_for_functions_pools_and_peers() {
     let got =
         call!(api, "cuMemPoolGetAttribute", pool => u64, 4 => i32, (&raw mut value).cast() => *mut c_void);
     assert_eq!((set, got, value), (0, 0, 1 << 30));
-    // An attribute of type int leaves the word behind it alone.
+    // An attribute of type int must not write the following word.
     let mut pair = [9i32, 9];
     assert_eq!(
         call!(api, "cuMemPoolGetAttribute", pool => u64, 1 => i32, pair.as_mut_ptr().cast() => *mut c_void),
@@ -184,6 +184,6 @@ fn program_that_asks_for_functions_pools_and_peers() {
     assert_eq!(call!(api, "cuDeviceCanAccessPeer", &raw mut can => *mut i32, 0 => i32, 0 => i32), 0);
     assert_eq!(can, 0);
     assert_eq!(call!(api, "cuDeviceCanAccessPeer", &raw mut can => *mut i32, 0 => i32, 1 => i32), 101);
-    // Arrays are refused by name.
+    // CUDA arrays are refused, with the name of the call.
     assert_eq!(call!(api, "cuArrayCreate_v2", &raw mut pool => *mut u64, 0 => u64), 801);
 }

@@ -4,7 +4,7 @@ use std::ffi::{CString, c_void};
 
 use crate::api::{Api, call};
 
-/// Adds `value` and a constant to the words that `list` points at, through a pointer in memory, and counts itself in a module variable.
+/// Adds `value` and a constant to the words that `list` points to, through a pointer in memory, and counts launches in a module variable.
 const THROUGH: &str = "
 .version 8.7
 .target sm_120

@@ -1,4 +1,4 @@
-//! Programs that end badly, or that ask for much.
+//! Programs that crash, fork or request too much.
 
 use std::ffi::c_void;
 use std::time::Instant;
@@ -105,7 +105,7 @@ fn program_that_forks() {
         fn waitpid(pid: i32, status: *mut i32, options: i32) -> i32;
     }
     let s = setup();
-    // SAFETY: the child calls nothing that another thread may hold a lock of, but for the library, which is what the test is about.
+    // SAFETY: the child calls no function that may need another thread's lock, except the library's, which is what the test is about.
     let pid = unsafe { fork() };
     if pid == 0 {
         let code = s.add(4);
@@ -113,7 +113,7 @@ fn program_that_forks() {
         unsafe { _exit(code) };
     }
     let mut status = 0;
-    // SAFETY: the child is this process's.
+    // SAFETY: the child belongs to this process.
     unsafe { waitpid(pid, &raw mut status, 0) };
     assert_eq!(status >> 8, 3, "CUDA does not survive a fork");
     assert_eq!(s.add(4), 0);

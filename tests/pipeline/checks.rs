@@ -1,5 +1,5 @@
-//! The checks without a GPU: graphs of the kernels are right for every routing on the emulator, and a fault that only
-//! another routing shows is caught there.
+//! The checks without a GPU: graphs of the kernels are correct for every routing on the emulator, and a fault that only another
+//! routing exposes is caught.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use sm121probe::record::{Check, CheckResult, Verdict};
 use super::{Shared, tool};
 
 const CASE: &str = "tiny-exact";
-/// The case whose last stage keeps counters from launch to launch.
+/// The case whose last stage keeps counters between launches.
 const ATOMIC: &str = "tiny-atomic";
-/// So small that every expert has one tile in the case's own routing and some have two in others.
+/// So small that every expert has one tile in the case's own routing and some experts have two in other routings.
 const TILE: &str = "8x64x128";
 
-/// Replays are slow here, and the emulator is deterministic anyway.
+/// Few replays: they are slow on the emulator, which is deterministic.
 const REPLAYS: usize = 2;
 
 pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
@@ -53,14 +53,14 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     out.push(fault(shared, "arrivals_of_the_replay_before", ATOMIC, Check::Graph, "finalize", stale));
     let shared = Arc::clone(shared);
     out.push(Trial::test(format!("checks.{ATOMIC}/emulator"), move || {
-        // Kernels that promise no order are not compared with themselves, and the graph is judged.
+        // Kernels without a fixed order are not compared with themselves; the graph is judged instead.
         let results = checked(&shared, &shared.library, ATOMIC, LOADS[0], PATHS[0])?;
         all_pass(&results, &[Check::Deterministic, Check::Pdl])
     }));
     out
 }
 
-/// Every check passes, those of `skipped` apart.
+/// Every check passes, except those in `skipped`.
 fn all_pass(results: &[CheckResult], skipped: &[Check]) -> Result<(), Failed> {
     let wanted = |r: &CheckResult| if skipped.contains(&r.check) { Verdict::Skipped } else { Verdict::Pass };
     match results.iter().find(|r| r.verdict != wanted(r)) {
@@ -71,7 +71,7 @@ fn all_pass(results: &[CheckResult], skipped: &[Check]) -> Result<(), Failed> {
     }
 }
 
-/// A fault that every earlier check passes.
+/// A fault that passes all earlier checks.
 fn fault(
     shared: &Arc<Shared>,
     name: &str,

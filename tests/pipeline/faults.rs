@@ -1,4 +1,4 @@
-//! Faults of the kind that kernels really have, each a change of one line, and the stage at which each must be caught.
+//! Realistic kernel faults, each a change of one line, and the stage at which each must be caught.
 
 use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::record::Stage;
@@ -10,7 +10,7 @@ mod routers;
 #[path = "variants.rs"]
 mod variants;
 
-/// A change of a kernel, and what must be said of it.
+/// A change of a kernel, and the expected verdict.
 #[derive(Debug, Clone)]
 pub(crate) struct Fault {
     pub(crate) name: &'static str,
@@ -23,12 +23,12 @@ pub(crate) struct Fault {
     pub(crate) load: Load,
     /// The first stage that is wrong.
     pub(crate) stage: Stage,
-    /// Words that the note holds: the rule, where one is broken.
+    /// Words that the note must contain, such as the violated rule.
     pub(crate) says: &'static str,
 }
 
 impl Fault {
-    /// Changes the kernel.
+    /// Applies the change to the kernel.
     pub(crate) fn plant(&self, library: &mut Library) -> Result<(), String> {
         let kernel = library.kernels.iter_mut().find(|k| k.file == self.file).map(|k| &mut k.text);
         let text = kernel.or_else(|| library.includes.get_mut(self.file)).ok_or("there is no such file")?;
@@ -529,7 +529,7 @@ pub(crate) fn all() -> Vec<Fault> {
     all
 }
 
-/// Changes that are no faults.
+/// Changes that are legal.
 pub(crate) fn legal() -> Vec<Fault> {
     [variants::legal(), routers::legal(), format_faults::legal()].concat()
 }

@@ -1,4 +1,4 @@
-//! Faults of the operand formats beside MXFP8 by MXFP4: scale layouts, block lengths, global scales, codes.
+//! Faults in the operand formats other than MXFP8 by MXFP4: scale layouts, block lengths, global scales, codes.
 
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::record::Stage;
@@ -33,12 +33,12 @@ const fn fault(
     Fault { name, file, from, to, case, tile: "32x64x128", path, load, stage, says: "" }
 }
 
-/// Every one of them.
+/// All of these faults.
 pub(crate) fn all() -> Vec<Fault> {
     [scales(), globals(), tokens(), four_over_six(), codes(), loads(), others()].concat()
 }
 
-/// Changes that a library may make and that are none.
+/// Legal changes of the same kind.
 pub(crate) fn legal() -> Vec<Fault> {
     vec![
         fault(

@@ -1,4 +1,4 @@
-//! The pipeline on a GPU: every admitted trial of the run, check by check. The GPU runs one at a time; while it does, others are
+//! The pipeline on a GPU: every admitted trial of the run, with every check. The GPU runs one trial at a time; meanwhile, others are
 //! emulated and judged.
 
 use std::sync::{Arc, Mutex, PoisonError};
@@ -15,10 +15,10 @@ use sm121probe::toolkit::{self, Places};
 
 use super::{Shared, green, required, selected, tool, without_device};
 
-/// A launch that takes longer hangs.
+/// A launch that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What the driver's compiler is tried on.
+/// The trials for the driver's compiler.
 const JIT_CASE: &str = "tiny-exact";
 const JIT_TILE: &str = "8x64x128";
 
@@ -59,7 +59,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     out
 }
 
-/// What the driver's own compiler makes of the kernels' PTX, where [`trials`] takes that of ptxas.
+/// Trials whose PTX the driver's compiler assembles; [`trials`] uses ptxas.
 fn through_the_driver(
     shared: &Shared,
     gpu: &Mutex<GpuDevice>,
@@ -70,7 +70,7 @@ fn through_the_driver(
     let tile = JIT_TILE.parse().map_err(|e| format!("{e}"))?;
     let trials = plan::trials(case, &[tile], &[load], &[MmaPath::Portable]);
     let trial = trials.first().ok_or("there is no trial")?;
-    // A worker of its own, and one trial has the GPU at a time.
+    // Its own worker process; one trial at a time uses the GPU.
     let _held = gpu.lock().unwrap_or_else(PoisonError::into_inner);
     let own = Arc::new(Mutex::new(open().map_err(|e| e.to_string())?));
     let runner =
@@ -90,7 +90,7 @@ fn run(
     stands(&runner.run(trial, target).map_err(|e| e.to_string())?)
 }
 
-/// Fails unless the trial is green and passes every check.
+/// Fails unless the trial conforms and passes every check.
 fn stands(row: &TrialRow) -> Result<(), Failed> {
     green(row)?;
     match row.checks.iter().find(|r| !r.verdict.conforms()) {

@@ -1,5 +1,5 @@
-//! What a real GPU does with kernels that hang, break their context or write beside a buffer, and with launches of every kind.
-//! The driver compiles them, so that no toolkit is needed.
+//! How a GPU is handled when kernels hang, corrupt their context or write past a buffer, and when launches of every kind run.
+//! The driver compiles the kernels, so no toolkit is needed.
 
 use std::time::Duration;
 
@@ -9,10 +9,10 @@ use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 
 use super::tool;
 
-/// Bytes of the one buffer.
+/// Size of the buffer in bytes.
 const BYTES: usize = 64;
 
-/// A kernel of one statement list, with the buffer's address in `p`.
+/// A kernel with these statements and the buffer's address in `p`.
 fn ptx(body: &str) -> String {
     format!(
         ".version 8.0\n.target sm_90\n.address_size 64\n.visible .entry k(.param .u64 out)\n{{\n\
@@ -26,7 +26,7 @@ fn open(ordinal: &str, seconds: u64) -> Result<GpuDevice, Failure> {
     GpuDevice::open(launcher, Chain::default())
 }
 
-/// Runs a body; the buffer afterwards.
+/// Runs a body and returns the buffer.
 fn run(gpu: &mut GpuDevice, body: &str, change: impl Fn(Launch) -> Launch) -> Result<Vec<u8>, Failure> {
     let out = gpu.allocate(vec![0; BYTES])?;
     let module = gpu.load(&ptx(body))?;
@@ -48,7 +48,7 @@ fn run(gpu: &mut GpuDevice, body: &str, change: impl Fn(Launch) -> Launch) -> Re
 const STORE: &str = "mov.u32 r0, %nctaid.x;\nst.global.u32 [p], r0;";
 const HANG: &str = "L:\nld.volatile.global.u32 r0, [p];\nsetp.eq.u32 q, r0, 0;\n@q bra L;";
 
-/// A kernel that fails as `expected` says, after which the device serves again.
+/// Runs a kernel that must fail as `expected`; afterwards the device works again.
 fn fails(
     name: &str,
     body: &'static str,

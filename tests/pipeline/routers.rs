@@ -1,17 +1,17 @@
-//! Faults of routers and shared experts, and changes of their arithmetic that are legal.
+//! Faults of routers and shared experts, and legal changes of their arithmetic.
 
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::record::Stage;
 
 use super::Fault;
 
-/// DeepSeek-V3's router, Qwen3's, plain softmax over all, and experts that every token visits.
+/// DeepSeek-V3's router, Qwen3's, softmax over all experts, and shared experts that every token visits.
 const GROUPS: &str = "router-sigmoid-groups";
 const RENORMALISED: &str = "router-softmax-all";
 const RAW: &str = "router-softmax-raw";
 const SHARED: &str = "shared-experts";
 
-/// Where the kernel scores a chosen logit, divides by the sum, and takes the sigmoid.
+/// Where the kernel computes the score of a chosen logit, divides by the sum, and applies the sigmoid.
 const SCORE: &str = "float e = score_of(logit, all);";
 const QUOTIENT: &str = "e = __fdiv_rn(e, sum);";
 const SIGMOID: &str = "return __fdiv_rn(1.0f, __fadd_rn(1.0f, exponential(-logit)));";
@@ -22,7 +22,7 @@ fn change(name: &'static str, from: &'static str, to: &'static str, case: &'stat
     Fault { name, file: "route.cuh", from, to, case, tile, path, load, stage: Stage::Route, says }
 }
 
-/// Every fault.
+/// All of these faults.
 pub(crate) fn all() -> Vec<Fault> {
     vec![
         change("the correction bias in the weight", SCORE, "float e = keys[mine];", GROUPS),
@@ -71,7 +71,7 @@ pub(crate) fn all() -> Vec<Fault> {
     ]
 }
 
-/// Other ways to the same numbers, of which each looks like one of the faults.
+/// Other ways to compute the same numbers, each similar to one of the faults.
 pub(crate) fn legal() -> Vec<Fault> {
     vec![
         change("the sigmoid by tanh", SIGMOID, "return __fmaf_rn(0.5f, tanhf(0.5f * logit), 0.5f);", GROUPS),

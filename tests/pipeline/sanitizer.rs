@@ -1,5 +1,5 @@
-//! The second witness: what `compute-sanitizer` says on a GPU of kernels in which a fault of memory or a race is planted, beside
-//! what the emulator's observers say of the same text; and of kernels without a fault, of which both must say nothing.
+//! A second opinion: what `compute-sanitizer` reports on a GPU for kernels with a planted memory fault or race, compared with
+//! what the emulator reports for the same kernel; and for kernels without a fault, for which both must report nothing.
 
 use std::path::Path;
 use std::process::Command;
@@ -13,14 +13,14 @@ use sm121probe::moe::runner::Runner;
 use super::{Shared, tool};
 
 const CASE: &str = "tiny-exact";
-/// Its pipeline holds several K tiles at once.
+/// A configuration whose pipeline holds several K tiles at once.
 const TILE: &str = "8x64x64";
 
-/// A tool of compute-sanitizer, and how it says that it found something.
+/// A tool of compute-sanitizer, and how its log shows a finding.
 struct Tool {
     name: &'static str,
     finds: &'static str,
-    /// The last line of its log when it found nothing.
+    /// The last line of its log without findings.
     clean: &'static str,
 }
 
@@ -33,7 +33,7 @@ const RACECHECK: Tool = Tool {
 };
 const SYNCCHECK: Tool = Tool { name: "synccheck", finds: "Barrier error", clean: "ERROR SUMMARY: 0 errors" };
 
-/// A change of one kernel, the emulator's word for it and the sanitizer's tool.
+/// A change of one kernel, the rule that the emulator must name, and the sanitizer's tool.
 struct Planted {
     name: &'static str,
     change: (&'static str, &'static str),
@@ -41,7 +41,7 @@ struct Planted {
     tool: Tool,
 }
 
-/// The kernel that is changed; its file and line are in the sanitizer's log.
+/// The changed kernel; the sanitizer's log contains its file and line.
 const FILE: &str = "gemm_cp_async.cu";
 
 const PLANTED: [Planted; 3] = [
@@ -65,7 +65,7 @@ const PLANTED: [Planted; 3] = [
     },
 ];
 
-/// The trials; the GPU's lock keeps them from running beside its others.
+/// The trials; the lock of the GPU serializes them with its other users.
 pub(super) fn trials<T: Send + 'static>(shared: &Arc<Shared>, gpu: &Arc<Mutex<T>>) -> Vec<Trial> {
     let Ok(program) = which::which("compute-sanitizer") else {
         let ignored = |name: &str| {
@@ -119,7 +119,7 @@ fn plant(library: &mut Library, (from, to): (&str, &str)) -> Result<(), Failed> 
     Ok(())
 }
 
-/// What the emulator says is wrong.
+/// What the emulator reports.
 fn on_emulator(shared: &Shared, library: &Library) -> Result<Option<String>, Failed> {
     let case = shared.cases.iter().find(|c| c.name == CASE).ok_or("there is no such case")?;
     let tile = TILE.parse().map_err(|e| format!("{e}"))?;
@@ -131,7 +131,7 @@ fn on_emulator(shared: &Shared, library: &Library) -> Result<Option<String>, Fai
     Ok(outcome.first_wrong().map(|wrong| wrong.note.clone()))
 }
 
-/// The log of a tool that watches this library's kernels on the GPU.
+/// The log of a tool that watches the kernels of this library on the GPU.
 fn sanitize(program: &Path, sanitizer: &Tool, library: &Library, load: Load) -> Result<String, Failed> {
     let folder = tempfile::tempdir().map_err(|e| e.to_string())?;
     let texts = library.kernels.iter().map(|k| (&k.file, &k.text)).chain(&library.includes);
@@ -149,7 +149,7 @@ fn sanitize(program: &Path, sanitizer: &Tool, library: &Library, load: Load) -> 
         .arg(folder.path())
         .output()
         .map_err(|e| e.to_string())?;
-    // A run that judged nothing proves nothing, whatever the log says.
+    // A log of a run that launched nothing proves nothing.
     let stdout = String::from_utf8_lossy(&output.stdout);
     if !stdout.contains("fc1,") {
         return Err(format!("{}: {stdout}{}", output.status, String::from_utf8_lossy(&output.stderr)).into());

@@ -1,4 +1,4 @@
-//! The bench without a GPU: the emulator runs every launch that would be timed, behind a clock that is made up.
+//! The bench without a GPU: the emulator runs every launch that would be timed, with a simulated clock.
 
 use std::sync::Arc;
 
@@ -20,10 +20,10 @@ const CASE: &str = "tiny-exact";
 const ISA: PtxIsa = PtxIsa { major: 9, minor: 0 };
 const EFFORT: Effort = Effort { bytes: 1 << 16, rounds: 2, ctas: 2, warm_up: 1, samples: 3 };
 
-/// The emulator, with a clock that counts CTAs: one millisecond each.
+/// The emulator with a clock that counts CTAs: one millisecond each.
 struct Clock {
     inner: EmulatorDevice,
-    /// Which launch of a timed list fails.
+    /// Index of the timed launch that fails.
     broken: Option<usize>,
 }
 
@@ -65,7 +65,7 @@ impl Device for Clock {
         self.inner.parameters(module, entry)
     }
     fn run(&mut self, launches: &[Launch]) -> Result<(), LaunchFailure> {
-        // One after the other, as a stream without overlap.
+        // One after the other, like a stream without overlap.
         launches.iter().enumerate().try_for_each(|(n, launch)| {
             self.inner.run(std::slice::from_ref(launch)).map_err(|f| LaunchFailure { launch: n, ..f })
         })
@@ -119,7 +119,7 @@ fn bench(shared: &Shared, broken: Option<usize>) -> Result<Measured, Failed> {
         ("8x64x128", Load::CpAsync, MmaPath::Native),
         ("16x64x128", Load::Tma, MmaPath::Portable),
         ("8x64x128", Load::Direct, MmaPath::Gemv),
-        // Blocked: it is left out.
+        // Blocked, so it is left out.
         ("256x256x128", Load::Tma, MmaPath::Portable),
     ] {
         let tile = tile.parse().map_err(|e| format!("{e}"))?;
@@ -170,7 +170,7 @@ fn every_stage(shared: &Shared) -> Result<(), Failed> {
         }
     }
     let regrets = bench::regrets(&got.rows, &got.counts, 2);
-    // Two paths, two batches, every policy; the tile of 8 rows was timed for the native path alone.
+    // Two paths, two batches, every policy; the tile of 8 rows is timed for the native path only.
     let known = regrets.iter().filter(|r| r.m == 8 && r.microseconds.is_some());
     if regrets.len() != 2 * 2 * 9
         || !known.clone().all(|r| r.path == MmaPath::Native && r.regret() == Some(0.0))
@@ -196,13 +196,13 @@ fn reader() -> Result<(), Failed> {
     let words = |bytes: &[u8]| -> u32 {
         bytes.as_chunks::<4>().0.iter().fold(0, |sum, word| sum ^ u32::from_le_bytes(*word))
     };
-    // Buffers count from 0: what is read, then what is stored.
+    // Buffers count from 0: first what is read, then what is stored.
     let (from, out) = (clock.read(Buffer(0)), clock.read(Buffer(1)));
     let (from, out) = (from.map_err(|f| f.to_string())?, out.map_err(|f| f.to_string())?);
     if bytes != from.len() || bytes < 100_000 || from != random::bytes(1, 0, 255, bytes) {
         return Err(format!("{bytes} bytes of {}", from.len()).into());
     }
-    // A byte that is read twice or not at all is missing in the sum.
+    // A byte that is read twice or not at all would change the sum.
     if words(&from) == words(&out) { Ok(()) } else { Err("not every byte is read once".into()) }
 }
 

@@ -1,11 +1,11 @@
-//! Faults of the kernels that a run may choose instead: the GEMV, tensor maps made on the device, atomic sums, `ex2.approx`.
+//! Faults of the alternative kernels: the GEMV, tensor maps made on the device, atomic sums, `ex2.approx`.
 
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::record::Stage;
 
 use super::Fault;
 
-/// The way that a fault is looked at: case, tile, path and load.
+/// Where a fault is looked for: case, tile, path and load.
 type At = (&'static str, &'static str, MmaPath, Load);
 
 const GEMV: At = ("tiny-exact", "8x64x128", MmaPath::Gemv, Load::Direct);
@@ -24,12 +24,12 @@ const fn fault(
     Fault { name, file, from, to, case, tile, path, load, stage, says }
 }
 
-/// Every one of them.
+/// All of these faults.
 pub(crate) fn all() -> Vec<Fault> {
     [gemv(), replaced_maps(), atomics(), ex2(), inputs(), offsets(), orders()].concat()
 }
 
-/// Changes that look like a fault of the same kind and are none: no stage may be wrong.
+/// Changes that resemble a fault of the same kind but are legal: no stage may be wrong.
 pub(crate) fn legal() -> Vec<Fault> {
     vec![
         fault(
@@ -68,14 +68,14 @@ pub(crate) fn legal() -> Vec<Fault> {
     ]
 }
 
-/// How the last CTA of a token makes its counter ready for the next launch.
+/// How the last CTA of a token resets its counter for the next launch.
 const ARRIVED: &str = "    if (threadIdx.x == 0)\n        *arrived = 0;\n";
 /// Where the router stores a choice.
 const CHOSEN: &str = "        topk_ids[token * top_k + lane] = (i32)mine;";
-/// The case whose experts lie beyond 32 bits.
+/// The case whose experts lie beyond 32-bit offsets.
 const FAR: &str = "large-offsets";
 
-/// An input that a stage uses as its scratch: the first launch is right, and the bytes are others.
+/// An input that a stage uses as scratch memory: the first launch is correct, but the input changes.
 fn inputs() -> Vec<Fault> {
     vec![fault(
         "the chosen logits masked in place",
@@ -277,7 +277,7 @@ fn ex2() -> Vec<Fault> {
     ]
 }
 
-/// Synchronisation that is there, and too weak.
+/// Synchronization that is present, but too weak.
 fn orders() -> Vec<Fault> {
     let atomic = |name, change| fault(name, "finalize_atomic.cu", change, ATOMIC, Stage::Finalize, "race");
     let replace =

@@ -1,4 +1,4 @@
-//! What becomes of device code: the rules as a table, kernels by the best of their entries, and the reports of it.
+//! Verdicts on device code: the rules as a table, kernels judged by the best of their entries, and the reports.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -52,7 +52,7 @@ fn letter(entry: &Entry, device: &Device) -> char {
     }
 }
 
-/// By hand from the CUDA Programming Guide (binary compatibility) and the PTX ISA (`.target`).
+/// Derived by hand from the CUDA Programming Guide (binary compatibility) and the PTX ISA (`.target`).
 #[test]
 fn every_target_has_its_answer_on_both_devices() {
     //   target    cubin PTX, each on 12.0 and 12.1
@@ -80,11 +80,11 @@ fn every_target_has_its_answer_on_both_devices() {
             [120, 121].iter().map(|n| letter(&entry, &Device::of(*n))).collect()
         };
         assert_eq!(format!("{} {}", of(CodeKind::Cubin), of(CodeKind::Ptx)), wanted, "{target}");
-        // What waits for a linker is never said to run; what no link can save has no code.
+        // Code that waits for a linker is never reported to run; if no linking can help, the file has no code.
         let linked = of(CodeKind::Relocatable);
         assert_eq!(linked, wanted[..2].replace(['N', 'F'], "?"), "{target}");
     }
-    // PTX without a suffix is for later GPUs of every family: the suffix decides, and the file does not tell it.
+    // PTX without a suffix runs on later GPUs of every family; only the suffix decides that, and the file does not record it.
     assert_eq!(letter(&entry("x", 0, CodeKind::Ptx, "sm_100?", &[]), &Device::of(121)), '?');
     assert_eq!(letter(&entry("x", 0, CodeKind::Bitcode, "sm_0", &[]), &Device::of(121)), '-');
     assert_eq!(letter(&entry("x", 0, CodeKind::Other(64), "sm_121", &[]), &Device::of(121)), '?');
@@ -102,7 +102,7 @@ fn a_driver_compiles_ptx_up_to_its_own_version() {
     assert!(reason.contains("needs a driver of CUDA 12.9 or later"), "{reason}");
 }
 
-/// One library as people ship them, a file that is damaged, and one that is fine.
+/// A library as it is commonly shipped, a damaged file, and one without problems.
 fn table() -> AuditTable {
     let devices = vec![Device::of(120), Device::of(121)];
     let mut collector = Collector::new(devices, &[String::new(), String::new()], None);
@@ -150,7 +150,7 @@ fn a_kernel_is_answered_by_the_best_of_its_entries() {
             ("tcgen", vec!["no_code", "no_code"]),
         ]
     );
-    // A file that holds nothing and asks for nothing is not spoken of; a problem hides no other file.
+    // A file without device code or requirements is not mentioned; a problem hides no other file.
     assert_eq!(table.files.len(), 2);
     assert_eq!(table.problems.len(), 1);
 }
@@ -201,7 +201,7 @@ fn the_record_holds_it_and_sarif_keeps_its_schema() {
     let text = record.to_json().unwrap();
     let read = Record::parse(Path::new("r.json"), &text).unwrap();
     assert_eq!(read.audit, record.audit);
-    // Merged, both stand, and every index still points at its own.
+    // Merged, both remain, and every index still points to its own file.
     let mut both = record.audit.clone();
     assert!(both.append(table()) && both == record.audit);
     let mut later = table();
@@ -214,7 +214,7 @@ fn the_record_holds_it_and_sarif_keeps_its_schema() {
     assert!(both.reasons[last.reasons[0]].contains("sm_100a"));
     let other = Collector::new(vec![Device::of(90)], &[String::new()], None).finish();
     assert!(!both.append(other));
-    // An index that points nowhere is refused, not followed.
+    // An index out of range is refused.
     let damaged = text.replacen("\"file\":1", "\"file\":9", 1);
     assert_ne!(damaged, text);
     assert!(Record::parse(Path::new("r.json"), &damaged).unwrap_err().to_string().contains("damaged"));

@@ -1,4 +1,4 @@
-//! `audit` over a made-up Python environment: packages, compilers, backends, bad input and exit codes.
+//! `audit` of a fabricated Python environment: packages, compilers, backends, bad input and exit codes.
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
@@ -57,7 +57,7 @@ impl Desk {
     }
 }
 
-/// As PTX 8.7 has it, operands aside.
+/// In the syntax of PTX 8.7, except for the operands.
 const SCALED: &str =
     "mma.sync.aligned.kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0 {a};";
 
@@ -70,7 +70,7 @@ fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// An environment for vLLM on SM12x, as an owner has it.
+/// An environment for vLLM on SM12x, as on an owner's machine.
 fn environment() -> Desk {
     let desk = Desk::new();
     desk.package(
@@ -92,7 +92,7 @@ fn environment() -> Desk {
     desk
 }
 
-/// The line of a table that begins with `name`, in one line.
+/// The table row that begins with `name`, in one line.
 fn row(text: &str, section: &str, name: &str) -> String {
     let lines = text.lines().skip_while(|line| !line.starts_with(&format!("## {section}")));
     let row = lines
@@ -105,7 +105,7 @@ fn row(text: &str, section: &str, name: &str) -> String {
 fn an_owner_learns_which_packages_run_how_and_what_to_do() {
     let desk = environment();
     let output = desk.run(&[".venv", "--for", "sm_121", "--format", "md"]);
-    // Markdown escapes what begins with an underscore.
+    // Markdown escapes a leading underscore.
     let text = stdout(&output).replace("\\_", "_");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
     let packages = "Packages with device code";
@@ -143,7 +143,7 @@ fn an_owner_learns_which_packages_run_how_and_what_to_do() {
     ] {
         assert!(text.contains(words), "{words}\n{text}");
     }
-    // On Blackwell of data centres the same files stand otherwise.
+    // On data-centre Blackwell the same files have other verdicts.
     let text = stdout(&desk.run(&[".venv", "--for", "sm_100", "--format", "md"]));
     assert!(row(&text, packages, "flashinfer-cubin 0.7.2").contains("|1|all run by JIT|"), "{text}");
     assert!(row(&text, backends, "TRTLLM (FlashInfer)").contains("|works|"), "{text}");
@@ -155,7 +155,7 @@ fn exit_codes_say_what_was_found() {
     let code = |args: &[&str]| desk.run(args).status.code();
     assert_eq!(code(&[".venv", "--require", "runs"]), Some(100));
     assert_eq!(code(&[".venv", "--require", "runs", "--kernel", "marlin*"]), Some(0));
-    // The driver compiles it: that is no machine code in the file.
+    // The driver compiles it: the file contains no machine code.
     assert_eq!(code(&[".venv", "--require", "native", "--kernel", "marlin*"]), Some(100));
     assert_eq!(code(&[".venv", "--kernel", "nobody*"]), Some(4));
     desk.write("empty/readme.txt", b"nothing");
@@ -163,7 +163,7 @@ fn exit_codes_say_what_was_found() {
     assert_eq!(code(&["absent"]), Some(2));
     assert_eq!(code(&[]), Some(2));
     assert_eq!(code(&[".venv", "--for", "sm_999"]), Some(2));
-    // A name that is not there hides nothing that is.
+    // A missing name hides none that exists.
     let output = desk.run(&["absent", ".venv", "--format", "csv"]);
     assert_eq!(output.status.code(), Some(2));
     assert!(stdout(&output).contains("marlin_moe_wna16"));
@@ -172,7 +172,7 @@ fn exit_codes_say_what_was_found() {
 #[test]
 fn what_cannot_be_read_is_said_and_the_rest_is_answered() {
     let desk = environment();
-    // A fatbin that ends where its first entry should be; a package without its RECORD; a folder that leads to itself.
+    // A fatbin that ends where its first entry begins; a package without a RECORD; a folder that links to itself.
     let mut cut = 0xBA55_ED50_u32.to_le_bytes().to_vec();
     cut.extend([1, 0, 16, 0, 0xff, 0, 0, 0, 0, 0, 0, 0]);
     desk.write("more/cut.fatbin", &cut);
@@ -226,7 +226,7 @@ fn real_files_have_their_answers() {
     let cubin = format!("{data}/sm_121a-13.5.cubin");
     assert_eq!(code(&[&cubin, "--for", "sm_121", "--require", "native"]), Some(0));
     assert_eq!(code(&[&cubin, "--for", "sm_120", "--require", "runs"]), Some(100));
-    // What was not read is not vouched for, alone or beside what runs.
+    // Files that could not be read never count as running, neither alone nor beside others.
     let bytes = std::fs::read(&cubin).unwrap();
     desk.write("half/b.cubin", &bytes[..900]);
     assert_eq!(code(&["half", "--for", "sm_121"]), Some(0));
@@ -243,7 +243,7 @@ fn kept_kernels_of_jit_compilers_are_audited() {
     assert!(text.contains("|cache of Triton|1|none runs|all run by JIT|PTX 121a|"), "{text}");
 }
 
-/// What PTX multiplies with is in its text: no disassembler is asked.
+/// The products of PTX are read from its text: no disassembler runs.
 #[test]
 fn ptx_that_does_not_do_what_its_name_says_is_told() {
     let desk = Desk::new();

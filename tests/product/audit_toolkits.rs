@@ -1,4 +1,4 @@
-//! Cubins of every ptxas on this machine: which targets can be told apart, and by what.
+//! Cubins of every ptxas on this machine: which targets can be told apart, and by which part of the file.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use sm121probe::toolkit::{CubinError, Places, cubin, discover};
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The base, family and architecture forms of every Blackwell, and those before it.
+/// The base, family and architecture forms of every Blackwell target, and older targets.
 const TARGETS: &str = "80 89 90 90a 100 100f 100a 103 103f 103a 110 110f 110a 120 120f 120a 121 121f 121a";
 
-/// By what a cubin tells its suffix: `e_flags` before 13.0 and `.nv.compat` from then on tell `a`, the note tells base
-/// from `f`, which the toolkits before 12.9 do not have.
+/// Where a cubin records its suffix: `e_flags` before 13.0, `.nv.compat` from 13.0 on for `a`; a note tells base
+/// from `f`, which toolkits before 12.9 do not have.
 fn expected(target: Target, toolkit: ToolkitVersion) -> ToldBy {
     match (target.suffix, target.number) {
         (_, ..90) => ToldBy::NoOther,
@@ -41,7 +41,7 @@ fn every_toolkit_s_cubins_are_told_apart() {
     for toolkit in &toolkits {
         for name in TARGETS.split(' ') {
             let target: Target = name.parse().unwrap();
-            // The first version that knows the target's form.
+            // The first version that knows this form of the target.
             let isa = match (target.number, target.suffix) {
                 (110, _) => "9.0",
                 (_, Suffix::Family) => "8.8",
@@ -65,7 +65,7 @@ fn every_toolkit_s_cubins_are_told_apart() {
             let mut names: Vec<_> = entry.kernels.iter().map(|k| (k.name.as_str(), k.max_threads)).collect();
             names.sort_unstable();
             assert_eq!(names, [("alpha", Some(256)), ("beta", Some(128))], "{context}");
-            // ptxas's own words on each kernel.
+            // ptxas's output for each kernel.
             assert!(entry.kernels.iter().all(|k| k.registers.is_some_and(|r| r > 0)), "{context}");
             without_the_note(target, toolkit.version, code);
             told += 1;
@@ -87,7 +87,7 @@ fn entry_of(code: Vec<u8>) -> Entry {
     entries.remove(0)
 }
 
-/// Whether a ptxas knows a target: 12.8 is the first with Blackwell, 12.9 with families, 13.0 has sm_110 for sm_101.
+/// Whether a ptxas knows a target: 12.8 is the first with Blackwell, 12.9 with families; 13.0 renames sm_101 to sm_110.
 fn knows(toolkit: ToolkitVersion, target: Target) -> bool {
     let first = match (target.number, target.suffix) {
         (_, Suffix::Family) | (103 | 121, _) => (12, 9),
@@ -98,7 +98,7 @@ fn knows(toolkit: ToolkitVersion, target: Target) -> bool {
     (toolkit.major, toolkit.minor) >= first
 }
 
-/// The same with ptxas's options made unreadable: what rested on them alone is unknown, all else stands.
+/// The same with ptxas's options made unreadable: what depends on them alone is unknown, everything else is unchanged.
 fn without_the_note(target: Target, toolkit: ToolkitVersion, mut code: Vec<u8>) {
     let Some(at) = code.windows(6).position(|w| w == b"-arch ") else { return };
     code[at..at + 6].copy_from_slice(b"-xxxx ");

@@ -1,4 +1,4 @@
-//! The committed matrix: complete, classified, and what the reports beside it say.
+//! The committed matrix is complete and classified, and agrees with the reports beside it.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -49,7 +49,7 @@ fn every_message_has_a_kind() {
     let unclassified: Vec<&str> =
         matrix.messages.iter().filter(|m| m.kind.is_none()).map(|m| m.text.as_str()).collect();
     assert!(unclassified.is_empty(), "a row in crates/toolchain/src/matrix/kinds.rs each: {unclassified:#?}");
-    // The rows of this build say the same as those that made the record.
+    // The rows of this build agree with the record.
     for m in &matrix.messages {
         assert_eq!(sm121probe::matrix::classify(&m.text), m.kind, "{}", m.text);
     }
@@ -69,7 +69,7 @@ fn every_variant_that_names_opcodes_shows_one_where_it_is_accepted() {
     let matrix = committed().matrix;
     let mut silent = Vec::new();
     for v in matrix.variants.iter().filter(|v| !v.expects.is_empty()) {
-        // The opcode itself is looked for: a cell whose code is unknown shows nothing.
+        // Only the opcode itself: a cell whose code is unknown shows nothing.
         let is_proof = |opcode: &str| {
             v.expects
                 .iter()
@@ -121,7 +121,7 @@ fn a_written_record_reads_back_the_same() {
     let record = committed();
     let text = record.to_json().unwrap();
     assert!(Record::parse(Path::new("again"), &text).unwrap() == record);
-    // A later version's field is no obstacle.
+    // A field of a later version is ignored.
     let newer = text.replacen("\"tool\"", "\"colour\": \"red\",\n\"tool\"", 1);
     assert!(Record::parse(Path::new("newer"), &newer).unwrap() == record);
 }

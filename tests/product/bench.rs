@@ -1,4 +1,4 @@
-//! Profiles: the table of the document that the product grew from, forms of files, damaged ones.
+//! Profiles: the table of the seed document, file formats, damaged files.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

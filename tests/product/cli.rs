@@ -1,6 +1,6 @@
-//! The command on bad input: a clear error naming file, line and remedy, or an outcome of the cell; never a lost rest.
+//! The command with bad input: an error that names file, line and remedy, or an outcome of the cell; never lost results.
 //!
-//! The assembler is a script that behaves as a word in the PTX tells it, so that no toolkit is needed.
+//! The assembler is a script whose behaviour is chosen by a word in the PTX, so no toolkit is needed.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -11,7 +11,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-/// Accepts everything, except as words in the text say. The last argument is the cubin.
+/// Accepts everything, except where words in the text say otherwise. The last argument is the cubin.
 const FAKE_PTXAS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "Cuda compilation tools, release 13.9, V13.9.1"; exit 0;;
@@ -58,7 +58,7 @@ impl Desk {
         fs::write(self.path("snippets").join(format!("{name}.ptx")), text).unwrap();
     }
 
-    /// A plain kernel whose body holds `word`.
+    /// A minimal kernel that contains `word`.
     fn kernel(&self, name: &str, word: &str) {
         self.snippet(
             name,
@@ -84,7 +84,7 @@ impl Desk {
         self.command().args(args).output().unwrap()
     }
 
-    /// `matrix` on the desk's snippets with the fake assembler for sm_121a, as CSV.
+    /// Runs `matrix` on the snippets of this folder with the fake assembler for sm_121a; returns the CSV.
     fn matrix(&self, more: &[&str]) -> Output {
         let (ptxas, snippets) = (self.path("ptxas"), self.path("snippets"));
         let mut args = vec!["matrix", "--offline", "--format", "csv", "-t", "sm_121a", "--time-limit", "1"];
@@ -103,12 +103,12 @@ fn stdout(output: &Output) -> String {
 }
 
 fn stderr(output: &Output) -> String {
-    // miette folds lines; errors are compared without its frame.
+    // miette wraps lines; errors are compared without its frame.
     let text = String::from_utf8_lossy(&output.stderr).replace("│", " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")
 }
 
-/// `id outcome` of every CSV row, and its message.
+/// `id outcome` of every CSV row, with its message.
 fn outcomes(output: &Output) -> Vec<(String, String, String)> {
     let mut reader = csv::Reader::from_reader(output.stdout.as_slice());
     reader
@@ -319,11 +319,11 @@ fn a_cache_that_cannot_be_written_costs_the_cache_alone() {
         command.args(["-k", ptxas.to_str().unwrap(), "--snippets", snippets.to_str().unwrap()]);
         command.env("SM121PROBE_CACHE", desk.path("cache2")).env(name, value).output().unwrap()
     };
-    // Root writes to read-only folders, so the failure is injected.
+    // Root can write to read-only folders, so the failure is injected.
     let broken = with("SM121PROBE_TEST_BROKEN_STORE", Path::new("1"));
     assert_eq!(stdout(&broken), stdout(&good), "{}", stderr(&broken));
     assert!(stderr(&broken).contains("SM121PROBE_CACHE"), "{}", stderr(&broken));
-    // A file where the folder should be.
+    // A file in place of the folder.
     let blocked = with("SM121PROBE_CACHE", &ptxas.join("below"));
     assert_eq!(stdout(&blocked), stdout(&good), "{}", stderr(&blocked));
     assert!(stderr(&blocked).contains("SM121PROBE_CACHE"), "{}", stderr(&blocked));
@@ -336,7 +336,7 @@ fn without_a_gpu_the_whole_job_says_why() {
     let run = |more: &[&str]| {
         let args =
             ["--offline", "-t", "sm_121a", "--no-sass", "--report", "md", "-k", ptxas.to_str().unwrap()];
-        // A machine that has a GPU shows none.
+        // A GPU of this machine is hidden.
         desk.command().env("CUDA_VISIBLE_DEVICES", "").args(args).args(more).output().unwrap()
     };
     for (more, words) in [
@@ -346,10 +346,10 @@ fn without_a_gpu_the_whole_job_says_why() {
         let text = stdout(&run(more));
         assert!(text.contains(words), "{text:.3000}");
     }
-    // Asked for by name, it must be there.
+    // A device named explicitly must exist.
     assert_fails(&run(&["--device", "gpu:0"]), 121, &["gpu:0 cannot be used"]);
     assert_fails(&run(&["--device", "tpu"]), 2, &["`tpu` is not a GPU; write auto, none, or gpu:0"]);
-    // A question about variants is one about nothing else.
+    // A selection of variants runs nothing else.
     let some = stdout(&run(&["--filter", "target.*"]));
     assert!(some.contains("target.") && !some.contains("## GPU"), "{some:.3000}");
 }
@@ -390,7 +390,7 @@ fn doctor_says_what_a_python_would_import_and_where_kernels_are_kept() {
     );
 }
 
-/// `.ci/gpu-report` with a stand-in for the tool, which answers as a GPU's owner would see it.
+/// Runs `.ci/gpu-report` with a substitute for the tool, which answers as on a machine with a GPU.
 #[test]
 fn the_evidence_of_a_gpu_is_one_command() {
     const PROBE: &str = r#"#!/bin/sh
@@ -432,15 +432,15 @@ exit $code
     let mut found: Vec<_> = fs::read_dir(&folder).unwrap().map(|f| f.unwrap().file_name()).collect();
     found.sort();
     assert_eq!(found, files);
-    // The job is asked for the GPU's own target, with the options that were given.
+    // The job runs for the GPU's own target, with the given options.
     assert!(calls.contains("--device gpu:0 --target sm_121a --offline --report json"), "{calls}");
     assert!(calls.contains("bench --device gpu:0 --routing balanced"), "{calls}");
     assert!(calls.contains("selftest --device gpu:0 --cases 8192"), "{calls}");
-    // What does not conform is written down, and said.
+    // What does not conform is recorded and reported.
     fs::remove_dir_all(&folder).unwrap();
     assert_eq!(run("selftest", "100", &[into]).0.status.code(), Some(100));
     assert!(folder.join("selftest.csv").is_file());
-    // Without a GPU, and where anything else goes wrong, nothing is written.
+    // Without a GPU, and after any other failure, nothing is written.
     fs::remove_dir_all(&folder).unwrap();
     for (verb, code) in [("run", 121), ("bench", 1)] {
         assert_eq!(run(verb, &code.to_string(), &[into]).0.status.code(), Some(code));
@@ -455,7 +455,7 @@ fn a_report_is_written_whole_or_not_at_all() {
     desk.kernel("a", "");
     let file = desk.path("run.json");
     let args = ["--no-sass", "--format", "json", "-o", file.to_str().unwrap()];
-    // The later --format wins over the desk's csv only if clap allows it; use a fresh call.
+    // clap refuses a second --format, so this is a separate call.
     let (ptxas, snippets) = (desk.path("ptxas"), desk.path("snippets"));
     let mut call = vec![
         "matrix",

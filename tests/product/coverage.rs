@@ -1,6 +1,6 @@
-//! Counts which instruction forms of CCCL and CUTLASS the snippets have; `NOT_COVERED.md` lists what is missing.
+//! Counts which instruction forms of CCCL and CUTLASS the snippets contain; `NOT_COVERED.md` lists the missing ones.
 //!
-//! A form is an opcode with all its qualifiers in their order, and its operands with every name replaced by `x`.
+//! A form is an opcode with its qualifiers in order, and its operands with every name replaced by `x`.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -14,7 +14,7 @@ fn root() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The forms of a data file, with their group.
+/// The forms in a data file, with their group.
 fn forms(name: &str) -> BTreeMap<String, String> {
     let text = fs::read_to_string(root().join("tests/coverage").join(name)).unwrap();
     let lines = text.lines().filter(|l| !l.starts_with('#'));
@@ -24,16 +24,16 @@ fn forms(name: &str) -> BTreeMap<String, String> {
         .collect()
 }
 
-/// A vector of one element is the element.
+/// A vector of one element counts as the element.
 fn unbraced(form: &str) -> String {
     form.replace("{x}", "x")
 }
 
-/// The forms in one variant's text. A special register is a name of its own and a plain operand too.
+/// The forms in the text of one variant. A special register counts as a name of its own and as a plain operand.
 fn forms_of(text: &str, out: &mut BTreeSet<String>) {
     let without_comments: String =
         text.lines().map(|l| l.split("//").next().unwrap_or("")).collect::<Vec<_>>().join(" ");
-    // Only statements end with `;`; braces that open or close blocks are at their ends.
+    // Only statements end with `;`; braces of blocks are at the ends of lines.
     for statement in without_comments.split(';') {
         let mut statement = statement.trim();
         while let Some(rest) = statement.strip_prefix(['{', '}']) {
@@ -43,7 +43,7 @@ fn forms_of(text: &str, out: &mut BTreeSet<String>) {
         if let Some(rest) = statement.strip_prefix('@') {
             statement = rest.split_once(char::is_whitespace).map_or("", |(_, r)| r.trim());
         }
-        // The last statement of a block carries no brace of its own.
+        // The last statement of a block does not include the brace.
         let (opcode, operands) = statement.split_once(char::is_whitespace).unwrap_or((statement, ""));
         let compact: String = operands.chars().filter(|c| !c.is_whitespace()).collect();
         for keep_special in [false, true] {
@@ -71,7 +71,7 @@ fn rendered() -> BTreeSet<String> {
     let mut out = BTreeSet::new();
     for v in &library.variants {
         match &v.code {
-            // The text from behind the entry's name; parameters end at the first brace.
+            // The text after the entry's name; the parameters end at the first brace.
             Code::Entry { after, .. } => {
                 forms_of(after.split_once('{').map_or("", |(_, body)| body), &mut out)
             }

@@ -1,4 +1,4 @@
-//! The verbs of the emulator: what they print, and what they say to a bad call or a wrong kernel.
+//! The verbs of the emulator: their output, and their errors for a bad call or a wrong kernel.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -18,7 +18,7 @@ fn tool(args: &[&str]) -> Output {
     command.current_dir(env!("CARGO_MANIFEST_DIR")).env("NO_COLOR", "1").args(args).output().unwrap()
 }
 
-/// What is printed, which must end with this code. Lines that were broken to the terminal's width are joined.
+/// Returns the output of a call that must exit with this code. Wrapped lines are joined.
 fn run(code: i32, args: &[&str]) -> String {
     let output = tool(args);
     let mut text = String::from_utf8(output.stdout).unwrap();
@@ -35,7 +35,7 @@ const REDUCTION: &str =
     "emulate crates/emulator/tests/kernels/reduction.ptx --grid 4 --block 256 --arg buf:x=random:1:f32[5000]";
 const OUT: [&str; 4] = ["--arg", "out:y=f32[4]", "--arg", "u32:5000"];
 
-/// A file with one entry around these instructions.
+/// A file with one entry that contains these instructions.
 fn kernel(dir: &TempDir, params: &str, body: &str) -> String {
     let path = dir.path().join("k.ptx");
     let text = format!(
@@ -56,7 +56,7 @@ fn a_kernel_runs_and_its_outputs_are_printed_and_dumped() {
         first.contains("sha256 f468350a1e72eea0fc17711d5095ec133d4ddd61e2b310437052dfe119fb7cc4"),
         "{first}"
     );
-    // What was dumped is read back, and gives the same result under other schedules.
+    // A dump is read back, and gives the same result under other schedules.
     let again = format!("buf:x=@{dump}#x");
     let line = "emulate crates/emulator/tests/kernels/reduction.ptx --entry reduction --grid 4,1 --block 256,1,1 --schedules 4";
     let again = run(0, &words(line, &["--arg", &again, "--arg", "out:y=f32[4]", "--arg", "u32:5000"]));
@@ -115,7 +115,7 @@ fn a_kernel_gets_tensor_maps() {
     assert!(text.contains("gemm_tma takes 5 arguments"), "{text}");
     let text = run(2, &words(REDUCTION, &["--arg", "tmap:m=of:x,type:u8,dims:64,box:64", "--arg", "u32:4"]));
     assert!(text.contains("is the 128 bytes of a tensor map, but parameter"), "{text}");
-    // A swizzle that the kernel does not expect gives other numbers, and a box of another size never completes.
+    // With a swizzle that the kernel does not expect, the numbers differ; a box of another size never completes.
     let other = MAP_A.replace("swizzle:128B", "swizzle:none");
     let wrong = run(0, &words(TMA, &[&["--arg", &other, "--arg", MAP_B], &rest[..]].concat()));
     let hash = |t: &str| t.lines().find(|l| l.contains("sha256")).map(str::to_owned);
@@ -249,7 +249,7 @@ fn schedules_that_disagree_are_told_apart() {
     assert!(text.contains("schedules disagree: buffer `y` differs between seed 0 and seed "), "{text}");
 }
 
-/// A call on a kernel of one warp that loads `%r2` from shared memory that nobody wrote, and then does this with it.
+/// Runs a kernel of one warp that loads `%r2` from unwritten shared memory and then executes `then`.
 fn unwritten(dir: &TempDir, then: &str, args: &[&str], code: i32) -> String {
     let body = format!(
         ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\n{then}\nst.global.u32 [%rd1], %r2;\n"
@@ -264,7 +264,7 @@ fn an_output_with_undefined_bytes_is_a_violation_unless_no_value_depends_on_them
     let text = unwritten(&dir, "", &[], 100);
     assert!(text.contains("uninitialised") && text.contains("`ld.shared.u32 %r2, [box];`"), "{text}");
     unwritten(&dir, "and.b32 %r2, %r2, 0;", &["--poison", "2"], 0);
-    // The product is undefined by the rules, and the same whatever the memory holds.
+    // The product is undefined by the rules, but the same for any contents of memory.
     unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--poison", "2"], 100);
     let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 0;", &["--judge", "values"], 0);
     assert!(text.contains("4 schedules with 2 contents of unwritten memory, equal outputs"), "{text}");
@@ -283,7 +283,7 @@ fn undefined_bytes_that_are_copied_differ_and_bytes_that_nobody_stored_do_not() 
         text.contains(differs) && text.contains("leave the grid in a buffer whose values count"),
         "{text}"
     );
-    // Memory of a device is mostly zero.
+    // Device memory is usually zero.
     let zero = "setp.eq.u32 %p1, %r2, 0;\nmov.u32 %r2, 1;\n@%p1 mov.u32 %r2, 2;";
     assert!(unwritten(&dir, zero, &by_values, 100).contains(differs));
     let unlike = zero.replace(", 0;", ", 0x01020304;");
@@ -293,7 +293,7 @@ fn undefined_bytes_that_are_copied_differ_and_bytes_that_nobody_stored_do_not() 
         let file = kernel(&dir, ".param .u64 y", &format!("{load}{body}"));
         run(code, &[&["emulate", file.as_str(), "--block", "1", "--arg", buffer], &by_values[..]].concat())
     };
-    // Part of a buffer; a buffer that was written before; a store that depends on undefined bits.
+    // Part of a buffer; a buffer written before; a store that depends on undefined bits.
     out("st.global.u32 [%rd1+4], 7;\n", "out:y=u32[4]", 0);
     out("st.global.u32 [%rd1+4], 7;\nst.global.u8 [%rd1+9], %r2;\n", "out:y=u32[4]", 100);
     out("st.global.u16 [%rd1+4], %r2;\n", "buf:y=iota:u32[4]", 100);
@@ -325,7 +325,7 @@ fn a_launch_that_is_judged_by_its_values_goes_on_behind_guards_and_races() {
     assert!(text.contains("violation: race") && text.contains("16 schedules"), "{text}");
     let text = race("", 100);
     assert!(text.contains("schedules disagree") && text.contains("violation: race"), "{text}");
-    // What leaves memory ends the launch all the same.
+    // An access outside memory still ends the launch.
     let body = "ld.param.u64 %rd1, [y];\nst.global.u32 [%rd1+4], 1;\n";
     let file = kernel(&dir, ".param .u64 y", body);
     let text = run(100, &["emulate", &file, "--block", "1", "--arg", "out:y=u32[1]", "--judge", "values"]);
@@ -355,7 +355,7 @@ fn json_has_the_violation_that_ends_a_launch_and_outputs_that_differ() {
     assert!(found["failure"].as_str().unwrap().contains("CTA (0,0,0), warp 0, lane 0"), "{found}");
     let found = json(0, &[&call[..], &["out:y=u32[2]"]].concat());
     assert!(found.get("failure").is_none() && found["violations"].as_array().unwrap().is_empty(), "{found}");
-    // What is no finding has no results.
+    // Without a finding, there are no results.
     let output = tool(&["emulate", &file, "--grid", "0", "--arg", "out:y=u32[2]", "--format", "json"]);
     assert_eq!((output.status.code(), output.stdout.is_empty()), (Some(2), true));
     let shared = ".shared .align 4 .b8 box[4];\nld.param.u64 %rd1, [y];\nld.shared.u32 %r2, [box];\nst.global.u32 [%rd1], %r2;\n";
@@ -424,7 +424,7 @@ fn the_documents_name_commands_that_work() {
         for line in joined.lines() {
             let Some(command) = line.trim().strip_prefix("$ cargo run --release -- ") else { continue };
             let verb = command.split_whitespace().next().unwrap_or_default();
-            // A source needs NVRTC, which not every machine has: `.ci/run` runs that one. `selftest` has tests of its own.
+            // A CUDA C++ source needs NVRTC, which not every machine has: `.ci/run` covers it. `selftest` has its own tests.
             if !["emulate", "ops", "assumptions"].contains(&verb) || command.contains(".cu ") {
                 continue;
             }

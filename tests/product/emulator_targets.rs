@@ -1,5 +1,5 @@
-//! The emulator against the committed matrix: what ptxas refuses for a target the emulator refuses for it, and every variant that
-//! ptxas accepts ends in a result or in a refusal that names the form.
+//! The emulator against the committed matrix: it refuses for a target what ptxas refuses, and every variant that ptxas
+//! accepts ends in a result or in a refusal that names the form.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -10,10 +10,10 @@ use ptx::arch::Target;
 use serde_json::Value;
 use sm121probe::snippet::{Library, Variant};
 
-/// What a toolkit said of a variant, by target.
+/// What a toolkit reports for a variant, by target.
 type Cells = BTreeMap<Target, char>;
 
-/// The newest toolkit of the record, its PTX version, and what it said of each variant.
+/// The newest toolkit of the record, its PTX version, and what it reports for each variant.
 fn matrix() -> (String, BTreeMap<String, Cells>) {
     let path = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/matrix.json");
     let record: Value = serde_json::from_str(&std::fs::read_to_string(path).unwrap()).unwrap();
@@ -66,7 +66,7 @@ fn what_the_matrix_refuses_for_a_target_is_refused() {
 
 #[test]
 fn what_the_matrix_accepts_is_refused_for_every_target_or_for_none() {
-    // A form that is not emulated is refused wherever it is: a rule of targets never takes away what ptxas accepts.
+    // A form that is not emulated is refused for every target: a rule for targets never refuses what ptxas accepts.
     let mut strict = Vec::new();
     each(|variant, isa, cells| {
         let accepted: Vec<Target> = cells.iter().filter(|(_, cell)| **cell == 'A').map(|(t, _)| *t).collect();
@@ -85,7 +85,7 @@ fn what_the_matrix_accepts_is_refused_for_every_target_or_for_none() {
 fn every_accepted_variant_ends_in_a_result_or_a_named_refusal() {
     let (mut ended, mut stopped, mut unsupported, mut wrong) = (0, 0, 0, Vec::new());
     each(|variant, isa, cells| {
-        // The target with the most features that accepts it: sm_121a, where it does.
+        // The accepting target with the most features: sm_121a, if it accepts.
         let Some((target, _)) = cells
             .iter()
             .rev()
@@ -120,7 +120,7 @@ fn every_accepted_variant_ends_in_a_result_or_a_named_refusal() {
         }
     });
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
-    // Inputs are zeros: what needs a tensor map or an address among them stops by a rule.
+    // Inputs are zeros: a variant that needs a tensor map or an address in its input stops by a rule.
     assert!(
         ended > 300 && ended > stopped,
         "{ended} ended, {stopped} stopped, {unsupported} are not emulated"

@@ -35,12 +35,12 @@ fn the_emulator_runs_every_variant_that_says_how() {
         })
         .collect();
     assert!(wrong.is_empty(), "{wrong:#?}");
-    // Forms that PTX or the target does not have are refused; everything else goes all the way.
+    // Forms that PTX or the target does not have are refused; all others pass every check.
     let whole = runs.iter().filter(|run| run.checks.iter().all(|r| r.verdict == Verdict::Pass)).count();
     assert!(whole >= 300 && runs.len() - whole < 100, "{whole} of {}", runs.len());
 }
 
-/// What a device does wrong.
+/// The fault of a device.
 #[derive(Clone, Copy, PartialEq)]
 enum Fault {
     None,
@@ -128,7 +128,7 @@ impl Device for Faulty {
             self.flip();
         }
         if self.fault == Fault::Graph {
-            // Data of its capture, whatever was put there since.
+            // The data at the time of capture, whatever was written since.
             let now = self.inner.read(Buffer(1)).unwrap();
             let first = self.first.get_or_insert(now).clone();
             if self.replays == 101 {
@@ -187,7 +187,7 @@ fn fresh_answers_are_a_recording_that_the_selftest_reads() {
     let read = vectors::Recording::load(folder.path()).unwrap();
     assert_eq!(read, fresh.recording);
     assert!(selftest::run(&[read], None).iter().all(|r| r.verdict.passes()));
-    // One wrong bit in each answer is seen.
+    // One wrong bit in any answer is detected.
     let wrong = selftest::run(&[record(Fault::Bit).recording], None);
     assert!(wrong.iter().all(|r| !r.verdict.passes() && r.mismatches == 1), "{wrong:?}");
     assert_eq!(record(Fault::Load).lacking.len(), forms.len());

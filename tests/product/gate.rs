@@ -1,4 +1,4 @@
-//! Records compared, a run against its baseline, and what machines read of it.
+//! Records compared, a run against its baseline, and the machine-readable forms.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

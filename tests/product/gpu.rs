@@ -1,5 +1,5 @@
-//! The GPU's worker, without a GPU: what a worker that hangs, dies, lies or breaks its device is called, and that a fresh one
-//! follows. The worker's GPU is a fake of host memory, which only builds with debug assertions carry.
+//! The GPU's worker, without a GPU: how a worker that hangs, dies, gives wrong answers or breaks its device is reported, and that a new one
+//! is started. The GPU of the worker is simulated in host memory; only builds with debug assertions contain it.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -114,7 +114,7 @@ fn a_byte_beside_a_buffer_is_found_with_its_address() {
     assert_eq!(gpu.workers(), 1);
 }
 
-/// The kernel ends its worker as `expected` says; what is asked next fails alike, and after a reset a fresh worker serves.
+/// The kernel ends its worker as `expected` says; later requests fail the same way, and after a reset a new worker serves them.
 fn ends(kernel: &str, limit: f32, expected: impl Fn(&Failure) -> bool) {
     let mut gpu = GpuDevice::open(launcher("fake:gpu", limit), Chain::default()).unwrap();
     let (module, buffer) = ready(&mut gpu);
@@ -176,7 +176,7 @@ fn a_worker_that_does_not_serve_is_no_device() {
     assert!(matches!(GpuDevice::open(none, Chain::default()), Err(Failure::Broken(_))));
 }
 
-/// Process ids of the workers that this process has started for `plan`.
+/// Process ids of the workers that this process has started with `plan`.
 fn children(plan: &str) -> Vec<i32> {
     let mut out = Vec::new();
     for entry in std::fs::read_dir("/proc").unwrap().flatten() {
@@ -197,7 +197,7 @@ fn a_worker_killed_from_outside_has_crashed() {
     let pids = children(&plan);
     assert_eq!(pids.len(), 1, "{pids:?}");
     let killer = std::thread::spawn(move || {
-        // In the middle of the request, whose kernel sleeps.
+        // In the middle of the request, while its kernel sleeps.
         std::thread::sleep(Duration::from_millis(300));
         std::process::Command::new("kill").args(["-9", &pids[0].to_string()]).status().unwrap()
     });
@@ -218,7 +218,7 @@ fn a_gpu_that_cannot_be_opened_hides_no_other() {
         panic!("{seen:?}")
     };
     assert!(matches!(busy, Failure::DeviceLost(what) if what.contains("exclusive mode")), "{busy:?}");
-    // Without a driver the number is not known.
+    // Without a driver, the number is unknown.
     assert_eq!(GpuDevice::each(|_| launcher("fake:busy:0", 60.0)).count(), 1);
 }
 
@@ -237,14 +237,14 @@ fn replays_by_the_hundred_are_one_question_and_name_the_first_that_differs() {
     let (module, buffer) = ready(&mut gpu);
     let other = gpu.allocate(vec![7; 8]).unwrap();
     let graph = gpu.capture(&[launch(module, "increment", buffer)]).unwrap();
-    // Unwritten before each, the first byte is the poison and one more, every time.
+    // Unwritten before each launch: the first byte is the poison plus one, every time.
     assert_eq!(gpu.replay_often(graph, 100, &[buffer]).unwrap(), None);
     assert_eq!(gpu.read(buffer).unwrap()[..2], [0x00, 0xFF]);
-    // What is not named is neither unwritten nor compared.
+    // Buffers that are not named are neither marked as unwritten nor compared.
     let graph = gpu.capture(&[launch(module, "increment", other)]).unwrap();
     let same = gpu.replay_often(graph, 100, &[buffer]).unwrap();
     assert_eq!((same, gpu.read(other).unwrap()[0]), (None, 107));
-    // A kernel that stores 0 three times and then 1.
+    // A kernel that stores 0 three times, then 1.
     let graph = gpu.capture(&[launch(module, "drift", buffer)]).unwrap();
     assert_eq!(gpu.replay_often(graph, 100, &[buffer]).unwrap(), Some(4));
     let graph = gpu.capture(&[launch(module, "overrun", buffer)]).unwrap();
@@ -270,7 +270,7 @@ fn launches_are_timed_behind_another() {
     let [step, before] = [buffer, other].map(|buffer| launch(module, "increment", buffer));
     let times = gpu.time(&[step.clone(), step], &before, 2, 5).unwrap();
     assert_eq!(times.iter().map(Vec::len).collect::<Vec<_>>(), [5, 5]);
-    // Two launches, seven rounds; and one in front of each.
+    // Two launches in seven rounds, and a preceding launch for each.
     assert_eq!((gpu.read(buffer).unwrap()[0], gpu.read(other).unwrap()[0]), (14, 14));
     let broken = launch(module, "illegal_address", buffer);
     assert!(matches!(
@@ -300,7 +300,7 @@ fn memory_that_comes_back_is_as_new() {
         gpu.run(&[launch(module, "overrun", again)]),
         Err(LaunchFailure { failure: Failure::Trap { .. }, .. })
     ));
-    // What is kept for later gives way to what does not fit beside it.
+    // A kept module is unloaded if a new one would not fit beside it.
     gpu.reset().unwrap();
     let large = 700 << 20;
     gpu.allocate_unwritten(large).unwrap();
@@ -333,7 +333,7 @@ fn each_has_the_gpu_from_a_reset_until_it_rests() {
             scope.spawn(move || rounds(first));
         }
     });
-    // A worker that is broken by one is a fresh one for the next.
+    // A broken worker is replaced for the next device.
     let mut one = Turn::of(&shared, "gpu:0", &chain);
     one.reset().unwrap();
     let (module, buffer) = (one.load(".version 9.0").unwrap(), one.allocate(vec![0; 64]).unwrap());

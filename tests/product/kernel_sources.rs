@@ -1,5 +1,5 @@
-//! The kernels that the emulator is tested with, compiled anew: what NVRTC makes of their sources still agrees with a plain
-//! computation, and is what the repository holds. `SNAPSHOTS=overwrite cargo test --test product kernel_sources` rewrites the PTX.
+//! The kernels of the emulator tests, recompiled: the PTX of NVRTC still agrees with a reference
+//! computation, and equals the committed PTX. `SNAPSHOTS=overwrite cargo test --test product kernel_sources` rewrites the PTX.
 
 #[path = "../../crates/emulator/tests/kernels/cases.rs"]
 mod cases;

@@ -1,4 +1,4 @@
-//! Lint: files taken apart, the table of accepted forms held to the committed matrix, the command with a fake ptxas and with real ones.
+//! Lint: parsing of files, the table of accepted forms against the committed matrix, the command with a fake ptxas and with real ones.
 
 #[cfg(test)]
 mod command;

@@ -1,4 +1,4 @@
-//! Tests of the product in one binary, since each binary links the whole product. Suites with a `main` of their own lie beside it.
+//! Tests of the product in one binary, since every binary links the whole product. Suites with their own `main` are in separate files.
 
 mod audit_answers;
 mod audit_environment;

@@ -1,4 +1,4 @@
-//! NVRTC in its worker process: what a source, a library or a machine that does not do its part is told.
+//! NVRTC in its worker process: the errors for a source, a library or a machine that does not work.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -14,7 +14,7 @@ use tempfile::TempDir;
 
 const LIMIT: Duration = Duration::from_secs(120);
 
-/// The tool itself, which is the worker.
+/// The tool itself, which is the worker, too.
 fn tool() -> &'static Path {
     Path::new(env!("CARGO_BIN_EXE_sm121probe"))
 }
@@ -28,7 +28,7 @@ fn source(text: &str) -> Source<'_> {
     }
 }
 
-/// A folder of Python packages that holds one file as NVRTC.
+/// A folder of Python packages that contains one file as NVRTC.
 fn site_with(library: &[u8]) -> (TempDir, Nvrtc) {
     let dir = TempDir::new().unwrap();
     let lib = dir.path().join("nvidia/cu13/lib");
@@ -42,7 +42,7 @@ fn site_with(library: &[u8]) -> (TempDir, Nvrtc) {
     (dir, nvrtc)
 }
 
-/// NVRTCs of this machine's cache, newest last.
+/// NVRTCs in this machine's cache, newest last.
 fn installed() -> (Store, Vec<Nvrtc>) {
     let store = Store::open(None).unwrap();
     let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());
@@ -58,7 +58,7 @@ fn a_file_that_is_no_library_is_named_with_the_reason() {
 
 #[test]
 fn a_library_without_the_functions_is_named_with_the_first_that_lacks() {
-    // Every Linux machine has this one, and it is no NVRTC.
+    // Every Linux machine has this library, which is not NVRTC.
     let places = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6", "/lib64/libm.so.6"];
     let Some(library) = places.iter().find_map(|p| fs::read(p).ok()) else { return };
     let (_dir, nvrtc) = site_with(&library);
@@ -105,7 +105,7 @@ fn every_nvrtc_of_this_machine_compiles_explains_and_remembers() {
             compiled.ptx
         );
         assert!(compiled.ptx.contains(".loc"), "line numbers");
-        // The second answer comes from the cache: a worker that cannot run does not matter.
+        // The second answer comes from the cache, so the worker need not run.
         let again = toolkit::compile(nvrtc, &good, Some(&store), Path::new("/nonexistent"), LIMIT).unwrap();
         assert_eq!(again, compiled);
         let bad = source("__global__ void k() {\n  int a = nothing;\n}\n");
@@ -126,7 +126,7 @@ fn eight_that_want_the_same_compile_it_once() {
     };
     let dir = TempDir::new().unwrap();
     let store = Store::open(Some(dir.path())).unwrap();
-    // A worker that counts itself.
+    // A worker that counts its runs.
     let counting = dir.path().join("counting");
     let count = dir.path().join("count");
     let text = format!("#!/bin/sh\necho one >> '{}'\nexec '{}' \"$@\"\n", count.display(), tool().display());
@@ -158,7 +158,7 @@ fn one_worker_takes_one_source_after_the_other() {
     let good = "extern \"C\" __global__ void first(int* x) { x[threadIdx.x] += __popc(x[0]); }";
     let first = ptx(good).unwrap();
     assert!(ptx("extern \"C\" __global__ void second() {}").unwrap().contains(".entry second"));
-    // Neither what was compiled before nor what did not compile is left in it.
+    // Nothing of earlier compilations, accepted or rejected, remains in it.
     assert!(ptx("int a = nothing;").is_err());
     assert_eq!(ptx(good).unwrap(), first);
     assert_eq!(fs::read_to_string(&count).unwrap(), "one\n");

@@ -46,7 +46,7 @@ fn accepted(matrix: &Matrix, variant: &VariantRow, toolkit: ToolkitVersion, targ
     pair.and_then(|pair| matrix.cell(variant, pair)).is_some_and(|c| c.outcome == Outcome::Accepted)
 }
 
-/// The forms that make up each name: itself for a form, and for a capability those of its snippets that any SM12x target accepts.
+/// The forms behind each name: itself for a form, and for a capability those of its snippets that any SM12x target accepts.
 struct Names<'a> {
     capabilities: BTreeMap<String, Vec<&'a VariantRow>>,
     forms: BTreeMap<String, Vec<&'a VariantRow>>,
@@ -68,7 +68,7 @@ impl<'a> Names<'a> {
         out
     }
 
-    /// Every name, capabilities first, with what the matrix says.
+    /// Every name, capabilities first, with the answers of the matrix.
     fn expected(&self, matrix: &Matrix, toolkit: ToolkitVersion, target: Target) -> Vec<(&str, bool)> {
         let all = self.capabilities.iter().chain(&self.forms);
         all.map(|(name, forms)| {
@@ -91,7 +91,7 @@ fn the_committed_files_are_made_from_the_committed_record() {
     }
 }
 
-/// A source with the answers of all names as arrays: by the compiler's own toolkit, and by each other.
+/// A source with the answers of all names as arrays, for the compiler's own toolkit and for every other.
 fn source(names: &Names<'_>, toolkits: &[ToolkitVersion]) -> String {
     let mut text = "#include \"sm12x_has.h\"\n".to_owned();
     let array = |text: &mut String, name: &str| {
@@ -148,11 +148,11 @@ fn the_header_is_right_in_every_nvrtc_for_every_target() {
             };
             let compiled = match toolkit::compile(nvrtc, &ask, None, tool(), LIMIT) {
                 Ok(compiled) => compiled,
-                // Older and newer releases do not know every target.
+                // Not every release knows every target.
                 Err(NvrtcError::Rejected { log, .. }) if log.contains("gpu-architecture") => continue,
                 Err(error) => panic!("{} for {target}: {error}", nvrtc.version),
             };
-            // A release that the record lacks is taken for the newest below it.
+            // For a release that is not in the record, the newest older one counts.
             let own = toolkits.iter().rev().find(|t| **t <= nvrtc.version).copied();
             let arrays = own.map(|t| ("own".to_owned(), t)).into_iter();
             let arrays =
@@ -162,7 +162,7 @@ fn the_header_is_right_in_every_nvrtc_for_every_target() {
                 let want = names.expected(matrix, toolkit, target);
                 assert_eq!(got.len(), want.len());
                 for ((name, want), got) in want.into_iter().zip(got) {
-                    // For other architectures the header knows nothing of SM12x.
+                    // For other architectures, the header claims nothing about SM12x.
                     let want = want && target.is_sm12x();
                     assert_eq!(got, want, "{name} for {target} by {toolkit}, NVRTC {}", nvrtc.version);
                     compared += 1;

@@ -1,4 +1,4 @@
-//! Reports of a hand-made record that has every answer there is. `SNAPSHOTS=overwrite` renews the golden files.
+//! Reports of a handwritten record with every kind of answer. `SNAPSHOTS=overwrite` rewrites the golden files.
 #![expect(clippy::unwrap_used, reason = "a test that cannot build its record has failed")]
 
 mod bench;
@@ -24,7 +24,7 @@ fn target(text: &str) -> Target {
     text.parse().unwrap()
 }
 
-/// What a cell of the fixture is: outcome, what the code shows, message, opcodes.
+/// A cell of the fixture: outcome, code, message, opcodes.
 #[derive(Clone)]
 struct Said(Outcome, Option<Native>, String, &'static str);
 
@@ -86,7 +86,7 @@ impl Fixture {
         })
     }
 
-    /// Adds a variant of snippet `family/stem`; `answer` is asked for every pair, older toolkits know fewer targets.
+    /// Adds a variant of snippet `family/stem`; `answer` is called for every pair; older toolkits know fewer targets.
     fn variant(&mut self, file: (&str, &str), id: &str, answer: impl Fn(&Pair, &str) -> Option<Said>) {
         let path = format!("ptx_snippets/{}/{}.ptx", file.0, file.1);
         let m = &mut self.0;
@@ -274,7 +274,7 @@ fn only(keep: &[&str]) -> Record {
     record
 }
 
-/// The fixture with enough further variants that a terminal does not list them all.
+/// The fixture with so many more variants that the text report does not list all.
 fn many() -> Record {
     let mut record = fixture();
     let like = record.matrix.variants.iter().find(|v| v.id == "arith.lop3").unwrap().clone();
@@ -357,7 +357,7 @@ fn csv_reads_back_as_the_cells() {
             (key, [&r[4], &r[5], &r[6], &r[7]].map(str::to_owned))
         })
         .collect();
-    // The map is ordered by variant, toolkit as numbers, target and arch: so are the rows.
+    // The map is ordered by variant, toolkit (as numbers), target and arch, and so are the rows.
     assert_eq!(got, want.into_iter().collect::<Vec<_>>());
 }
 
@@ -468,7 +468,7 @@ fn a_full_matrix_stays_below_a_megabyte() {
             .push(MessageRow { text: format!("Feature '{n}' not supported on .target"), kind: Some(0) });
     }
     for n in 0..1700_usize {
-        // Refused up to a toolkit that depends on row and column.
+        // Rejected up to a toolkit that depends on row and column.
         let first = |p: usize| (n * 7 + (p % 15) * 3) % 19;
         let outcomes: String = (0..240).map(|p| if p / 15 >= first(p) { 'A' } else { 'R' }).collect();
         let mut pairs = PairSet::default();
@@ -485,7 +485,7 @@ fn a_full_matrix_stays_below_a_megabyte() {
     let md = report::markdown(&record);
     assert!(md.len() < 1_000_000, "{} bytes", md.len());
     let text = report::terminal(&record, &Styles::plain());
-    // The worst case, in which all targets differ; a real record takes some 60 lines.
+    // The worst case: all targets differ; a real record takes about 60 lines.
     assert!(text.lines().count() < 200, "{text}");
 }
 
@@ -507,7 +507,7 @@ fn an_explanation_is_coloured_by_lines_and_says_the_same() {
     assert!(toned > 0);
 }
 
-/// The text without its escapes.
+/// The text without escape sequences.
 fn strip(text: &str) -> String {
     let mut parts = text.split('\u{1b}');
     let first = parts.next().unwrap_or_default().to_owned();

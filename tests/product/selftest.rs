@@ -1,4 +1,4 @@
-//! Every recorded answer against the emulator, and the verb that does it.
+//! Every recorded answer against the emulator, and the verb that compares them.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -21,7 +21,7 @@ fn more_answers_than_the_binary_carries_agree_too() {
         assert_eq!(results.len(), forms, "{file}");
         let wrong: Vec<_> = results.iter().filter(|r| !r.verdict.passes()).collect();
         assert!(wrong.is_empty(), "{file}: {wrong:?}");
-        // The published model is met bit for bit.
+        // Bit-exact with the published model.
         assert!(file != "sm120.zip" || results.iter().all(|r| r.mismatches == 0), "{results:?}");
     }
 }
@@ -31,7 +31,7 @@ fn every_built_in_answer_is_met() {
     let results = selftest::run(&vectors::builtin().unwrap(), None);
     assert_eq!(results.len(), 406);
     assert_eq!(failures(&results), [""; 0]);
-    // Only what the manual bounds may differ.
+    // Only results that the manual gives bounds for may differ.
     for r in results.iter().filter(|r| r.verdict == Verdict::Bounded) {
         assert!(r.op.contains(".approx") || r.op.starts_with("div.full"), "{}", r.op);
     }
@@ -39,12 +39,12 @@ fn every_built_in_answer_is_met() {
     assert!(exact >= 406 - 24, "{exact} bit-exact");
 }
 
-/// Where the H100's answers are known to be other than the manual's, and the emulator follows the manual.
+/// Where the H100's answers are known to differ from the manual, which the emulator follows.
 const MANUAL: [&str; 3] = [
-    // `.ftz` flushes subnormal inputs; the H100 rounds them away from zero all the same.
+    // `.ftz` flushes subnormal inputs; the H100 still rounds them away from zero.
     "cvt.rm.ftz.f16.f32",
     "cvt.rp.ftz.f16.f32",
-    // A NaN stays a NaN; what ptxas makes of it turns some into numbers.
+    // A NaN stays a NaN; code of ptxas turns some into numbers.
     "cvt.rna.satfinite.tf32.f32",
 ];
 
@@ -57,7 +57,7 @@ fn the_scalar_answers_of_an_h100_are_met() {
     assert_eq!(failures(&results), [""; 0]);
 }
 
-/// What an H100 answers beside 3π/2 is beyond the manual's bound, and the bound stays the manual's.
+/// An H100's answers near 3π/2 exceed the manual's bound, which remains the bound.
 #[test]
 fn the_worst_cosines_of_an_h100_are_beyond_the_manual() {
     let row = selftest::BOUNDS.iter().find(|row| row.begins == "cos.approx").unwrap();
@@ -72,7 +72,7 @@ fn selftest(arguments: &[&str]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sm121probe")).arg("selftest").args(arguments).output().unwrap()
 }
 
-/// A recording of one instruction in a folder; `answer` is what the device is said to have answered.
+/// A recording of one instruction in a folder; `answer` is the recorded answer of the device.
 fn recording(folder: &Path, ptx: &str, answer: u32) {
     let document = format!(
         r#"{{"device":"a test","capability":"9.0","driver":13000,"seed":1,"layout":"","ops":[{{"name":"one","ptx":"{ptx}","n_in":1,"n_out":1,"kinds":["u32"],"cases":1,"offset":0}}]}}"#

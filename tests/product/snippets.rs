@@ -1,4 +1,4 @@
-//! The built-in snippets as PTX: each reads, and prints as what it was.
+//! The built-in snippets as PTX: each parses, and prints as the same text.
 
 use sm121probe::snippet::Library;
 
@@ -15,6 +15,6 @@ fn every_snippet_reads_and_reads_back() {
         assert!(ptx::same_meaning(&first, &second), "{} reads back otherwise:\n{printed}", variant.id);
         assert_eq!(second.to_string(), printed, "{}: printing is not stable", variant.id);
     }
-    // `tidy` checks that the library is whole; a test that read next to nothing would prove nothing.
+    // `tidy` checks that the library is complete; this guards against a test of almost nothing.
     assert!(library.variants.len() > 1_000, "{}", library.variants.len());
 }

@@ -1,4 +1,4 @@
-//! What holds for the tree itself: the order of modules, opening lines, file length, embedded files.
+//! Rules for the tree itself: the order of modules, opening lines, file length, embedded files.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Folders whose modules may use modules before them in the list; Cargo orders the crates.
+/// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
 const MODULES: [(&str, &[&str]); 3] = [
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
     ("crates/pipeline/src", &["case", "kernel", "checks", "moe"]),
@@ -54,7 +54,7 @@ fn module_of(folder: &str, path: &Path) -> String {
     first.trim_end_matches(".rs").to_owned()
 }
 
-/// Modules that a text names by `crate::…`, inline paths and grouped imports included.
+/// Modules that a text names by `crate::…`, including inline paths and grouped imports.
 fn modules_named(text: &str) -> BTreeSet<String> {
     let word = |rest: &str| rest.chars().take_while(|c| c.is_alphanumeric() || *c == '_').collect::<String>();
     let mut out = BTreeSet::new();
@@ -115,7 +115,7 @@ fn the_order_test_sees_every_way_to_name_a_module() {
     assert_eq!(named, ["a", "d", "e", "g", "h"].map(str::to_owned).into_iter().collect());
 }
 
-/// Renderers of one result of a module, beside those of the record.
+/// Renderers of the result of one module, besides those of the record.
 const RENDERERS: [(&str, &[&str]); 4] = [
     ("report/exec.rs", &["job"]),
     ("report/gate", &["gate", "mutants"]),
@@ -223,7 +223,7 @@ fn the_built_in_snippets_have_no_problems() {
     assert!(unclaimed.is_empty(), "snippets without a claim: {unclaimed:?}");
 }
 
-/// The lines of a section of a manifest, each with its key; inline tables on one line, as ours are.
+/// The lines of a section of a manifest, each with its key; inline tables must be on one line.
 fn keys<'a>(manifest: &'a str, section: &str) -> Vec<&'a str> {
     let lines = manifest.lines().skip_while(|line| *line != section).skip(1);
     let lines = lines.take_while(|line| !line.starts_with('['));
@@ -242,7 +242,7 @@ fn uses(text: &str, name: &str) -> bool {
     })
 }
 
-/// Crates that are built with the command and not linked into it: `exec` gives their libraries to programs.
+/// Crates that are built with the command but not linked into it: `exec` loads their libraries into programs.
 const BUILT_BESIDE: [&str; 1] = ["cuda"];
 
 #[test]
@@ -279,7 +279,7 @@ fn every_dependency_is_used_where_it_is_declared() {
     assert_eq!(keys("[a]\nx = 1\n# no\n[b]\ny.workspace = true\n\nz = {}\n[c]", "[b]"), ["y", "z"]);
 }
 
-/// Crates of which the lock file has several versions, each because a dependency has not moved on.
+/// Crates with several versions in the lock file, each because some dependency still needs the older one.
 const SEVERAL_VERSIONS: [&str; 8] = [
     "getrandom",
     "hashbrown",
@@ -307,7 +307,7 @@ fn the_lock_file_has_one_source_and_one_version_of_each_crate() {
     assert_eq!(several, BTreeSet::from(SEVERAL_VERSIONS), "say in SEVERAL_VERSIONS which are meant");
 }
 
-/// Licences under which what the binary contains may be passed on together with it.
+/// Licences that allow the distribution of the binary.
 const LICENCES: [&str; 10] = [
     "0BSD",
     "Apache-2.0",
@@ -321,7 +321,7 @@ const LICENCES: [&str; 10] = [
     "Zlib",
 ];
 
-/// Whether an SPDX expression can be met by [`LICENCES`]; `/` is how older manifests write `OR`.
+/// Whether an SPDX expression is satisfied by [`LICENCES`]; older manifests write `/` for `OR`.
 fn is_free(expression: &str) -> bool {
     let flat = expression.replace(['(', ')'], "").replace('/', " OR ");
     let one = |licence: &str| LICENCES.contains(&licence.trim());
@@ -363,7 +363,7 @@ fn a_suite_with_a_main_of_its_own_is_declared_so() {
                 let stem = if path.ends_with("main.rs") { path.parent().unwrap() } else { &path };
                 let name = stem.file_stem().unwrap().to_string_lossy();
                 let sections = manifest.split("\n[").map(|s| s.trim_end_matches(']'));
-                // With the harness of libtest its own main would not run, and no test with it.
+                // With libtest's harness, its own main would not run, and none of its tests.
                 let declared = sections
                     .filter(|s| s.starts_with(&format!("[{kind}]]")))
                     .any(|s| s.contains(&format!("name = \"{name}\"")) && s.contains("harness = false"));
@@ -375,7 +375,7 @@ fn a_suite_with_a_main_of_its_own_is_declared_so() {
     assert!(seen >= 6, "{seen}");
 }
 
-/// Files of a folder that no `mod` names, in folders below it too. `parent` is what declares its files.
+/// Files of a folder, including subfolders, that no `mod` names. `parent` declares its files.
 fn undeclared(parent: &Path, folder: &Path) -> Vec<PathBuf> {
     let declarations = fs::read_to_string(parent).unwrap();
     let declares =

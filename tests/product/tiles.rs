@@ -1,5 +1,5 @@
-//! `tiles` and `kernels build`: the table against golden files, what real assemblers say, and eight processes that compile
-//! one kernel once. `SNAPSHOTS=overwrite` renews the golden files.
+//! `tiles` and `kernels build`: the table against golden files, the answers of real assemblers, and eight processes that compile
+//! one kernel once. `SNAPSHOTS=overwrite` rewrites the golden files.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -19,7 +19,7 @@ use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Places};
 use sm121probe::{event, snippet};
 
-/// Knows three targets and takes everything, but no block-scaled mma for the one without a suffix. The last argument is the
+/// Knows three targets and accepts everything, except block-scaled mma for the target without a suffix. The last argument is the
 /// cubin.
 const FAKE_PTXAS: &str = r#"#!/bin/sh
 case "$1" in
@@ -43,7 +43,7 @@ impl event::Sink for Silent {
     fn emit(&self, _: event::Event) {}
 }
 
-/// A folder with a cache of its own and an assembler that is a script.
+/// A folder with its own cache and a script as the assembler.
 struct Desk(TempDir);
 
 impl Desk {
@@ -115,7 +115,7 @@ fn without_a_suffix_native_is_blocked_and_portable_runs() {
         assert!(line.contains("which ptxas 13.9.1 accepts for sm_120a sm_120f sm_121a sm_121f"), "{line}");
     }
     assert!(portable.iter().all(|line| line.contains(",runs,")), "{portable:#?}");
-    // A target that the assembler does not know at all.
+    // A target that the assembler does not know.
     let text =
         desk.text(&["tiles", "--no-compile", "--target", "sm_90a", "--tile", "64x64x128", "--format", "csv"]);
     assert!(text.lines().skip(1).all(|l| l.contains("ptxas 13.9.1 does not know sm_90a")), "{text}");
@@ -173,7 +173,7 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
             let toolchain =
                 admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target };
             let lacking = admission::lacking([kernel], FormatPair::default(), path, toolchain);
-            // Block-scaled mma and tensormap.replace want the suffix.
+            // Block-scaled mma and tensormap.replace need the suffix.
             let suffixed = match kernel.load {
                 None | Some(Load::Direct) => false,
                 Some(Load::TmaReplace) => true,
@@ -183,7 +183,7 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
             assert_eq!(lacking.is_some(), expected, "{} {path:?} {target}: {lacking:?}", kernel.file);
         }
     }
-    // The sentence of a whole decision.
+    // The sentence for a whole decision.
     let toolchain =
         admission::Toolchain { capabilities: &capabilities, toolkit: newest.version, target: targets[0] };
     let kernel = kernels.gemm(FormatPair::default(), MmaPath::Native, Load::CpAsync).unwrap();
@@ -200,7 +200,7 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
     assert!(blocked.contains("mma_mxf8f6f4") && blocked.contains("sm_121a sm_121f"), "{blocked}");
 }
 
-/// A cache of its own with this machine's toolkits; none where there is no ptxas or NVRTC.
+/// Its own cache with this machine's toolkits; `None` without ptxas or NVRTC.
 fn with_toolkits() -> Option<TempDir> {
     let store = Store::open(None).unwrap();
     let nvrtcs = toolkit::nvrtcs(Some(&store), &Environment::of_process());

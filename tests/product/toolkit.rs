@@ -1,4 +1,4 @@
-//! The room `toolkit`: discovery, choice, installation and removal, with every fault planted. No network, no CUDA.
+//! Toolkits: discovery, selection, installation and removal, with every fault planted. No network, no CUDA.
 
 #[cfg(test)]
 mod discovery;

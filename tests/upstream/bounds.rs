@@ -1,14 +1,14 @@
 //! Comparison of results with references in f64.
 
-/// Roundings of f32, f16 and bf16 to nearest: half a unit in the last place, relative.
+/// Relative rounding errors of f32, f16 and bf16, to nearest: half a unit in the last place.
 pub(crate) const F32: f64 = 1.0 / (1u64 << 24) as f64;
 pub(crate) const F16: f64 = 1.0 / (1u64 << 11) as f64;
 pub(crate) const BF16: f64 = 1.0 / (1u64 << 8) as f64;
 
-/// The largest error in units of its bound.
+/// Returns the largest error in units of its bound.
 ///
 /// # Errors
-/// The first element that is farther from its reference than its bound.
+/// The first element whose error exceeds its bound.
 pub(crate) fn within(got: &[f64], wanted: &[(f64, f64)]) -> Result<f64, String> {
     if got.len() != wanted.len() || got.is_empty() {
         return Err(format!("{} elements, not {}", got.len(), wanted.len()));
@@ -24,7 +24,7 @@ pub(crate) fn within(got: &[f64], wanted: &[(f64, f64)]) -> Result<f64, String> 
     Ok(largest)
 }
 
-/// The same values; the error is 0.
+/// Compares for equality; the error is 0.
 ///
 /// # Errors
 /// The first element that differs.

@@ -1,5 +1,5 @@
-//! A program of `programs/` and upstream's headers become PTX and a host program, linked with the recording runtime. Both are kept by what
-//! they are made of.
+//! Compiles a program of `programs/` with upstream headers to PTX and to a host program, linked with the recording runtime. Both are cached by
+//! their inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,10 +12,10 @@ use sm121probe::worker::{self, Ended};
 use super::cuda::Release;
 use super::packages::{self, Package};
 
-/// How long one compilation may take.
+/// Time limit of a compilation.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// A program and what it includes.
+/// A program and its dependencies.
 pub(crate) struct Source {
     /// File name in `programs/`, without its ending.
     pub(crate) program: &'static str,
@@ -25,13 +25,13 @@ pub(crate) struct Source {
     pub(crate) includes: &'static [&'static str],
     /// The compiler.
     pub(crate) cuda: Release,
-    /// Whether the kernels rely on where a GPU puts dynamic shared memory, beyond what they declare.
+    /// Whether the kernels rely on the address at which a GPU places dynamic shared memory, beyond what they declare.
     pub(crate) fixed_shared: bool,
     /// Further options of nvcc.
     pub(crate) options: &'static [&'static str],
 }
 
-/// What a program has become.
+/// A compiled program.
 #[derive(Debug, Clone)]
 pub(crate) struct Built {
     /// The PTX of all its kernels.
@@ -40,10 +40,10 @@ pub(crate) struct Built {
     pub(crate) host: PathBuf,
 }
 
-/// Compiles a program, or finds it in the cache.
+/// Compiles a program, or takes it from the cache.
 ///
 /// # Errors
-/// Why it cannot be, in words.
+/// The reason, as text.
 pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream");
     let program = here.join("programs").join(source.program).with_extension("cu");
@@ -105,10 +105,10 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
         .arg(&object))?;
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(&folder).map_err(told)?;
-    // What no case calls may be missing; a call of it ends the program. Only a program at a fixed address may have such gaps.
+    // Functions that no case calls may be missing; a call would end the program. Only a program at a fixed address may have such gaps.
     let missing = ["-no-pie", "-Wl,--unresolved-symbols=ignore-all"];
     run(Command::new("g++").arg(&object).arg(&host_object).args(missing).arg("-o").arg(folder.join("host")))?;
-    // The PTX comes last: with it, the folder is whole.
+    // The PTX is written last: its presence means that the folder is complete.
     let ptx = fs::read(scratch.path().join(source.program).with_extension("ptx")).map_err(told)?;
     fs::write(folder.join("part"), &ptx).map_err(told)?;
     fs::rename(folder.join("part"), folder.join("kernels.ptx")).map_err(told)?;

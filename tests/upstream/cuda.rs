@@ -9,9 +9,9 @@ use super::packages::{self, Package};
 /// A release of the CUDA compiler.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Release {
-    /// The compiler and what its host code includes.
+    /// The compiler and the headers of host code.
     pub(crate) packages: &'static [&'static Package],
-    /// The folder of the cache into which they are unpacked.
+    /// The folder of the cache that they are unpacked into.
     folder: &'static str,
 }
 
@@ -19,7 +19,7 @@ impl Release {
     /// The folder with `bin`, `include` and `lib`.
     ///
     /// # Errors
-    /// Why a package cannot be had, in words.
+    /// Why a package is unavailable, as text.
     pub(crate) fn unpacked(self, store: &Store) -> Result<PathBuf, String> {
         let root = packages::unpacked(store, self.folder, self.packages)?.join("nvidia/cu13");
         for folder in ["bin", "nvvm/bin"] {
@@ -32,7 +32,7 @@ impl Release {
 /// The newest release.
 pub(crate) const CUDA_13_5: Release = Release { packages: &PACKAGES_13_5, folder: "cuda" };
 
-/// The release whose compiler and host compiler agree on CUTLASS's names; 13.5 and g++ 12 do not.
+/// The release whose compiler agrees with the host compiler on CUTLASS's names; 13.5 and g++ 12 do not.
 pub(crate) const CUDA_13_0: Release = Release { packages: &PACKAGES_13_0, folder: "cuda-13.0" };
 
 const PACKAGES_13_5: [&Package; 6] = [

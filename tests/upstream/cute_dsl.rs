@@ -1,5 +1,5 @@
-//! Kernels in CuTe DSL: a Python program under `exec` compiles and launches them by upstream's own functions, and what `exec` records is run
-//! again.
+//! Kernels in CuTe DSL: a Python program under `exec` compiles and launches them with upstream's own functions, and the launches that `exec` records
+//! are run again.
 
 use std::collections::HashMap;
 use std::fs;
@@ -16,7 +16,7 @@ use super::packages::{self, Package};
 use super::recording::Recording;
 use super::triton;
 
-/// A program and what it imports.
+/// A program and its imports.
 pub(crate) struct Source {
     /// File name in `programs/`.
     pub(crate) program: &'static str,
@@ -57,7 +57,7 @@ pub(crate) fn recorded(store: &Store, source: &Source, case: &str) -> Result<(St
     }
 }
 
-/// The names of buffers by their addresses: a line for each.
+/// The names of buffers by address, one per line.
 fn named(printed: &str) -> Option<HashMap<u64, String>> {
     let line = |line: &str| {
         let (name, address) = line.split_once(' ')?;

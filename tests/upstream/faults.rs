@@ -1,38 +1,38 @@
-//! Faults for any kernel: barriers, waits and guards cut, accesses one element off. They are planted only in lines that the kernel executes.
+//! Faults for any kernel: barriers, waits and guards removed, accesses shifted by one element. They are planted only in lines that the kernel executes.
 
 use std::collections::BTreeSet;
 
 /// Faults of one kind in one kernel.
 const MOST: usize = 2;
 
-/// What a fault does to an instruction.
+/// The effect of a fault on an instruction.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Operator {
-    /// A barrier is cut.
+    /// A barrier is removed.
     Barrier,
-    /// A wait for copies, for an mbarrier or for the grid in front is cut.
+    /// A wait for copies, for an mbarrier or for the previous grid is removed.
     Wait,
-    /// An access of global memory loses its guard.
+    /// A global access loses its guard.
     Guard,
-    /// A load of global memory reads the next element.
+    /// A global load reads the next element.
     Load,
     /// A store writes the next element.
     Store,
-    /// A shared access is one element off.
+    /// A shared access is shifted by one element.
     Shared,
 }
 
 /// A planted fault.
 #[derive(Debug)]
 pub(crate) struct Fault {
-    /// What was changed: `cut bar.sync, line 12`.
+    /// The change: `cut bar.sync, line 12`.
     pub(crate) name: String,
     /// The text with the fault.
     pub(crate) ptx: String,
 }
 
-/// Faults in the executed lines (from 1) of a text. `overlapped` says whether a grid runs beside the one in front of it: otherwise
-/// there is nothing that `griddepcontrol.wait` waits for.
+/// Faults in the executed lines (from 1) of a text. `overlapped` says whether a grid runs concurrently with its predecessor: otherwise
+/// `griddepcontrol.wait` has nothing to wait for.
 pub(crate) fn planted(ptx: &str, executed: &BTreeSet<usize>, overlapped: bool) -> Vec<Fault> {
     let lines: Vec<&str> = ptx.lines().collect();
     let mut out = Vec::new();
@@ -64,17 +64,17 @@ pub(crate) fn planted(ptx: &str, executed: &BTreeSet<usize>, overlapped: bool) -
     out
 }
 
-/// At most [`MOST`] of them, far from each other.
+/// At most [`MOST`] of them, spread over the text.
 fn spread<T>(all: &[T]) -> impl Iterator<Item = &T> {
     let count = all.len().min(MOST);
     (0..count).map(move |n| &all[if count == 1 { 0 } else { n * (all.len() - 1) / (count - 1) }])
 }
 
 impl Operator {
-    /// What is done and the new text of a line, where the operator applies.
+    /// The description and the new text of a line, if the operator applies.
     fn apply(self, line: &str) -> Option<(String, String)> {
         let instruction = line.trim();
-        // The guard stays apart from the instruction.
+        // The guard is separate from the instruction.
         let bare =
             if instruction.starts_with('@') { instruction.split_once(' ')?.1.trim() } else { instruction };
         let opcode = bare.split_whitespace().next()?.trim_end_matches(';');
@@ -114,7 +114,7 @@ impl Operator {
     }
 }
 
-/// The line with its address one element farther.
+/// The line with its address one element further.
 fn shifted(line: &str, opcode: &str) -> Option<(String, String)> {
     let (open, close) = (line.find('[')?, line.find(']')?);
     let inside = &line[open + 1..close];

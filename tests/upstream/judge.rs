@@ -1,4 +1,4 @@
-//! One kernel through all its runs: schedules, contents of unwritten memory, the reference, planted faults.
+//! All runs of one kernel: schedules, contents of unwritten memory, the reference, planted faults.
 
 use sm121probe::store::Store;
 
@@ -14,20 +14,20 @@ use super::triton;
 /// Schedules of each kernel.
 pub(crate) const SCHEDULES: u64 = 4;
 
-/// The most warp instructions of a launch, and of a launch with a fault in multiples of what the kernel needs.
+/// Limit of warp instructions of a launch and, with a fault, the limit as a multiple of what the kernel needs.
 const FUEL: u64 = 50_000_000;
 const PATIENCE: u64 = 8;
 
-/// What a case is to be.
+/// The expected verdict of a case.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Expected {
-    /// Right under all rules.
+    /// Correct under all rules.
     Right,
-    /// It violates this rule, and this is why.
+    /// It violates this rule, for this reason.
     Defect {
-        /// The rule's word.
+        /// The name of the rule.
         rule: &'static str,
-        /// The place in upstream's source, and what shows it.
+        /// The place in upstream's source, and the evidence.
         why: &'static str,
     },
 }
@@ -35,16 +35,16 @@ pub(crate) enum Expected {
 /// Where a kernel comes from.
 #[derive(Clone, Copy)]
 pub(crate) enum Origin {
-    /// Upstream's CUDA, launched by its host code.
+    /// Upstream CUDA, launched by its own host code.
     Cuda(&'static compile::Source),
-    /// A kernel of ours that Triton compiles.
+    /// A kernel of this project that Triton compiles.
     Triton(&'static triton::Source),
-    /// Upstream's Python, launched by its host code.
+    /// Upstream Python, launched by its own host code.
     CuteDsl(&'static cute_dsl::Source),
 }
 
 impl Origin {
-    /// The package with upstream's part.
+    /// The package with upstream's source.
     pub(crate) fn package(self) -> &'static Package {
         match self {
             Self::Cuda(source) => source.package.map_or(&CCCL, |(package, _)| package),
@@ -53,14 +53,14 @@ impl Origin {
         }
     }
 
-    /// The PTX of a case and what its host code does.
+    /// The PTX of a case, and the actions of its host code.
     fn recorded(self, store: &Store, case: &str) -> Result<(String, Recording), Why> {
         match self {
             Self::Cuda(source) => {
                 let built = compile::built(store, source).map_err(Why::Missing)?;
                 let recording = Recording::of(store, &built, case).map_err(Why::Failed)?;
                 let recording = Recording { fixed_shared: source.fixed_shared, ..recording };
-                // Faults are planted in it, and each is decoded anew.
+                // Faults are planted in it; each is decoded separately.
                 Ok((recording::launched_only(&built.ptx, &recording), recording))
             }
             Self::Triton(source) => {
@@ -72,41 +72,41 @@ impl Origin {
     }
 }
 
-/// A kernel of upstream.
+/// An upstream kernel.
 pub(crate) struct Kernel {
-    /// Its name: `cub/scan`.
+    /// Its name, such as `cub/scan`.
     pub(crate) name: &'static str,
-    /// What is compiled.
+    /// The source.
     pub(crate) source: Origin,
     /// The argument of the host program, or the case of the Python program.
     pub(crate) case: &'static str,
-    /// Upstream's file, in its package; or ours.
+    /// Upstream's file in its package, or this project's.
     pub(crate) file: &'static str,
-    /// The largest error in units of its bound, at most 1; or the first wrong element.
+    /// Returns the largest error in units of its bound, at most 1; or the first wrong element.
     pub(crate) reference: fn(&Buffers) -> Result<f64, String>,
-    /// How the reference bounds the error, in words.
+    /// How the reference bounds the error, as text.
     pub(crate) bound: &'static str,
-    /// What is expected.
+    /// The expected verdict.
     pub(crate) expected: Expected,
 }
 
-/// What a kernel showed.
+/// The results of a kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct Shown {
-    /// Launches of the case.
+    /// Number of launches of the case.
     pub(crate) launches: usize,
     /// The largest error in units of its bound.
     pub(crate) error: f64,
-    /// Each fault: its name, and how it was found; `None` where neither rules nor numbers show it.
+    /// Each fault: its name, and how it was found; `None` if neither rules nor numbers expose it.
     pub(crate) faults: Vec<(String, Option<String>)>,
 }
 
 /// Why a case fails.
 #[derive(Debug)]
 pub(crate) enum Why {
-    /// A package or a compiler is not to be had.
+    /// A package or a compiler is unavailable.
     Missing(String),
-    /// It is not as expected.
+    /// The result is not as expected.
     Failed(String),
 }
 
@@ -120,7 +120,7 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
     let program = replay::program(&ptx, &recording).map_err(failed)?;
     let launches = recording.launches().count();
     if let Expected::Defect { rule, .. } = kernel.expected {
-        // A race need not show in every schedule.
+        // A race need not occur in every schedule.
         let mut runs =
             (0..SCHEDULES).map(|seed| replay::run(&program, &recording, &replay::schedule(seed, FUEL)));
         return match runs.find_map(Result::err) {
@@ -161,7 +161,7 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
     Ok(Shown { launches, error, faults: found })
 }
 
-/// How a fault is found: by a rule, or by its numbers.
+/// How a fault is found: by a rule, or by wrong numbers.
 fn caught(
     kernel: &Kernel,
     recording: &Recording,

@@ -1,9 +1,9 @@
-//! Kernels that nobody here wrote, launched as upstream's host code launches them, and kernels of ours that Triton compiles, against
-//! references of ours and with planted faults; and whole programs under `exec`.
+//! Third-party kernels, launched by their own host code, and kernels of this project that Triton compiles, against
+//! independent references and with planted faults; and whole programs under `exec`.
 //!
-//! Upstream's sources and compilers come as packages from pip's index. Without them the trials are ignored with the reason;
+//! Upstream's sources and compilers come as packages from pip's index. Without them, the trials are ignored with the reason;
 //! `SM121PROBE_REQUIRE=upstream` fetches them (about 1.8 GB, once into the cache) and makes a trial that cannot run a failure.
-//! `SNAPSHOTS=overwrite` writes the table of a whole run to `reports/upstream.md`.
+//! `SNAPSHOTS=overwrite` writes the table of a complete run to `reports/upstream.md`.
 
 mod bounds;
 mod compile;
@@ -27,7 +27,7 @@ use sm121probe::store::Store;
 
 use judge::{Kernel, Shown, Why};
 
-/// What the trials of this run showed, by the kernel's name.
+/// The results of this run's trials, by the name of the kernel.
 type Table = Mutex<Vec<(&'static str, Shown)>>;
 
 fn main() -> ExitCode {
@@ -53,7 +53,7 @@ fn main() -> ExitCode {
     }
     let conclusion = libtest_mimic::run(&arguments, trials);
     let table = table.lock().unwrap_or_else(PoisonError::into_inner);
-    // A part of the table says nothing about the whole.
+    // A part of the table proves nothing about the whole.
     if table.len() == count
         && let Err(why) = report::checked(&kernels::all(), &table)
     {

@@ -1,4 +1,4 @@
-//! The packages that hold upstream's sources and compilers: fetched by name with pip, checked by SHA-256, unpacked once into the cache.
+//! The packages with upstream's sources and compilers: fetched by name with pip, verified by SHA-256, unpacked once into the cache.
 
 use std::fs::{self, File};
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use sm121probe::store::{self, Store};
 use sm121probe::toolkit::PipSource;
 use sm121probe::worker::{self, Ended};
 
-/// How long one download may take.
+/// Time limit of a download.
 const LIMIT: Duration = Duration::from_secs(900);
 
 /// One file of a package index.
@@ -25,7 +25,7 @@ pub(crate) struct Package {
     pub(crate) sha256: &'static str,
 }
 
-/// llama.cpp, as its Python bindings carry it.
+/// llama.cpp, from its Python bindings.
 pub(crate) static LLAMA: Package = Package {
     name: "llama-cpp-python",
     version: "0.3.36",
@@ -33,7 +33,7 @@ pub(crate) static LLAMA: Package = Package {
     sha256: "832db0699007f1be95a7e41ef12e88926b02ba836461e36a36372db2760c1a2e",
 };
 
-/// FlashInfer, with the CUTLASS that it is built with.
+/// FlashInfer, with its copy of CUTLASS.
 pub(crate) static FLASHINFER: Package = Package {
     name: "flashinfer-python",
     version: "0.7.2.post1",
@@ -41,7 +41,7 @@ pub(crate) static FLASHINFER: Package = Package {
     sha256: "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49",
 };
 
-/// DeepGEMM, with the CUTLASS that it is built with.
+/// DeepGEMM, with its copy of CUTLASS.
 pub(crate) static DEEPGEMM: Package = Package {
     name: "sgl-deep-gemm",
     version: "0.2.5",
@@ -49,7 +49,7 @@ pub(crate) static DEEPGEMM: Package = Package {
     sha256: "e13778e53f682b806dd2c799b5ad81701114d9346044643a8df7589a845f34e6",
 };
 
-/// SGLang, which compiles its port of vLLM's Marlin when it runs.
+/// SGLang, which compiles its port of vLLM's Marlin at run time.
 pub(crate) static SGLANG: Package = Package {
     name: "sglang",
     version: "0.5.23",
@@ -73,7 +73,7 @@ pub(crate) static TRITON: Package = Package {
     sha256: "1622118a038b0c6e16fa4a0305da62c8b3c15904ee1cc4d4e65846a25969e41e",
 };
 
-/// The oldest Triton that knows SM12x well.
+/// The oldest Triton with good support for SM12x.
 pub(crate) static TRITON_3_4: Package = Package {
     name: "triton",
     version: "3.4.0",
@@ -81,24 +81,24 @@ pub(crate) static TRITON_3_4: Package = Package {
     sha256: "7b70f5e6a41e52e48cfc087436c8a28c17ff98db369447bcaff3b887a3ab4467",
 };
 
-/// The tag of the Python that Triton's wheels are for.
+/// The Python tag of Triton's wheels.
 pub(crate) const TRITON_PYTHON: &str = "cpython-311";
 
-/// Whether packages are to be fetched, and a trial that cannot run is a failure.
+/// Whether to fetch packages, and fail trials that cannot run.
 pub(crate) fn required() -> bool {
     std::env::var("SM121PROBE_REQUIRE")
         .is_ok_and(|list| list.split(',').any(|word| word.trim() == "upstream"))
 }
 
-/// Where packages and what is built of them are kept.
+/// Where packages and the programs built from them are cached.
 pub(crate) fn folder(store: &Store) -> PathBuf {
     store.root().join("upstream")
 }
 
-/// The folder into which these packages are unpacked together.
+/// Returns the folder into which these packages are unpacked together.
 ///
 /// # Errors
-/// Why one cannot be had, in words.
+/// Why one is unavailable, as text.
 pub(crate) fn unpacked(store: &Store, name: &str, packages: &[&Package]) -> Result<PathBuf, String> {
     let folder = folder(store).join(name);
     let done = folder.join("unpacked");
@@ -172,7 +172,7 @@ fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Wheels do not say which files are programs: all of a folder are.
+/// Wheels do not mark executables: every file of a `bin` folder becomes executable.
 pub(crate) fn executable(folder: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {

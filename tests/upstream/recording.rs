@@ -1,4 +1,4 @@
-//! What the recording runtime wrote down: buffers, copies, tensor maps and launches, in order.
+//! The output of the recording runtime: buffers, copies, tensor maps and launches, in order.
 
 use std::collections::{HashMap, HashSet};
 use std::fmt::Write as _;
@@ -13,10 +13,10 @@ use sm121probe::worker::{self, Ended};
 
 use super::compile::Built;
 
-/// How long a host program may take.
+/// Time limit of a host program.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// What stands for a tensor map in the recorded bytes, before its number.
+/// The mark of a tensor map in the recorded bytes, followed by its number.
 const MAP_MARK: &[u8] = b"recorded tensor map ";
 
 /// A launch.
@@ -29,14 +29,14 @@ pub(crate) struct Launch {
     pub(crate) cluster: [u32; 3],
     pub(crate) programmatic: bool,
     pub(crate) cooperative: bool,
-    /// The arguments, one behind the other.
+    /// The arguments, concatenated.
     pub(crate) arguments: Vec<u8>,
 }
 
-/// Something that happens on the device.
+/// An event on the device.
 #[derive(Debug, Clone)]
 pub(crate) enum Step {
-    /// Bytes are written from an address on.
+    /// Bytes are written to an address.
     Write(u64, Vec<u8>),
     /// A kernel runs.
     Launch(Launch),
@@ -47,16 +47,16 @@ pub(crate) enum Step {
 pub(crate) struct Buffer {
     pub(crate) address: u64,
     pub(crate) bytes: usize,
-    /// The name that the program gave it.
+    /// The program's name for it.
     pub(crate) name: Option<String>,
 }
 
-/// What a host program did.
+/// The events of a host program.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Recording {
     pub(crate) buffers: Vec<Buffer>,
     pub(crate) steps: Vec<Step>,
-    /// Whether dynamic shared memory is aligned as on a GPU, on which the kernels rely, and not shifted by schedules.
+    /// Whether dynamic shared memory is aligned as on a GPU, which the kernels rely on, instead of being shifted by schedules.
     pub(crate) fixed_shared: bool,
 }
 
@@ -64,7 +64,7 @@ impl Recording {
     /// Runs a case of a host program.
     ///
     /// # Errors
-    /// What went wrong, in words.
+    /// The failure, as text.
     pub(crate) fn of(store: &Store, built: &Built, case: &str) -> Result<Self, String> {
         let scratch = store.scratch().map_err(|error| error.to_string())?;
         let path = |name: &str| scratch.path().join(name);
@@ -145,14 +145,14 @@ impl Recording {
         })
     }
 
-    /// Whether a launch may begin before the one in front of it has ended.
+    /// Whether a launch may begin before its predecessor has ended.
     pub(crate) fn overlaps(&self) -> bool {
         self.steps
             .windows(2)
             .any(|two| matches!(two, [Step::Launch(_), Step::Launch(next)] if next.programmatic))
     }
 
-    /// The buffers that have a name, by it.
+    /// The named buffers, by name.
     pub(crate) fn named(&self) -> HashMap<&str, usize> {
         self.buffers.iter().enumerate().filter_map(|(n, b)| Some((b.name.as_deref()?, n))).collect()
     }
@@ -162,7 +162,7 @@ impl Recording {
 pub(crate) fn launched_only(ptx: &str, recording: &Recording) -> String {
     let launched: HashSet<&str> = recording.launches().map(|launch| launch.entry.as_str()).collect();
     let mut out = String::new();
-    // Braces that an entry to be left out has opened; `None` outside of one.
+    // Open braces of an entry that is left out; `None` outside such an entry.
     let mut open: Option<usize> = None;
     for line in ptx.lines() {
         if let Some((_, rest)) = line.split_once(".entry ")
@@ -182,7 +182,7 @@ pub(crate) fn launched_only(ptx: &str, recording: &Recording) -> String {
     out
 }
 
-/// Bytes of each parameter, a line for each entry: the host program does not know them.
+/// Bytes of each parameter, one line per entry: the host program does not know them.
 fn parameters(ptx: &str) -> Result<String, String> {
     let module = ptx::parse(ptx).map_err(|error| error.to_string())?;
     let mut out = String::new();
@@ -226,7 +226,7 @@ fn map(n: &[u64]) -> Option<Result<[u8; 128], String>> {
     Some(map.encode().map_err(|error| error.to_string()))
 }
 
-/// The bytes with tensor maps in the place of their marks.
+/// The bytes with tensor maps in place of their marks.
 fn with_maps(mut bytes: Vec<u8>, maps: &[[u8; 128]]) -> Vec<u8> {
     let marks: Vec<usize> = bytes
         .windows(MAP_MARK.len())

@@ -1,4 +1,4 @@
-//! Runs a recording in the emulator, under all rules.
+//! Runs a recording on the emulator, under all rules.
 
 use std::collections::{BTreeSet, HashMap};
 
@@ -7,17 +7,17 @@ use numerics::Format;
 
 use super::recording::{Recording, Step};
 
-/// Contents of memory that nobody has written, for the second run of each kernel.
+/// Contents of unwritten memory for the second run of each kernel.
 const OTHER_POISON: u8 = 0x36;
 
-/// How a run ends other than well.
+/// How a run fails.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Ended {
-    /// The kernel violates a rule: the rule's word and the message.
+    /// The kernel violates a rule: the rule's name and the message.
     Rule(String, String),
     /// The emulator lacks something.
     Unsupported(String),
-    /// The launch cannot be made, or the emulator failed.
+    /// The launch is invalid, or the emulator failed.
     Broken(String),
 }
 
@@ -80,7 +80,7 @@ impl Element {
 }
 
 impl Buffers {
-    /// A buffer's contents after the last launch; empty where there is no such buffer.
+    /// The contents of a buffer after the last launch; empty if there is no such buffer.
     pub(crate) fn after(&self, name: &str, element: Element) -> Vec<f64> {
         self.after.get(name).map(|bytes| element.decode(bytes)).unwrap_or_default()
     }
@@ -100,7 +100,7 @@ impl Buffers {
         self.after.get(name).map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// A buffer whose bytes depend on what unwritten memory held; bytes that nobody has written are no result.
+    /// A buffer whose bytes depend on the contents of unwritten memory; bytes that nothing has written are no result.
     pub(crate) fn depends(&self, other: &Self) -> Option<&str> {
         let same = |(a, b): (&u8, &u8)| a == b || (*a, *b) == (Options::default().poison, OTHER_POISON);
         let differs = |(name, bytes): &(&String, &Vec<u8>)| {
@@ -109,7 +109,7 @@ impl Buffers {
         self.after.iter().find(differs).map(|(name, _)| name.as_str())
     }
 
-    /// A buffer whose bytes differ.
+    /// Finds a buffer whose bytes differ.
     pub(crate) fn differs(&self, other: &Self) -> Option<&str> {
         self.after
             .iter()
@@ -118,7 +118,7 @@ impl Buffers {
     }
 }
 
-/// Options of the schedule `seed`; `fuel` is the most warp instructions of a launch.
+/// Options of the schedule `seed`; `fuel` limits the warp instructions of a launch.
 pub(crate) fn schedule(seed: u64, fuel: u64) -> Options {
     Options { seed, fuel, ..Options::default() }
 }
@@ -142,7 +142,7 @@ pub(crate) fn program(ptx: &str, recording: &Recording) -> Result<Program, Ended
 /// Runs all steps.
 ///
 /// # Errors
-/// The first violation, or what is missing.
+/// The first violation, or the missing feature.
 pub(crate) fn run(program: &Program, recording: &Recording, options: &Options) -> Result<Buffers, Ended> {
     let options = &Options { shift_shared: !recording.fixed_shared, ..options.clone() };
     steps(program, recording, &mut |stream, memory| {
@@ -153,7 +153,7 @@ pub(crate) fn run(program: &Program, recording: &Recording, options: &Options) -
 /// The lines of the PTX text, from 1, that a case executes.
 ///
 /// # Errors
-/// As [`run`].
+/// As in [`run`].
 pub(crate) fn executed(
     program: &Program,
     recording: &Recording,
@@ -171,7 +171,7 @@ pub(crate) fn executed(
     Ok(lines.executed)
 }
 
-/// Notes the lines that a launch executes.
+/// Collects the lines that a launch executes.
 struct Lines {
     /// The lines of the launched kernel's rows.
     rows: Vec<usize>,
@@ -184,7 +184,7 @@ impl Observer for Lines {
     }
 }
 
-/// Launches that overlap, on a memory; warp instructions.
+/// Runs launches that overlap; returns their warp instructions.
 type Run<'a> = &'a mut dyn FnMut(&[InStream<'_>], &mut GlobalMemory) -> Result<u64, Stop>;
 
 fn steps(program: &Program, recording: &Recording, run: Run<'_>) -> Result<Buffers, Ended> {
@@ -213,7 +213,7 @@ fn steps(program: &Program, recording: &Recording, run: Run<'_>) -> Result<Buffe
             }
             Step::Launch(first) => {
                 before.get_or_insert_with(|| contents(recording, &memory));
-                // A programmatic launch overlaps with the one in front of it.
+                // A programmatic launch overlaps with its predecessor.
                 let mut together = vec![first];
                 while let Some(Step::Launch(next)) = steps.peek()
                     && next.programmatic
@@ -263,7 +263,7 @@ fn contents(recording: &Recording, memory: &GlobalMemory) -> HashMap<String, Vec
     named.into_iter().map(|(name, n)| (name.to_owned(), bytes(n))).collect()
 }
 
-/// Arguments at the places of the kernel's parameters.
+/// Arguments at the offsets of the kernel's parameters.
 fn placed(kernel: &Kernel, arguments: &[u8]) -> Vec<u8> {
     let mut out = vec![0; kernel.param_bytes];
     let mut rest = arguments;

@@ -8,10 +8,10 @@ use super::judge::{Expected, Kernel, SCHEDULES, Shown};
 
 const REPORT: &str = "reports/upstream.md";
 
-/// Holds the table of a whole run to the committed one, or writes it.
+/// Compares the table of a complete run with the committed one, or writes it.
 ///
 /// # Errors
-/// That it differs, and how to accept it.
+/// They differ; the message says how to accept the new one.
 pub(crate) fn checked(kernels: &[&'static Kernel], table: &[(&'static str, Shown)]) -> Result<(), String> {
     let path = Path::new(env!("CARGO_MANIFEST_DIR")).join(REPORT);
     let text = text(kernels, table);

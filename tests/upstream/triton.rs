@@ -1,5 +1,5 @@
-//! Kernels in Triton's language: a Python program compiles them without a GPU and writes launch files, which the library reads as
-//! `emulate` does, with what Triton's launcher adds.
+//! Kernels in Triton's language: a Python program compiles them without a GPU and writes launch files, which the library reads like
+//! `emulate`, with the additions of Triton's launcher.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -17,10 +17,10 @@ use sm121probe::worker::{self, Ended};
 use super::packages::{self, Package, TRITON_PYTHON};
 use super::recording::{Buffer, Launch, Recording, Step};
 
-/// How long all cases of a program may take.
+/// Time limit for all cases of a program.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A version of Triton, which compiles `programs/triton_kernels.py`.
+/// A version of Triton that compiles `programs/triton_kernels.py`.
 pub(crate) struct Source {
     /// The wheel.
     pub(crate) package: &'static Package,
@@ -28,10 +28,10 @@ pub(crate) struct Source {
     pub(crate) folder: &'static str,
 }
 
-/// The folders of the cases, one for each.
+/// The folders of the cases.
 ///
 /// # Errors
-/// Why they cannot be had, in words.
+/// Why they are unavailable, as text.
 pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String> {
     let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/programs/triton_kernels.py");
     let sum = store::sha256_file(&program).map_err(|error| format!("{}: {error}", program.display()))?;
@@ -64,7 +64,7 @@ pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String
         .env("PYTHONPATH", &package)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TRITON_CACHE_DIR", scratch.path().join("cache"))
-        // What Triton does by default up to 3.9, which warns that it will change.
+        // Triton's default up to 3.9, which warns that it will change.
         .env("TRITON_DEFAULT_FP_FUSION", "1"))?;
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(packages::folder(store).join("built")).map_err(told)?;
@@ -75,7 +75,7 @@ pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String
 /// The PTX of a case and its launches.
 ///
 /// # Errors
-/// What is wrong with its launch file, in words.
+/// The fault of its launch file, as text.
 pub(crate) fn recorded(folder: &Path) -> Result<(String, Recording), String> {
     let context = Context { program: PathBuf::new(), libraries: None, sink: &Silent };
     let session =
@@ -88,7 +88,7 @@ pub(crate) fn recorded(folder: &Path) -> Result<(String, Recording), String> {
 /// The buffers and launches of a launch file.
 ///
 /// # Errors
-/// What it has that a recording has not, in words.
+/// The feature of it that a recording lacks, as text.
 pub(crate) fn recording(session: &Session) -> Result<Recording, String> {
     let mut layout = GlobalMemory::default();
     let mut all = Recording::default();

@@ -1,5 +1,5 @@
-//! What the emulator runs a second on one core: loops of arithmetic and of memory accesses beside `ptoxide`, in one
-//! process and by the same count of instructions; block-scaled `mma`; a block-scaled matrix product.
+//! Emulated instructions per second on one core: loops of arithmetic and of memory accesses compared with `ptoxide`, in one
+//! process and with the same instruction count; block-scaled `mma`; a block-scaled matrix product.
 //!
 //! Targets: twenty times `ptoxide` with observers off and eight times with them on; half a million m16n8k32, a million
 //! to aim at.
@@ -9,7 +9,7 @@
 use emulator::{GlobalMemory, Launch, Options, launch, load};
 use ptoxide::{Argument, Context, LaunchParams};
 
-/// Threads of a CTA, and CTAs, of the loops.
+/// Threads per CTA, and CTAs, of the loops.
 const BLOCK: u32 = 128;
 const GRID: u32 = 2;
 
@@ -60,7 +60,7 @@ const TAIL: &str = "
 }
 ";
 
-/// Bodies of loops, with their instructions.
+/// Loop bodies, with their number of instructions.
 const LOOPS: [(&str, &str, u64); 3] = [
     (
         "integer",
@@ -95,20 +95,20 @@ const LOOPS: [(&str, &str, u64); 3] = [
     ),
 ];
 
-/// Instructions behind the body of a loop.
+/// Instructions after the loop body.
 const TAIL_COUNT: u64 = 3;
 
 fn options(observers: bool) -> Options {
     Options { check_init: observers, check_races: observers, fuel: u64::MAX, ..Options::default() }
 }
 
-/// Seconds that this thread has been on a processor, whatever else the machine does.
+/// CPU time of this thread in seconds, independent of the load of the machine.
 fn seconds() -> f64 {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ThreadCPUTime);
     time.tv_sec as f64 + time.tv_nsec as f64 * 1e-9
 }
 
-/// The best of some runs of `f`, as seconds.
+/// The shortest time of several runs of `f`, in seconds.
 fn best(runs: usize, mut f: impl FnMut()) -> f64 {
     let one = |f: &mut dyn FnMut()| {
         let before = seconds();
@@ -118,7 +118,7 @@ fn best(runs: usize, mut f: impl FnMut()) -> f64 {
     (0..runs).map(|_| one(&mut f)).fold(f64::INFINITY, f64::min)
 }
 
-/// What our emulator leaves in the buffer, and its seconds.
+/// The final buffer of this emulator, and its seconds.
 fn ours(ptx: &str, loops: u32, runs: usize, observers: bool) -> (Vec<u8>, f64) {
     let program = load(ptx).unwrap();
     let kernel = program.kernel("kernel").unwrap();
@@ -133,7 +133,7 @@ fn ours(ptx: &str, loops: u32, runs: usize, observers: bool) -> (Vec<u8>, f64) {
     (memory.bytes(buffer).unwrap().to_vec(), time)
 }
 
-/// What `ptoxide` leaves in the buffer, and its seconds.
+/// The final buffer of `ptoxide`, and its seconds.
 fn theirs(ptx: &str, loops: u32, runs: usize) -> (Vec<u8>, f64) {
     let mut context = Context::new_with_module(ptx).unwrap();
     let buffer = context.alloc::<u32>((BLOCK * GRID) as usize);
@@ -157,18 +157,18 @@ fn numbers(seed: u64) -> impl FnMut() -> u32 {
     }
 }
 
-/// What the codes of a block-scaled product are like.
+/// The distribution of the codes of a block-scaled product.
 #[derive(Clone, Copy)]
 enum Data {
     /// Zeros, halves, ones and twos: no sum is ever rounded.
     Exact,
-    /// What quantised weights and activations are like.
+    /// As of quantized weights and activations.
     Real,
-    /// Any code but NaN: products that the alignment window cuts.
+    /// Any code except NaN: the alignment window truncates products.
     Any,
 }
 
-/// A number like those of a normal distribution, in standard deviations.
+/// A normally distributed number, in standard deviations.
 fn normal(next: &mut impl FnMut() -> u32) -> f64 {
     (0..12).map(|_| f64::from(next()) / 4_294_967_296.0).sum::<f64>() - 6.0
 }
@@ -197,7 +197,7 @@ impl Data {
         }
     }
 
-    /// A code of e2m1 where `mma` wants it in a byte.
+    /// A code of e2m1 at its position in a byte for `mma`.
     fn e2m1(self, next: &mut impl FnMut() -> u32) -> u8 {
         let code = match self {
             Self::Exact => [0, 1, 2, 4, 9, 10, 12, 0][next() as usize % 8],
@@ -220,10 +220,10 @@ impl Data {
     }
 }
 
-/// Fragments that an `mma` loop goes round.
+/// Fragments that an `mma` loop cycles through.
 const SETS: usize = 8;
 
-/// A kernel that issues `mma` from registers, and an accumulator that begins anew after each four rounds of the fragments.
+/// A kernel that issues `mma` from registers; the accumulator is reset after every four rounds of the fragments.
 fn mma_kernel() -> String {
     let mut text = String::from(
         ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry kernel(.param .u64 p0, .param .u32 p1)\n{\n\
@@ -259,7 +259,7 @@ fn mma_kernel() -> String {
     text + "add.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, %r1;\n@%p1 bra LOOP;\nret;\n}\n"
 }
 
-/// Instructions of [`mma_kernel`] a second.
+/// Instructions of [`mma_kernel`] per second.
 fn mma_rate(data: Data, loops: u32, runs: usize, observers: bool) -> f64 {
     let mut next = numbers(77);
     let mut bytes = Vec::new();
@@ -282,7 +282,7 @@ fn mma_rate(data: Data, loops: u32, runs: usize, observers: bool) -> f64 {
     f64::from(loops) * 4.0 * SETS as f64 / time
 }
 
-/// `mma` and warp instructions a second of the block-scaled matrix product in `tests/kernels`.
+/// `mma` and warp instructions per second of the block-scaled matrix product in `tests/kernels`.
 fn product_rates(data: Data, k: u32, runs: usize, observers: bool) -> (f64, f64) {
     let (m, n) = (32u32, 64u32);
     let program = load(include_str!("../tests/kernels/gemm_mx.ptx")).unwrap();
@@ -302,7 +302,7 @@ fn product_rates(data: Data, k: u32, runs: usize, observers: bool) -> (f64, f64)
     params.extend(k.to_le_bytes());
     let how = Launch { grid: [n / 32, m / 32, 1], block: [128, 1, 1], shared_bytes: 0, params };
     let mut counts = 0;
-    // Processor time is counted in ticks, so a run has to be long.
+    // CPU time is counted in ticks, so a run must be long.
     let launches = if runs > 1 { 50 } else { 1 };
     let time = best(runs, || {
         for _ in 0..launches {
@@ -315,7 +315,7 @@ fn product_rates(data: Data, k: u32, runs: usize, observers: bool) -> (f64, f64)
 }
 
 fn main() {
-    // Without `--bench` everything runs once and briefly, as `cargo test` wants it.
+    // Without `--bench`, everything runs once and briefly, for `cargo test`.
     let measured = std::env::args().any(|a| a == "--bench");
     let wanted: Vec<String> = std::env::args().skip(1).filter(|a| !a.starts_with('-')).collect();
     let wanted = |name: &str| wanted.is_empty() || wanted.iter().any(|w| name.contains(w.as_str()));

@@ -1,6 +1,6 @@
-//! Kernels like those of models under all rules, by one thread and by two: seconds, and instructions a second.
+//! Kernels similar to those of models, with all checks, on one thread and on two: seconds, and instructions per second.
 //!
-//! `kernels/*.cu` are the sources. `nvcc -ptx -arch=compute_121a -lineinfo`, or NVRTC with the same options, makes the `.ptx`.
+//! `kernels/*.cu` are the sources. `nvcc -ptx -arch=compute_121a -lineinfo`, or NVRTC with the same options, produces the `.ptx`.
 
 #[path = "kernels/setup.rs"]
 mod setup;
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// Without `--bench` everything runs once and briefly, as `cargo test` wants it.
+/// Without `--bench`, everything runs once and briefly, for `cargo test`.
 fn size(measured: u32, brief: u32) -> u32 {
     if std::env::args().any(|arg| arg == "--bench") { measured } else { brief }
 }

@@ -1,4 +1,4 @@
-//! What reading and printing PTX cost, in bytes a second: a text of about one megabyte and one of four, so that a cost that
+//! Throughput of parsing and printing PTX, in bytes per second: texts of about one and four megabytes, so that a cost that
 //! grows faster than the text shows.
 
 use divan::counter::BytesCount;
@@ -8,7 +8,7 @@ fn main() {
     divan::main();
 }
 
-/// A module of so many bytes at least: what NVRTC made of kernels, again and again.
+/// A module of at least so many bytes: output of NVRTC, repeated.
 fn text(bytes: usize) -> String {
     const KERNELS: [&str; 6] = [
         include_str!("../tests/nvrtc/block_scaled_mma.sm_121f.ptx"),
@@ -19,7 +19,7 @@ fn text(bytes: usize) -> String {
         include_str!("../tests/nvrtc/warp.sm_90a.ptx"),
     ];
     let mut out = ".version 9.0\n.target sm_121a\n.address_size 64\n".to_owned();
-    // Without its header a module can follow any other.
+    // Without its header, a module can follow any other.
     let bodies = KERNELS.map(|text| text.split_once(".address_size 64\n").map_or(text, |(_, body)| body));
     for body in bodies.iter().cycle().take(bytes) {
         if out.len() >= bytes {

@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::run;
 
-/// A rotation by an angle, as compilers write it: PTX leaves open which of the products round.
+/// A rotation by an angle, as compilers emit it: PTX leaves open which products are rounded.
 const ROTATION: &str = ".version 8.8\n.target sm_121a\n.address_size 64\n\
 .visible .entry rotate(.param .u64 x, .param .u64 y)\n{\n\
 .reg .b32 %r<4>;\n.reg .b64 %rd<6>;\n.reg .f32 %f<12>;\n\
@@ -30,7 +30,7 @@ fn digest(text: &str) -> &str {
     text.lines().find_map(|line| line.trim().strip_prefix("sha256 ")).unwrap()
 }
 
-/// The text with every product and sum rounded, or with these changed.
+/// The text with all products and sums rounded, or with these changes.
 fn explicit(changes: &[(&str, &str)]) -> String {
     let mut text = ROTATION.to_owned();
     for (from, to) in changes {
@@ -78,7 +78,7 @@ fn a_constant_divisor_is_a_factor_as_ptxas_computes_it() {
         let text = explicit(&[]).replace("mul.rn.f32 %f4, %f0, %f2;", line);
         digest(&emulate(&dir, &text, &[])).to_owned()
     };
-    // The reciprocal of 33 that the special-function unit gives is 3CF83E0F.
+    // The approximate reciprocal of 33 by the special-function unit is 3CF83E0F.
     let factor = by("mul.rn.f32 %f4, %f0, 0f3CF83E10;");
     assert_eq!(by("div.full.f32 %f4, %f0, 0f42040000;"), factor);
     assert_eq!(by("mov.b32 %f10, 0f42040000;\ndiv.approx.f32 %f4, %f0, %f10;"), factor);
@@ -91,7 +91,7 @@ fn a_constant_divisor_is_a_factor_as_ptxas_computes_it() {
 #[test]
 fn what_is_determined_is_not_named() {
     let dir = TempDir::new().unwrap();
-    // No pairs; a reading that was chosen; a pair that changes no value.
+    // No pairs; a chosen reading; a pair that changes no value.
     assert!(!emulate(&dir, &explicit(&[]), &["--judge", "values"]).contains("undetermined"));
     assert!(!emulate(&dir, ROTATION, &["--judge", "values", "--contract", "on"]).contains("undetermined"));
     let exact = ROTATION

@@ -1,4 +1,4 @@
-//! Sums by float atomics under several schedules: rounding is no error, everything else is.
+//! Sums by float atomics under several schedules: differences by rounding are accepted, all others are errors.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::{kernel, run};
 
-/// A kernel in which each thread adds its element of `x` to `y`, by `add`, with `more` in front.
+/// A kernel in which each thread adds its element of `x` to `y` with `add`, after the instructions in `more`.
 fn sums(dir: &TempDir, bytes: u32, more: &str, add: &str) -> String {
     let body = format!(
         ".reg .b16 %h<4>;\n.reg .f32 %f<8>;\n.reg .f64 %g<4>;\nld.param.u64 %rd1, [x];\nld.param.u64 %rd2, [y];\n\
@@ -36,11 +36,11 @@ fn the_order_of_rounding_is_no_disagreement() {
         assert!(text.contains("float atomics: the rounding of "), "{add}: {text}");
         assert!(text.contains("differences between schedules, of "), "{add}: {text}");
     }
-    // Integers add up to the same, and nothing is said of them.
+    // Integer sums are equal, so nothing is reported.
     let add = "ld.global.u32 %r2, [%rd3];\nred.global.add.u32 [%rd2], %r2;";
     let text = call(&sums(&dir, 4, "", add), "u32", 0, &[]);
     assert!(!text.contains("float atomics"), "{text}");
-    // One schedule has nothing to be compared with.
+    // A single schedule has nothing to compare with.
     let add = "ld.global.f32 %f1, [%rd3];\nred.global.add.f32 [%rd2], %f1;";
     let file = sums(&dir, 4, "", add);
     let text = run(
@@ -62,18 +62,18 @@ fn the_order_of_rounding_is_no_disagreement() {
 #[test]
 fn what_the_order_of_adds_does_not_explain_is_a_disagreement() {
     let dir = TempDir::new().unwrap();
-    // Each thread adds its number times its ticket: which numbers are added depends on the order.
+    // Each thread adds its number times its ticket: the addends depend on the order.
     let ticket = "atom.global.add.u32 %r2, [%rd2+16], 1;\ncvt.rn.f32.u32 %f2, %r2;\nld.global.f32 %f1, [%rd3];\n\
                   mul.rn.f32 %f1, %f1, %f2;";
     let text = call(&sums(&dir, 4, ticket, "red.global.add.f32 [%rd2], %f1;"), "f32", 100, &[]);
     assert!(text.contains("element 0 of buffer `y`, a sum of 256 numbers by float atomics"), "{text}");
     assert!(text.contains("the order of the adds explains a difference of "), "{text}");
-    // What an atomic returns is no sum where it is stored.
+    // A stored return value of an atomic is not a sum.
     let add = "ld.global.f32 %f1, [%rd3];\natom.global.add.f32 %f2, [%rd2], %f1;\n@%p1 st.global.f32 [%rd2+16], %f2;";
     let first = "setp.eq.u32 %p1, %r1, 255;";
     let text = call(&sums(&dir, 4, first, add), "f32", 100, &[]);
     assert!(text.contains("schedules disagree: buffer `y` differs") && text.contains("at byte 16"), "{text}");
-    // The largest number is exact, and its place must not be excused by sums.
+    // The maximum is exact: no sum excuses a difference in its place.
     let add = "atom.global.exch.b32 %r3, [%rd2], %r1;";
     let text = call(
         &sums(&dir, 4, "ld.global.f32 %f1, [%rd3];\nred.global.add.f32 [%rd2], %f1;", add),
@@ -88,7 +88,7 @@ fn what_the_order_of_adds_does_not_explain_is_a_disagreement() {
 fn sums_of_bulk_reductions_count_too() {
     let dir = TempDir::new().unwrap();
     let path = dir.path().join("bulk.ptx");
-    // Each CTA adds 4 numbers of its own to y.
+    // Each CTA adds 4 numbers to y.
     let text = ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 x, .param .u64 y) .reqntid 32\n{\n\
                 .reg .b64 a, b; .reg .b32 i, t; .reg .pred q;\n.reg .b32 v<4>;\n.shared .align 16 .b8 box[16];\n\
                 ld.param.u64 a, [x];\nld.param.u64 b, [y];\nmov.u32 i, %ctaid.x;\nmov.u32 t, %tid.x;\nsetp.ne.u32 q, t, 0;\n@q ret;\n\

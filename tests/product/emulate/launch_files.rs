@@ -1,4 +1,4 @@
-//! Launch files: structs, tables of pointers, module variables, several launches, expectations, and what is wrong with a file.
+//! Launch files: structs, tables of pointers, module variables, several launches, expectations, and errors in a file.
 
 use std::fs;
 
@@ -6,7 +6,7 @@ use tempfile::TempDir;
 
 use super::run;
 
-/// `gather` stores x * scale + bias for x of the table's buffers in turn; `twice` multiplies by `step[1]`.
+/// `gather` stores x * scale + bias for each buffer x of the table; `twice` multiplies by `step[1]`.
 const KERNELS: &str = "\
 .version 9.0
 .target sm_121a
@@ -86,7 +86,7 @@ launches:
   args: [{buffer: y}]
 ";
 
-/// `emulate` of a launch file beside its kernels.
+/// Runs `emulate` on a launch file and its kernels.
 fn launch(text: &str, code: i32, more: &[&str]) -> String {
     let dir = TempDir::new().unwrap();
     fs::write(dir.path().join("k.ptx"), KERNELS).unwrap();
@@ -105,7 +105,7 @@ fn launches_run_in_order_on_the_same_memory() {
         text.contains("y: 8 elements as expected (rtol 0e0, atol 0e0; largest difference 0e0)"),
         "{text}"
     );
-    // What only was read is not printed.
+    // Buffers that are only read are not printed.
     assert!(!text.contains("ones f32") && !text.contains("table u64"), "{text}");
     let json: serde_json::Value = serde_json::from_str(&launch(FILE, 0, &["--format", "json"])).unwrap();
     assert_eq!(json["launches"][1]["kernel"], "twice");
@@ -128,7 +128,7 @@ fn what_is_not_as_expected_is_named() {
     launch(&wrong.replace("37.5, 7.5]", "37.5, 7.5], atol: 0.5"), 0, &[]);
     // Elements of another type, and integers, are compared by value.
     launch(&FILE.replace("expect: {", "expect: {type: f64, "), 0, &[]);
-    // Each of these changes what the kernels read.
+    // Each of these changes an input of the kernels.
     for (from, to) in [
         ("{f32: 0.5}", "{f32: 0.25}"),
         ("at: 4, value: {u32: 3}", "at: 0, value: {u32: 3}"),
@@ -141,7 +141,7 @@ fn what_is_not_as_expected_is_named() {
         let text = launch(&FILE.replace(from, to), 100, &[]);
         assert!(text.contains("expected") || text.contains("out_of_bounds"), "{from}: {text}");
     }
-    // Elements that nobody wrote are not as expected, whatever memory holds.
+    // Unwritten elements never equal the expectation, whatever memory contains.
     let text = launch(
         &FILE
             .replace("- {u32: 8}", "- {u32: 7}")
@@ -171,13 +171,13 @@ fn a_violation_names_the_launch_and_the_buffer() {
         text.contains("out_of_bounds: 4 bytes at global address 0x4, where nothing is allocated"),
         "{text}"
     );
-    // The second launch is to blame for what it leaves undefined.
+    // The second launch is reported, as it left the data undefined.
     let twice =
         FILE.replace("{buffer: y}]", "{buffer: z}]").replace("  y:\n", "  z: {type: f32, shape: 8}\n  y:\n");
     let twice = twice.replace("    expect: {values: [1.5, 7.5, 13.5, 7.5, 25.5, 7.5, 37.5, 7.5]}\n", "");
     let text = launch(&twice, 100, &[]);
     assert!(text.contains("uninitialised") && text.contains("kernel twice"), "{text}");
-    // Nobody minds in scratch memory.
+    // In scratch memory, that is accepted.
     launch(&twice.replace("z: {", "z: {scratch: true, "), 0, &[]);
 }
 
@@ -415,7 +415,7 @@ fn a_file_of_expected_tensors_that_fits_in_part_is_an_error_or_says_so() {
     call(all, &["--dump", &expect], 0);
     let text = call(all, &["--expect", &expect], 0);
     assert!(!text.contains("not compared"), "{text}");
-    // Two of three names are those of tensors.
+    // Two of three names are tensors.
     let text = call(&all.replace(":z", ":w"), &["--expect", &expect], 2);
     assert!(text.contains("no buffer is named like tensor `z`; the buffers are: x, y, w"), "{text}");
     let named = |names: &[&str]| {
@@ -435,13 +435,13 @@ fn a_file_of_expected_tensors_that_fits_in_part_is_an_error_or_says_so() {
     };
     let text = call(all, &["--expect", &named(&["x"])], 2);
     assert!(text.contains("no tensor for any result of the kernel (y, z)"), "{text}");
-    // An output that is no result of interest is named.
+    // An output without an expectation is named.
     let path = named(&["x", "y"]);
     let text = call(all, &["--expect", &path], 0);
     assert!(text.contains("z: not compared\n") && text.contains("z: not compared, "), "{text}");
     let text = call(all, &["--expect", &path, "--format", "json"], 0);
     assert!(text.contains("\"not_compared\": [\n    \"z\"\n  ]"), "{text}");
-    // Without outputs, what is changed in place counts.
+    // Without outputs, buffers that are changed in place count.
     let in_place = all.replace("out:y=", "buf:y=zeros:").replace("out:z=", "buf:z=zeros:");
     let text = call(&in_place, &["--expect", &path], 0);
     assert!(text.contains("y: 1 elements as expected") && text.contains("z: not compared\n"), "{text}");

@@ -1,4 +1,4 @@
-//! Kernels from folders laid out like Triton's cache.
+//! Kernels in folders with the layout of Triton's cache.
 
 use std::fs;
 use std::path::Path;
@@ -7,7 +7,7 @@ use tempfile::TempDir;
 
 use super::run;
 
-/// y = x + the block's shape, with the hidden parameters of Triton 3.5; the first hidden one is written where it is not null.
+/// y = x + the block size, with the hidden parameters of Triton 3.5; writes to the first hidden one if it is not null.
 const PTX: &str = "\
 .version 9.0
 .target sm_120a
@@ -72,7 +72,7 @@ fn metadata_gives_block_shared_memory_and_hidden_parameters() {
         let text = run(0, &[&["emulate", "--triton", one.to_str().unwrap()], &ARGS[..]].concat());
         assert!(text.contains("y u32[128]\n  256 257 258") && !text.contains("scratch"), "{text}");
     }
-    // The base of shared memory is where a GPU has it, in all schedules: Triton's tensor maps rely on that.
+    // Shared memory begins where a GPU places it, in all schedules: Triton's tensor maps rely on that.
     let ptx = fs::read_to_string(one.join("add.ptx")).unwrap();
     let relies = "mov.u32 j, box;\nand.b32 j, j, 127;\nadd.u32 k, k, j;\nst.global.u32 [b], k;";
     fs::write(one.join("add.ptx"), ptx.replace("st.global.u32 [b], k;", relies)).unwrap();
@@ -84,14 +84,14 @@ fn metadata_gives_block_shared_memory_and_hidden_parameters() {
     let text = run(100, &[&["emulate", &file], &ARGS[..], &several, &by_hand].concat());
     assert!(text.contains("schedules disagree"), "{text}");
     run(0, &[&["emulate", &file], &ARGS[..], &several, &by_hand, &["--judge", "values"]].concat());
-    // Too little scratch memory is found.
+    // Too little scratch memory is reported.
     cached(&one, "add", 64);
     let text = run(100, &[&["emulate", "--triton", one.to_str().unwrap()], &ARGS[..]].concat());
     assert!(
         text.contains("out_of_bounds") && text.contains("(buffer `global_scratch`, byte 252 of 128)"),
         "{text}"
     );
-    // The whole cache, while there is one kernel in it; then by its name.
+    // The whole cache while it contains one kernel; then by name.
     cached(&one, "add", 0);
     let root = dir.path().to_str().unwrap();
     run(0, &[&["emulate", "--triton", root], &ARGS[..]].concat());
@@ -113,7 +113,7 @@ fn metadata_gives_block_shared_memory_and_hidden_parameters() {
         text.contains("not the metadata of a CUDA kernel of Triton: missing field `num_warps`"),
         "{text}"
     );
-    // A block of another size than the kernel requires is the call's own.
+    // A block size that the kernel does not allow is an error of the call.
     cached(&one, "add", 0);
     let text =
         run(2, &[&["emulate", "--triton", one.to_str().unwrap(), "--block", "32"], &ARGS[..]].concat());

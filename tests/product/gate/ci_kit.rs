@@ -1,4 +1,4 @@
-//! The CI kit: files that fit their schemas, and every `run:` block executed as a runner would, with a fake runner around it.
+//! The CI kit: files valid by their schemas, and every `run:` block executed as a runner would, with a fake runner around it.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -86,7 +86,7 @@ fn blocks(file: &str) -> Vec<(String, String, BTreeMap<String, String>)> {
 
 #[test]
 fn no_block_holds_an_expression() {
-    // What GitHub puts into a script's text could be code; what it puts into the environment cannot.
+    // What GitHub expands into the text of a script could be code; what it puts into the environment cannot.
     for file in [ACTION].into_iter().chain(WORKFLOWS) {
         for (name, run, _) in blocks(file) {
             assert!(!run.contains("${{"), "{file}, {name}");
@@ -94,7 +94,7 @@ fn no_block_holds_an_expression() {
     }
 }
 
-/// A runner: a desk with a fake cargo, and a sm121probe that fetches nothing.
+/// A runner: a folder with a fake cargo, and a sm121probe that fetches nothing.
 struct Runner {
     desk: Desk,
     expressions: BTreeMap<String, String>,
@@ -108,7 +108,7 @@ impl Runner {
             fs::create_dir(desk.path(folder)).unwrap();
         }
         let probe = env!("CARGO_BIN_EXE_sm121probe");
-        // Building gives the sm121probe of this test.
+        // `cargo build` yields the sm121probe under test.
         let wrapped = format!(
             "#!/bin/bash\necho \"sm121probe $*\" >> \"$LOG\"\ncase \"$1\" in toolkit|doctor|moe) exit 0;; esac\nexec {probe} \"$@\"\n"
         );
@@ -148,7 +148,7 @@ impl Runner {
             .current_dir(self.desk.path("repository"))
             .output()
             .unwrap();
-        // What a step adds to the path is there for the next.
+        // What one step adds to the path is there for the next.
         let added = fs::read_to_string(self.desk.path("GITHUB_PATH")).unwrap_or_default();
         for folder in added.lines().filter(|f| !self.path.contains(f)).collect::<Vec<_>>() {
             self.path = format!("{folder}:{}", self.path);
@@ -156,7 +156,7 @@ impl Runner {
         output
     }
 
-    /// An expression as GitHub evaluates it; one that this runner does not know is a mistake of the file.
+    /// Evaluates an expression as GitHub does; an expression that this runner does not know is an error of the file.
     fn evaluated(&self, text: &str) -> String {
         let mut out = String::new();
         let mut rest = text;
@@ -260,7 +260,7 @@ fn the_kernel_workflow_names_what_changed_and_runs_what_that_affects() {
         runner.read("GITHUB_OUTPUT"),
         "files<<END_OF_FILES\nkernels/notes and more.md\nEND_OF_FILES\n"
     );
-    // What GitHub makes of it is the action's input.
+    // GitHub's expansion of it is the action's input.
     runner.set("inputs.changed", "kernels/notes and more.md\n");
     runner.set("inputs.kernels", "kernels");
     let output = runner.action();
@@ -289,7 +289,7 @@ fn the_other_blocks_run() {
         log.contains("sm121probe doctor") && log.contains("sm121probe moe --device gpu:0 --case tiny-exact"),
         "{log}"
     );
-    // Everything is one script of this repository.
+    // Everything is a script of this repository.
     let (_, run, _) = blocks(".github/workflows/ci.yml").remove(0);
     assert_eq!(run.trim(), ".ci/run");
     assert!(root().join(".ci/run").is_file());
@@ -299,7 +299,7 @@ fn the_other_blocks_run() {
 fn gitlab_and_pre_commit_run_what_changed() {
     let mut runner = Runner::new();
     fs::copy(runner.desk.path("wrapped"), runner.desk.path("bin/sm121probe")).unwrap();
-    // A git that names the files that changed.
+    // A git that names the changed files.
     runner.desk.write("bin/git", "#!/bin/bash\nprintf 'kernels/a b.md\\nkernels/c.md\\n'\n");
     fs::set_permissions(runner.desk.path("bin/git"), fs::Permissions::from_mode(0o755)).unwrap();
     fs::create_dir(runner.desk.path("repository/kernels")).unwrap();

@@ -1,4 +1,4 @@
-//! The fault campaign: for each planted change the gate's exit code and message are the right ones.
+//! Planted changes, each with the exit code and the message that the gate must give.
 
 use sm121probe::record::{Record, Stage, Verdict};
 
@@ -6,7 +6,7 @@ use super::fixture::{Desk, fail, on_gpu, record, said, set, stdout};
 
 pub(super) const TODAY: &str = "2026-06-01";
 
-/// A planted change: what it is, what it does to the run (and to the baseline), the exit code, and words of the message.
+/// A planted change: a description, its effect on the run (and on the baseline), the exit code, and words of the message.
 struct Fault {
     name: &'static str,
     plant: fn(&mut Record, &mut Record),
@@ -23,7 +23,7 @@ const fn fault(
     Fault { name, plant, code, words }
 }
 
-/// Changes of the run or of the baseline; both are valid records.
+/// Changes of the run or of the baseline; both remain valid records.
 fn faults() -> Vec<Fault> {
     vec![
         fault("nothing", 0, &["conforms", "36 cells", "3 trials (2 pass, 1 blocked)"], |_, _| {}),
@@ -316,7 +316,7 @@ fn blessing_says_what_it_blesses_and_keeps_what_was_not_asked() {
         "{text}"
     );
     assert_eq!(gate(&[]).status.code(), Some(0), "{}", said(&gate(&[])));
-    // A run of one toolkit leaves the others' answers where they are.
+    // A run of one toolkit leaves the other toolkits' answers unchanged.
     run.matrix.pairs.truncate(3);
     run.matrix.toolkits.truncate(1);
     for v in &mut run.matrix.variants {
@@ -330,7 +330,7 @@ fn blessing_says_what_it_blesses_and_keeps_what_was_not_asked() {
         Some(0)
     );
     assert_eq!(gate(&[]).status.code(), Some(0), "{}", said(&gate(&[])));
-    // The first blessing makes the file.
+    // The first blessing creates the file.
     let first = desk.path("first.json").display().to_string();
     let output = desk.run(&["gate", "--baseline", &first, "--from", &run_file, "--bless"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

@@ -1,4 +1,4 @@
-//! A small record with every kind of answer, and a desk on which the command judges it.
+//! A small record with every kind of answer, and a folder in which the command judges it.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,10 +14,10 @@ use tempfile::TempDir;
 
 /// The toolkits of the record.
 pub(super) const TOOLKITS: [&str; 3] = ["13.0.88", "13.1.115", "13.5.37"];
-/// Its targets.
+/// The targets of the record.
 pub(super) const TARGETS: [&str; 3] = ["sm_120", "sm_121a", "sm_121f"];
 
-/// The answers of each variant: for every toolkit, one letter per target; what the code shows is native wherever it is accepted.
+/// The answers of each variant: for every toolkit, one letter per target; the code of every accepted cell is native.
 const VARIANTS: [(&str, &str); 4] = [
     ("mma.mxf4.2X", "RAARAARAA"),
     ("mma.mxf4.4X", "RRRRAARAA"),
@@ -33,7 +33,7 @@ pub(super) fn toolkit(text: &str) -> ToolkitVersion {
     text.parse().unwrap()
 }
 
-/// The index of a cell's pair.
+/// The index of a cell's toolkit and target.
 pub(super) fn pair(record: &Record, toolkit_name: &str, target_name: &str) -> usize {
     record.matrix.pair(toolkit(toolkit_name), target(target_name), target(target_name)).unwrap()
 }
@@ -156,7 +156,7 @@ fn configuration(tile: &str) -> ConfigurationKey {
     ConfigurationKey { tile: tile.into(), swap_ab: false, path: "native".into(), load: "cp_async".into() }
 }
 
-/// A trial that passes.
+/// A passing trial.
 pub(super) fn trial(case: &str, tile: &str) -> TrialRow {
     let of = |stage: &Stage| StageResult { verdict: Verdict::Pass, ..StageResult::skipped(*stage, "") };
     TrialRow {
@@ -183,7 +183,7 @@ pub(super) fn on_gpu(mut row: TrialRow) -> TrialRow {
     row
 }
 
-/// Makes a stage of a trial wrong, and skips those after it.
+/// Makes a stage of a trial wrong, and skips the stages after it.
 pub(super) fn fail(row: &mut TrialRow, stage: Stage, verdict: Verdict, note: &str) {
     for result in &mut row.results {
         if result.stage == stage {
@@ -230,7 +230,7 @@ impl Desk {
         self.path(name).display().to_string()
     }
 
-    /// Writes a record, its claims judged on its cells.
+    /// Writes a record, with its claims judged by its cells.
     pub(super) fn record(&self, name: &str, record: &Record) -> String {
         let mut record = record.clone();
         sm121probe::record::claims::judge(&mut record.matrix);
@@ -257,7 +257,7 @@ pub(super) fn stdout(output: &Output) -> String {
     String::from_utf8_lossy(&output.stdout).into_owned()
 }
 
-/// Both streams in one line; miette's frame is taken out.
+/// Both streams in one line, without miette's frame.
 pub(super) fn said(output: &Output) -> String {
     let text = stdout(output) + &String::from_utf8_lossy(&output.stderr).replace('│', " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

@@ -1,4 +1,4 @@
-//! The recipe for many machines: its scripts run as processes, and the parts compared with the undivided run, cell by cell.
+//! The recipe for many machines: its scripts run as processes, and the merged parts equal the undivided run, cell by cell.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -11,7 +11,7 @@ use sm121probe::report;
 
 use super::fixture::{Desk, said};
 
-/// Accepts everything but `BAD`, for which it has words.
+/// Accepts everything except `BAD`, which it rejects with a message.
 const PTXAS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "Cuda compilation tools, release 13.9, V13.9.1"; exit 0;;
@@ -97,7 +97,7 @@ fn parts_of_an_array_and_of_an_indexed_job_are_the_undivided_run_cell_by_cell() 
         whole.arg("matrix").args(Fleet::ASKED).args(["--format", "json", "-o", "whole.json"]);
         let output = whole.output().unwrap();
         assert!(output.status.success(), "{}", said(&output));
-        // The tasks run at once, as a scheduler runs them.
+        // The tasks run concurrently, as a scheduler runs them.
         let tasks: Vec<_> = (0..count)
             .map(|n| {
                 let mut task = fleet.command(&script("shard.sh"));

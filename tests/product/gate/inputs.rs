@@ -1,4 +1,4 @@
-//! Expectations, asserted both ways; and input that cannot be used, with its place and a remedy.
+//! Expectations, tested both ways; and unusable input, reported with its place and a remedy.
 
 use std::fs;
 
@@ -9,7 +9,7 @@ use super::fixture::{Desk, fail, record, said, set};
 
 const TAIL: &str = "reason: because, url: \"https://example.invalid/1\"";
 
-/// Expectations beside a run with one failing trial: the file, the code, and words.
+/// Expectations and a run with one failing trial: the file, the exit code, and words of the message.
 #[test]
 fn expectations_are_asserted_both_ways() {
     let fails = "scope: {case: tiny-exact, tile: 128x32x128}, verdict: fail";
@@ -189,7 +189,7 @@ fn an_expectation_excuses_cells_and_tiles() {
     let gate = |file: &str| {
         desk.run(&["gate", "--baseline", &baseline, "--from", &run, "--today", TODAY, "--expectations", file])
     };
-    // The tile is blocked, and its trials are not: the second expectation speaks of both.
+    // The tile is blocked, but its trials are not: the second expectation covers both.
     let output = gate(&desk.write("both.yaml", &entries));
     assert_eq!(output.status.code(), Some(100), "{}", said(&output));
     assert!(said(&output).contains("is no longer true for 2 of 3 answers"), "{}", said(&output));
@@ -203,7 +203,7 @@ fn an_expectation_excuses_cells_and_tiles() {
     );
 }
 
-/// Files that are no records, or no longer.
+/// Files that are not records, or are damaged.
 #[test]
 fn bad_records_are_refused_with_their_place_and_a_remedy() {
     let good = record().to_json().unwrap();

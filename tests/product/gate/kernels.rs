@@ -1,5 +1,5 @@
-//! The gate on kernels of a folder: what a change can affect is run, and a kernel that breaks is red on the right line.
-//! NVRTC compiles the kernels; without one (and unless `SM121PROBE_REQUIRE` has `nvrtc`) the tests that need it say so and pass.
+//! The gate on a folder of kernels: whatever a change can affect runs, and a broken kernel is reported on its line.
+//! NVRTC compiles the kernels; without it (and unless `SM121PROBE_REQUIRE` has `nvrtc`), the tests that need it report so and pass.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -30,12 +30,12 @@ pub(super) fn ours(name: &str) -> String {
     fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels").join(name)).unwrap()
 }
 
-/// The line of a text that holds `what`, from 1.
+/// The number of the line that contains `what`, from 1.
 fn line(text: &str, what: &str) -> usize {
     text.lines().position(|l| l.contains(what)).unwrap() + 1
 }
 
-/// A repository with one kernel, as a change left it; the gate runs on it with the machine's own cache.
+/// A repository with one changed kernel; the gate uses the machine's own cache.
 fn gate(desk: &Desk, text: &str) -> Output {
     fs::create_dir_all(desk.path("kernels")).unwrap();
     fs::write(desk.path("kernels/permute.cu"), text).unwrap();
@@ -130,18 +130,18 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     let cases: Vec<_> = cases.cases.iter().collect();
     let by = |changed: &[PathBuf]| Affected::by(&library, &folder, changed, &Base::Ours);
     let of = |name: &str| by(&[folder.join(name)]);
-    // A header that several kernels include, ours among them, affects all of these.
+    // A header that several kernels include, built-in ones too, affects all of them.
     let shared = of("gemm.cuh");
     for name in ["gemm_tma.cu", "gemm_cp_async.cu"] {
         assert!(shared.reasons[0].contains(name), "{:?}", shared.reasons);
     }
     assert!(!shared.reasons[0].contains("permute.cu"));
-    // One kernel of a GEMM: trials of its load alone. One of another stage: a trial of each case.
+    // One GEMM kernel: only trials of its load. A kernel of another stage: one trial of each case.
     let trials = of("gemm_tma.cu").trials(&library, &cases).unwrap();
     assert!(trials.len() > 100 && trials.iter().all(|t| t.load.word() == "tma"));
     let trials = of("permute.cu").trials(&library, &cases).unwrap();
     assert!((30..=cases.len()).contains(&trials.len()), "{}", trials.len());
-    // What is no kernel of the folder affects nothing; one that is gone affects everything.
+    // A file that is no kernel affects nothing; a deleted kernel affects everything.
     assert!(of("notes.md").is_empty());
     assert!(by(&[PathBuf::from("/elsewhere/permute.cu")]).is_empty());
     assert!(of("new.cuh").reasons[0].contains("was removed") && !of("new.cuh").is_empty());

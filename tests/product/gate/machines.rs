@@ -1,4 +1,4 @@
-//! What machines read: JUnit by the rules of Jenkins' schema, SARIF by its own, annotations and the summary of GitHub.
+//! Machine-readable forms: JUnit by Jenkins' schema, SARIF by its own, annotations and the summary of GitHub.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -9,7 +9,7 @@ use sm121probe::report;
 
 use super::fixture::{Desk, fail, record, said, set, stdout};
 
-/// Of an element of `junit-10.xsd` of Jenkins' xunit plugin: its attributes, the required ones first, and its children.
+/// For an element of `junit-10.xsd` of Jenkins' xunit plugin: its attributes, the required ones first, and its children.
 fn rules() -> BTreeMap<&'static str, (usize, Vec<&'static str>, Vec<&'static str>)> {
     let problem = || (0, vec!["type", "message"], vec![]);
     BTreeMap::from([
@@ -55,7 +55,7 @@ fn rules() -> BTreeMap<&'static str, (usize, Vec<&'static str>, Vec<&'static str
     ])
 }
 
-/// What of a document breaks a rule, and counts that are wrong.
+/// Violations of the schema, and wrong counts, in a document.
 fn faults_of(xml: &str) -> Vec<String> {
     let document = match roxmltree::Document::parse(xml) {
         Ok(document) => document,
@@ -223,7 +223,7 @@ fn sarif_fits_its_schema_and_names_file_and_line() {
         (&"ptx_snippets/sync/griddepcontrol.ptx".into(), &1.into())
     );
     assert!(results.iter().any(|r| r["ruleId"] == "does_not_conform"));
-    // The schema notices.
+    // The check detects violations.
     sarif["runs"][0]["results"][0]["level"] = "splendid".into();
     assert!(!validator.is_valid(&sarif));
     let again = desk.run(&["gate", "--baseline", &baseline, "--from", &run, "--format", "sarif"]);

@@ -1,5 +1,5 @@
-//! Mutants of a folder's kernels: which are noticed, which survive, and how mutants.yaml is checked; and what changed lines select.
-//! NVRTC compiles the kernels; without one the tests that need it say so and pass.
+//! Mutants of a folder's kernels: which are detected, which survive, how mutants.yaml is checked, and what changed lines select.
+//! NVRTC compiles the kernels; without it, the tests that need it report so and pass.
 
 use std::fs;
 use std::process::{Command, Output};
@@ -10,7 +10,7 @@ use sm121probe::kernel::Library;
 use super::fixture::{Desk, said};
 use super::kernels::{has_nvrtc, ours};
 
-/// A repository whose one kernel is a finalize; the gate plants faults of three operators into it.
+/// A repository with one kernel, a finalize; the gate plants faults of three operators into it.
 fn survey(desk: &Desk, explained: &str, more: &[&str]) -> Output {
     fs::create_dir_all(desk.path("kernels")).unwrap();
     fs::write(desk.path("kernels/finalize.cu"), ours("finalize.cu")).unwrap();
@@ -42,8 +42,8 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     let output = survey(&desk, "", &[]);
     let all = said(&output);
     assert_eq!(output.status.code(), Some(100), "{all}");
-    // Two comparisons, three casts and a wait that nothing overlaps: two comparisons are noticed, the casts are not at this size,
-    // and without PDL the wait and the bias are no code.
+    // Two comparisons, three casts and a wait without overlap: the comparisons are detected; the casts have no effect at this size;
+    // and without PDL the wait and the bias are not compiled.
     assert_eq!(
         summary(&output),
         "6 of 6 mutants: 2 killed, 2 survive; 0 explained, 2 with the same PTX, 0 do not build",
@@ -67,7 +67,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     assert_eq!(output.status.code(), Some(0), "{all}");
     assert!(summary(&output).contains("0 survive; 2 explained"), "{all}");
 
-    // An entry for what is noticed, one for what is not there, and a file that is none.
+    // An entry for a detected mutant, one for a missing mutant, and an invalid file.
     let desk = Desk::new();
     let bad = good.clone() + &entry("if (column >= hidden)", "comparison") + &entry("gone;", "cast");
     let output = survey(&desk, &bad, &[]);
@@ -95,7 +95,7 @@ fn a_sample_and_changed_lines_are_a_part() {
     let desk = Desk::new();
     let output = survey(&desk, "", &["--sample", "2", "--seed", "3"]);
     assert!(summary(&output).starts_with("2 of 6 mutants: "), "{}", said(&output));
-    // Only lines that changed from ours are somebody's.
+    // Only lines that differ from the built-in kernel get mutants.
     let desk = Desk::new();
     fs::create_dir_all(desk.path("kernels")).unwrap();
     fs::write(
@@ -146,14 +146,14 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         reasons[0].contains("changed, active for K tile 256") && reasons[0].contains("path native"),
         "{reasons:?}"
     );
-    // What the file itself makes of the macros counts too.
+    // Macros that the file itself defines count, too.
     let (found, _, reasons) = select("gemm.cuh", &under("SLABS == 4 && SWAP_AB && A_BITS == 8"), &Base::Ours);
     assert!(!found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 512 && w.swap_ab), "{reasons:?}");
-    // The condition itself: what it brings in or takes out.
+    // The condition itself: what it includes or excludes.
     let old = Base::Texts([(folder.join("gemm.cuh"), under("TILE_K > 256"))].into_iter().collect());
     let (found, _, _) = select("gemm.cuh", &under("TILE_K >= 256"), &old);
     assert!(!found.is_empty() && found.iter().all(|(_, w)| w.tile.k == 256), "{found:?}");
-    // No tile compiles it; nothing but a comment; and a line of every configuration.
+    // A line that no tile compiles; a comment; and a line of every configuration.
     assert!(select("gemm.cuh", &under("TILE_K == 1024"), &Base::Ours).0.is_empty());
     let comment = gemm.replacen("// Element e of a lane", "// The element e of a lane", 1) + "\n\n// done\n";
     let (found, reasons, _) = select("gemm.cuh", &comment, &Base::Ours);
@@ -163,7 +163,7 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         found.len() > 24 && reasons[0].contains("active in every configuration of the GEMM"),
         "{reasons:?}"
     );
-    // A rule of another stage: the cases that follow it, and no other.
+    // A rule of another stage: only the cases that depend on it.
     let rule = "mantissa >= CARRIES";
     let mx = ours("mx.cuh");
     assert!(mx.contains(rule), "the rule is another");

@@ -1,4 +1,4 @@
-//! Two records compared, and many merged.
+//! Comparison of two records, and merging of many.
 
 use sm121probe::gate::{self, Direction};
 use sm121probe::record::{DeviceRow, Record, Stage, Verdict};
@@ -43,11 +43,11 @@ fn a_new_toolkit_is_compared_with_the_one_before_it() {
         .iter()
         .map(|g| format!("{}: {} {}: {}", g.places.join(" "), g.count(), g.when(), g.names.join(" ")))
         .collect();
-    // Targets that answer alike stand together; 13.1's own gains are in both records and are no change.
+    // Targets with the same answers share a line; 13.1 is in both records, so its gains are no change.
     assert!(lines.contains(&"sm_120: +1 form since 13.5: mma.mxf4.4X".to_owned()), "{lines:#?}");
     let newest = gate::Lane::Toolkit("13.5.37".parse().unwrap());
     assert!(diff.asked_anew.contains(&newest) && diff.not_asked_again.is_empty());
-    // The other way round nothing is worse: the toolkit was not queried, which is said.
+    // In reverse, nothing is worse: the toolkit was not queried, which is reported.
     let back = gate::diff(&new, &old);
     assert!(back.cells.is_empty() && back.not_asked_again.contains(&newest), "{:?}", back.cells);
 }
@@ -73,7 +73,7 @@ fn a_refusal_after_an_acceptance_is_loud() {
         assert_eq!(output.status.code(), Some(111), "{}", said(&output));
         assert!(said(&output).contains(words), "{}", said(&output));
     }
-    // It was there before: known, and not loud again.
+    // It was there before: known, and not reported again.
     assert!(gate::diff(&new, &new).regressions.is_empty());
     assert_eq!(gate::regressions_of(&new.matrix).len(), 2);
 }
@@ -98,7 +98,7 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
     assert!(
         found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 rejects it")
     );
-    // One that the baseline holds is none.
+    // A problem that the baseline contains is no finding.
     assert_eq!(report::newcomer(&new, "reports/matrix.json", &new, version), None);
 }
 
@@ -166,7 +166,7 @@ fn halves_merge_into_the_whole() {
     right.matrix.variants.retain(|v| !v.id.starts_with("mma"));
     right.pipeline.drain(0..1);
     right.tiles.rows.drain(0..1);
-    // Pairs in another order: cells are found by name.
+    // Pairs in another order: cells are matched by name.
     right.matrix.pairs.reverse();
     for v in &mut right.matrix.variants {
         let reversed = |s: &str| format!("{s:.<9}").chars().rev().collect::<String>();
@@ -223,7 +223,7 @@ fn records_that_disagree_are_shown_and_not_averaged() {
     let output = desk.run(&["merge", &a, &b, &c, "--format", "json", "-o", &merged]);
     assert_eq!(output.status.code(), Some(100));
     let record = Record::read(&desk.path("merged.json")).unwrap();
-    // Neither answer is in it, and the gate does not take it for a run that conforms.
+    // It contains neither answer, and the gate does not accept it as conforming.
     let row = record.matrix.variants.iter().find(|v| v.id == "griddepcontrol").unwrap();
     assert_eq!(&row.outcomes[..1], ".");
     assert_eq!(record.pipeline.len(), 2);
@@ -268,7 +268,7 @@ fn community_records_fit_the_schema_and_name_nobody() {
         }
     }
     assert_eq!(check(&root.join("matrix.json")), Ok(()));
-    // The check notices.
+    // The check detects it.
     let desk = Desk::new();
     let good = record();
     desk.record("good.json", &good);
@@ -326,7 +326,7 @@ fn devices_are_counted_and_not_reports() {
     let output = merge(&["--format", "json"]);
     let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
     assert_eq!((merged.devices.len(), merged.pipeline.len()), (2, 4));
-    // A device that says otherwise is a conflict by its model.
+    // A device with another result is a conflict, named by its model.
     let other = desk.record("d.json", &of("3", Verdict::Fail));
     let output = merge(&[&other]);
     assert_eq!(output.status.code(), Some(100), "{}", said(&output));

@@ -1,4 +1,4 @@
-//! The command with an assembler that answers as words in the PTX tell it: exit codes, cures, forms, and that a second run asks nobody.
+//! The command with an assembler whose answers are chosen by words in the PTX: exit codes, remedies, forms; a second run starts no process.
 
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -8,8 +8,8 @@ use std::process::{Command, Output, Stdio};
 use serde_json::Value;
 use tempfile::TempDir;
 
-/// Knows PTX 9.0 and three targets. `NEEDS_F` wants the suffix, `NEEDS_9` wants PTX 9.0, `BAD` is refused, `ODD` in words that nobody
-/// knows, `WARN` is advised against.
+/// Knows PTX 9.0 and three targets. `NEEDS_F` needs the suffix, `NEEDS_9` needs PTX 9.0, `BAD` is rejected, `ODD` is rejected with an
+/// unknown message, `WARN` causes a warning.
 const FAKE_PTXAS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo "Cuda compilation tools, release 13.0, V13.0.1"; exit 0;;
@@ -50,7 +50,7 @@ impl Desk {
         self.dir.path().join(name)
     }
 
-    /// A kernel for a target whose body is `body`.
+    /// A kernel with this target and body.
     fn kernel(&self, name: &str, version: &str, target: &str, body: &str) {
         let text = format!(
             ".version {version}\n.target {target}\n.address_size 64\n.entry k()\n{{\n{body}\nret;\n}}\n"
@@ -69,7 +69,7 @@ impl Desk {
         command
     }
 
-    /// `lint` with the fake assembler.
+    /// Runs `lint` with the fake assembler.
     fn lint(&self, args: &[&str]) -> Output {
         let ptxas = self.path("ptxas");
         let mut all = vec!["-k", ptxas.to_str().unwrap()];
@@ -114,11 +114,11 @@ fn the_exit_code_says_whether_what_is_demanded_holds() {
     assert_eq!(exit(&["lost.ptx"]), 100);
     assert_eq!(exit(&["lost.ptx", "--require", "rewritten", "-t", "sm_121f"]), 0);
     assert_eq!(exit(&["lost.ptx", "--require", "rewritten", "-t", "sm_121"]), 100);
-    // A file for one architecture is checked for that one, unless others are named.
+    // A file for one architecture is checked for it, unless others are named.
     assert_eq!(exit(&["good.ptx", "--require", "newest"]), 0);
     assert_eq!(exit(&["good.ptx", "--require", "any", "-t", "sm_121a"]), 0);
     assert_eq!(exit(&["only_a.ptx"]), 0);
-    // No toolkit knows sm_120, and it is named.
+    // No toolkit knows sm_120, which is named.
     assert_eq!(exit(&["good.ptx", "-t", "sm_120"]), 100);
     assert_eq!(code(&desk.lint(&[])), 4);
     assert!(stderr(&desk.lint(&[])).contains("nothing to lint"));

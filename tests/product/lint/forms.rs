@@ -37,7 +37,7 @@ impl Newest {
         self.library.variants.iter().find(|v| v.id == id).unwrap_or_else(|| panic!("no variant {id}"))
     }
 
-    /// Every instruction that a variant shows.
+    /// Every instruction in the text of a variant.
     fn instructions(&self, variant: &Variant) -> Vec<String> {
         instructions(&variant.code.standalone("9.5".parse().unwrap(), "sm_121a".parse().unwrap()))
     }
@@ -47,7 +47,7 @@ fn target(text: &str) -> Target {
     text.parse().unwrap()
 }
 
-/// The row that speaks of an instruction.
+/// The row of an instruction.
 fn row<'a>(table: &'a [(regex::Regex, Instead)], instruction: &str) -> Option<&'a Instead> {
     table.iter().find(|(pattern, _)| pattern.is_match(instruction)).map(|(_, row)| row)
 }

@@ -1,4 +1,4 @@
-//! Architecture tests in sources: planted faults are found, their legal twins are not, and what instructions need agrees with the matrix.
+//! Architecture tests in sources: planted faults are found, legal variants are not, and the requirements of instructions agree with the matrix.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -22,7 +22,7 @@ fn rules(file: &str, text: &str) -> Vec<(usize, GateRule)> {
     found(file, text).iter().map(|row| (row.line, row.rule)).collect()
 }
 
-/// A file's name, a faulty text with the line and rule of its finding, and legal twins of it.
+/// A file's name, a faulty text with the line and rule of its finding, and legal variants of it.
 type Planted<'a> = (&'a str, String, usize, GateRule, Vec<String>);
 
 fn guarded(condition: &str, code: &str) -> String {
@@ -202,7 +202,7 @@ fn planted_tests_are_found_and_their_legal_twins_are_not() {
     }
 }
 
-/// A file's name, its text, and the lines and rules of what is wrong in it.
+/// A file's name, its text, and the lines and rules of its findings.
 type Class = (&'static str, String, Vec<(usize, GateRule)>);
 
 fn classes() -> Vec<Class> {
@@ -212,7 +212,7 @@ fn classes() -> Vec<Class> {
     let builds = |file, text: &str, line| (file, text.to_owned(), vec![(line, OneBuild)]);
     let block = |text: &str| format!("{text}\nint x;\n#endif\n");
     vec![
-        // Numbers in every notation, and 12.1 as a bound that a test stays below.
+        // Numbers in every notation, and 12.1 as an upper bound.
         one("a.cu", &block("#if __CUDA_ARCH__ >= 1200 && __CUDA_ARCH__ < 1210")),
         one("a.cu", &block("#if __CUDA_ARCH__ > 1190 && __CUDA_ARCH__ <= 1200")),
         one("a.cu", &block("#if __CUDA_ARCH__ / 10 == 120")),
@@ -240,7 +240,7 @@ fn classes() -> Vec<Class> {
             guarded("#if defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL)", CVT),
             vec![(1, NoFamily)],
         ),
-        // Names that the file defines.
+        // Names defined in the file.
         ("a.cu", block("#define VALUE __CUDA_ARCH__\n#if VALUE == 1200"), vec![(2, OneDevice)]),
         (
             "a.cu",
@@ -262,7 +262,7 @@ fn classes() -> Vec<Class> {
         ),
         fine("a.py", "known = [80, 90, 120, 121]\nif sm_version not in known:\n    raise ValueError\n"),
         fine("a.py", "known = [80, 90, 120]\nif size not in known:\n    raise ValueError\n"),
-        // What is certain around a test: include guards, the toolkit that SM12x needs, the branch that is left.
+        // Conditions that hold around a test: include guards, the toolkit that SM12x needs, the other branch.
         (
             "a.cuh",
             guarded("#ifndef A_CUH\n#define A_CUH\n#if __CUDA_ARCH__ >= 1000", CVT) + "#endif\n",
@@ -287,13 +287,13 @@ fn classes() -> Vec<Class> {
             vec![(1, NeedsSuffix)],
         ),
         ("a.cuh", guarded("#if __CUDA_ARCH__ == 1000\nint x;\n#else", TCGEN), vec![(1, Absent)]),
-        // A file with such code everywhere is not compiled for SM12x.
+        // A file full of such code is not compiled for SM12x.
         fine(
             "a.cuh",
             &(TCGEN.to_owned() + "\n" + &guarded("#if __CUDA_ARCH__ == 1000\nint x;\n#else", TCGEN)),
         ),
         fine("a.cu", "#if 0\n#if __CUDA_ARCH__ == 1200\n#endif\nok = sm_version == 120;\n#endif\n"),
-        // Strings that the compiler joins, and their escapes.
+        // String literals that the compiler concatenates, and escapes.
         (
             "a.cuh",
             guarded(
@@ -307,7 +307,7 @@ fn classes() -> Vec<Class> {
             guarded("#if __CUDA_ARCH__ >= 1000", "asm(\"{\\n\\ttcgen05.fence::before_thread_sync;}\");"),
             vec![(1, Absent)],
         ),
-        // Code of hosts.
+        // Host code.
         one("a.cpp", "check(cc == std::make_pair(12, 0));\n"),
         one("a.py", "ok = compute_capability == 12.0\n"),
         one("a.py", "ok = sm_version / 10 == 12\n"),
@@ -337,7 +337,7 @@ fn classes() -> Vec<Class> {
             "a.cpp",
             "int major, minor;\nnvrtcVersion(&major, &minor);\nif (major == 12 && minor == 0) f();\n",
         ),
-        // Builds.
+        // Build files.
         builds("a.py", "import os\nos.environ[\"TORCH_CUDA_ARCH_LIST\"] = \"12.0a\"\n", 2),
         builds("a.py", "os.environ.setdefault('TORCH_CUDA_ARCH_LIST', '9.0;12.0a')\n", 1),
         builds("a.py", "args = ['-DCMAKE_CUDA_ARCHITECTURES=120a']\n", 1),

@@ -1,4 +1,4 @@
-//! Cases with a known answer, put to the real toolkits of this machine; without one they say so and pass.
+//! Cases with a known answer, checked with the real toolkits of this machine; without one they report so and pass.
 //!
 //! `SM121PROBE_REQUIRE=toolkit:12.9,toolkit:13.5` makes a missing toolkit a failure.
 
@@ -15,8 +15,8 @@ use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Discovery, Places, Toolkit};
 use snapbox::{assert_data_eq, file};
 
-/// The first toolkit that accepts a variant on sm_121, sm_121f and sm_121a, and what the newest says; `-` is never. From the threads named
-/// in the snippets' claims; 12.9 is the first that knows sm_121 at all.
+/// The first toolkit that accepts a variant on sm_121, sm_121f and sm_121a, and the answer of the newest; `-` means never. From the threads
+/// named in the snippets' claims; 12.9 is the first toolkit with sm_121.
 const KNOWN: &[(&str, [&str; 3])] = &[
     ("mma.mxf8f6f4.1X.e2m1.e2m1", ["-", "12.9", "12.9"]),
     ("mma.mxf4.isa.2X", ["-", "12.9", "12.9"]),
@@ -49,7 +49,7 @@ const KNOWN: &[(&str, [&str; 3])] = &[
     ("arith.simd.add_sat_u8x4", ["-", "13.2", "13.2"]),
 ];
 
-/// Toolkits that tell every answer apart.
+/// Toolkits that together distinguish all of these answers.
 const TOOLKITS: [&str; 6] = ["12.8", "12.9", "13.0", "13.1", "13.2", "13.5"];
 
 struct Quiet;
@@ -63,7 +63,7 @@ fn required(name: &str) -> bool {
     wanted.split(',').any(|w| w.trim() == format!("toolkit:{name}"))
 }
 
-/// The toolkits of these names that are here.
+/// The toolkits of these names on this machine.
 fn here<'a>(discovery: &'a Discovery, names: &[&str]) -> Vec<&'a Toolkit> {
     let one = |name: &&str| {
         let found = discovery.select(&[(*name).to_owned()]).ok().and_then(|list| list.last().copied());
@@ -92,7 +92,7 @@ fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
     let library = Library::embedded();
     let targets: Vec<Target> =
         [Suffix::Base, Suffix::Family, Suffix::Arch].map(|suffix| Target { number: 121, suffix }).to_vec();
-    // As a build leaves it that lost the suffix.
+    // As written by a build that lost the suffix.
     let source = |(id, _): &(&str, [&str; 3])| {
         let variant =
             library.variants.iter().find(|v| v.id == *id).unwrap_or_else(|| panic!("no variant {id}"));
@@ -132,13 +132,13 @@ fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
         let never = since.iter().all(|s| *s == "-");
         let newest_knows = toolkits.last().is_some_and(|t| t.version.major >= 13);
         if newest_knows && never {
-            // What SM12x lacks is named with something that it has, and no cure is invented.
+            // For what SM12x lacks, an alternative that it has is named, and no remedy is invented.
             let instead = module.problems.iter().flat_map(|p| &p.instead);
             assert!(instead.clone().count() > 0, "{id}: nothing instead");
             assert!(instead.into_iter().all(|i| !i.toolkits.is_empty() && !i.targets.is_empty()), "{id}");
             assert!(module.cures.is_empty(), "{id}: {:?}", module.cures);
         } else if newest_knows && since[0] == "-" {
-            // The lost suffix alone cures it, or the version with it; `a` where `f` has it not.
+            // The suffix alone fixes it, or together with the version; `a` if `f` lacks it.
             let cure = module.cures.iter().find(|c| c.target == targets[0]).unwrap();
             let to = if since[1] == "-" { "sm_121a" } else { "sm_121f" };
             assert_eq!(cure.write_target.as_deref(), Some(to), "{id}: {cure:?}");

@@ -1,4 +1,4 @@
-//! Times of the pipeline in every form, from a hand-made table.
+//! Times of the pipeline in every form, from a handwritten table.
 
 use std::collections::BTreeMap;
 
@@ -28,7 +28,7 @@ fn row(tile: &str, path: &str, tokens: usize, stage: Stage, microseconds: f64) -
     }
 }
 
-/// A tile of 8 that is best for one token, one of 16 that is best for four, and a GEMV that is best for one.
+/// A tile of 8 that is fastest for one token, one of 16 that is fastest for four, and a GEMV that is fastest for one.
 fn table() -> BenchTable {
     let mut rows = Vec::new();
     for (tile, path, times) in [
@@ -42,7 +42,7 @@ fn table() -> BenchTable {
             rows.push(row(tile, path, tokens, Stage::Fc2, 0.25 * time));
         }
     }
-    // Two experts with a row each, then with four: policies choose tiles of 8, 16 and more.
+    // Two experts with one row each, then with four: policies choose tiles of 8, 16 and more.
     let counts = BTreeMap::from([(1, vec![1, 1, 0, 0]), (4, vec![4, 4, 0, 0])]);
     BenchTable {
         tool: "sm121probe 0.0.0".to_owned(),
@@ -92,7 +92,7 @@ fn tables_say_who_is_fastest_and_what_policies_cost() {
         "|4|16|`16x64x128 swap_ab portable tma`|1.50|15.0|5.00|21.5|",
         "|1|`8x64x128 swap_ab portable tma`|10.0|`8x64x128 gemv direct`|4.00|0.40|",
         "|4|`16x64x128 swap_ab portable tma`|20.0|`8x64x128 gemv direct`|100|5.00|",
-        // Eight rows are right for one token, and take twice as long for four; a tile that was not timed has no regret.
+        // Eight rows are optimal for one token, and take twice the time for four; a tile that was not timed has no regret.
         "|portable|`threshold`|0 % (8)|100 % (8)|50 %|",
         "|portable|`two_tiles`|50 % (16)|0 % (16)|25 %|",
         "|portable|`select_tile_mn_for_sm120`|– (64)|– (64)|–|",
@@ -119,7 +119,7 @@ fn the_plot_has_a_line_for_each_kernel_and_stays_in_its_frame() {
     let svg = report::bench_svg(&table());
     assert_eq!(svg.matches("<polyline").count(), 3);
     assert!(svg.contains("NVIDIA &lt;Test&gt;") && svg.ends_with("</svg>\n"), "{svg}");
-    // Slower is higher up: y counts downwards.
+    // Slower is higher: y counts downwards.
     let of = |n: usize| -> Vec<(f64, f64)> {
         let points = svg.split("<polyline points=\"").nth(n + 1).unwrap().split('"').next().unwrap();
         let pair =
@@ -135,7 +135,7 @@ fn the_plot_has_a_line_for_each_kernel_and_stays_in_its_frame() {
     for (x, y) in (0..3).flat_map(of) {
         assert!((70.0..=640.0).contains(&x) && (40.0..=580.0).contains(&y), "{x} {y}");
     }
-    // Without a time there are axes alone.
+    // Without times, only the axes.
     let empty = report::bench_svg(&BenchTable { rows: Vec::new(), ..table() });
     assert!(!empty.contains("NaN") && !empty.contains("inf") && !empty.contains("<polyline"), "{empty}");
 }

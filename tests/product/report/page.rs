@@ -1,4 +1,4 @@
-//! The page: its data are the record's cells, and text of a record is data in it.
+//! The page: its data equal the record's cells, and text from a record stays data.
 
 use std::collections::BTreeMap;
 use std::io::Read as _;
@@ -29,7 +29,7 @@ fn decoded(text: &str) -> Vec<u8> {
     out
 }
 
-/// What the script of the page reads.
+/// The data that the script of the page reads.
 fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\" data-kind=\"").unwrap();
     let (kind, rest) = rest.split_once("\">").unwrap();
@@ -42,7 +42,7 @@ fn data(page: &str) -> Value {
     serde_json::from_str(&json).unwrap()
 }
 
-/// `R2N` as `RRN`.
+/// Expands `R2N` to `RRN`.
 fn letters(runs: &str) -> String {
     let mut out = String::new();
     let mut rest = runs;
@@ -56,7 +56,7 @@ fn letters(runs: &str) -> String {
     out
 }
 
-/// The cells of each form by toolkit and target, as the page has them.
+/// The cells of each form by toolkit and target, from the page.
 fn cells(data: &Value) -> BTreeMap<(String, String, String), char> {
     let texts = |list: &Value| -> Vec<String> {
         list.as_array().unwrap().iter().map(|v| v.as_str().unwrap().to_owned()).collect()
@@ -155,7 +155,7 @@ fn text_of_a_record_is_data_never_markup() {
         assert_eq!(html.matches("</script").count(), 2);
         assert!(!html.contains("alert(1)</") && !html.contains("<img"), "markup of the record");
         assert!(html.trim_end().ends_with("</html>"));
-        // It is shown as it is, not left out.
+        // It is shown unchanged.
         assert!(data(&html)["tool"].as_str().unwrap().ends_with(MARKUP));
     }
 }

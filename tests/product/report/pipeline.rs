@@ -1,4 +1,4 @@
-//! The sections on the pipeline: trials, tiles, what data show, and what was skipped.
+//! The sections on the pipeline: trials, tiles, fault coverage, and what was skipped.
 
 use sm121probe::record::{
     Check, CheckResult, CodeBy, ConfigurationKey, DeviceRow, FaultCoverageRow, FaultRow, GPU, PIPELINE,
@@ -129,7 +129,7 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
             assert!(flat.contains(words), "{words}\n{text}");
         }
     }
-    // A kernel whose bytes are not all seen is named.
+    // A kernel whose faults the data do not all expose is named.
     record.fault_coverage.push(coverage("64x64x128", 150));
     let text = report::evidence_text(&[], &record.fault_coverage, &[]);
     assert!(
@@ -201,7 +201,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
     ] {
         assert!(md.contains(&words), "{words}\n{md}");
     }
-    // What a GPU gets wrong in any check is no good news, and is named in every form.
+    // A failed check on a GPU counts as a failure, and is named in every form.
     for (runs, trial) in [(true, false), (false, true)] {
         let mut record = record.clone();
         if runs {
@@ -218,7 +218,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         let json = report::json(&record).unwrap();
         assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
     }
-    // Without a GPU the reason is there.
+    // Without a GPU, the reason is given.
     record.skipped.push(SkippedRow { part: GPU.to_owned(), reason: "no GPU: no driver".to_owned() });
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("## GPU\n\n**skipped.** no GPU: no driver"), "{md}");

@@ -1,4 +1,4 @@
-//! Discovery and choice: every place, every kind of bad candidate, no process on a warm run.
+//! Discovery and selection: every place, every kind of bad candidate, no process on a warm run.
 
 use std::collections::BTreeSet;
 use std::ffi::OsString;
@@ -50,7 +50,7 @@ fn every_place_is_searched() {
     }
     program(&root.join("usr/local/cuda-13.0/bin/nvdisasm"), &nvdisasm("13.0.39"));
     program(&root.join(site).join("nvidia/cu13/bin/nvdisasm"), &nvdisasm("13.1.9"));
-    // A link beside its target is no second find.
+    // A link beside its target is not listed twice.
     symlink("cuda-13.0", root.join("usr/local/cuda")).unwrap();
     let environment = environment(
         root,
@@ -151,7 +151,7 @@ fn a_bad_candidate_costs_only_itself() {
     list.push(place(Origin::Path, &good));
     list.push(place(Origin::Path, &at("empty")));
     let mut places = places(list);
-    // The good one must answer even when the machine is busy.
+    // The good one must answer even on a busy machine.
     places.limit = Duration::from_secs(3);
     let found = discover(None, &places);
     assert_eq!(versions(&found), "13.5.37", "{:#?}", found.unusable);
@@ -191,7 +191,7 @@ fn a_warm_run_starts_nothing_and_a_changed_file_is_asked_again() {
     assert_eq!(versions(&discover(Some(&store), &places)), "13.2.78");
     assert_eq!(runs(), 7);
 
-    // A damaged entry is a miss; an entry of another shape too.
+    // A damaged entry is a cache miss, and so is an entry of another schema.
     for entry in fs::read_dir(dir.path().join("cache/entries/toolkit-1")).unwrap() {
         fs::write(entry.unwrap().path(), "damaged").unwrap();
     }
@@ -202,7 +202,7 @@ fn a_warm_run_starts_nothing_and_a_changed_file_is_asked_again() {
 fn a_cache_that_cannot_be_written_costs_time_only() {
     let dir = tempfile::tempdir().unwrap();
     let store = Store::open(Some(&dir.path().join("cache"))).unwrap();
-    // Root ignores mode bits; a file in the way stops root too.
+    // Root ignores mode bits; a file in place of a folder stops root, too.
     fs::write(dir.path().join("cache/entries"), "").unwrap();
     let file = program(&dir.path().join("ptxas"), &ptxas("13.0.88"));
     for _ in 0..2 {

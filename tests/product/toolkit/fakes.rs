@@ -1,4 +1,4 @@
-//! Stand-ins: tools that are shell scripts, wheels of a few hundred bytes, a pip that copies them.
+//! Substitutes: tools that are shell scripts, wheels of a few hundred bytes, a pip that copies them.
 
 use std::fs;
 use std::io::{Cursor, Write};
@@ -30,7 +30,7 @@ pub(crate) fn nvdisasm(version: &str) -> String {
     format!("#!/bin/sh\necho 'Cuda compilation tools, release x, V{version}'\n")
 }
 
-/// Writes an executable file and the folders above it.
+/// Writes an executable file, and creates its folders.
 pub(crate) fn program(path: &Path, text: &str) -> PathBuf {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
     fs::write(path, text).unwrap();
@@ -43,7 +43,7 @@ pub(crate) fn place(origin: Origin, path: &Path) -> Place {
     Place { origin, path: path.to_owned(), sha256: None }
 }
 
-/// Candidates for ptxas that a test gives.
+/// Candidates for ptxas, supplied by a test.
 pub(crate) fn places(ptxas: Vec<Place>) -> Places {
     Places { ptxas, ..Places::default() }
 }
@@ -72,10 +72,10 @@ pub(crate) fn wheel(package: &str, version: &str, entries: &[Entry<'_>]) -> Vec<
     zip.finish().unwrap().into_inner()
 }
 
-/// The mode that makes an entry a symbolic link to its content.
+/// The mode of a symbolic link; the content is its target.
 pub(crate) const LINK: u32 = 0o120_777;
 
-/// A folder with wheels and pins for them, a cache, and a log of what the false pip was asked.
+/// A folder with wheels and their pins, a cache, and a log of the calls of the fake pip.
 pub(crate) struct Bench {
     pub(crate) folder: tempfile::TempDir,
     pins: String,
@@ -88,7 +88,7 @@ impl Bench {
         Self { folder, pins: String::new() }
     }
 
-    /// A bench with ptxas 13.5.37 and 12.9.86 and nvdisasm 13.5.37.
+    /// A fixture with ptxas 13.5.37 and 12.9.86 and nvdisasm 13.5.37.
     pub(crate) fn stocked() -> Self {
         let mut bench = Self::new();
         for version in ["13.5.37", "12.9.86"] {
@@ -159,7 +159,7 @@ impl Bench {
         Store::open(Some(&self.path("cache"))).unwrap()
     }
 
-    /// Options with a false pip: a shell script with `before` and `after` around the copy. `$dest` is where the wheel goes.
+    /// Options with a fake pip: a shell script with `before` and `after` around the copy. `$dest` is the folder for the wheel.
     pub(crate) fn pip(&self, before: &str, after: &str) -> InstallOptions {
         let script = format!(
             "#!/bin/sh\necho \"$TMPDIR $*\" >> {log}\n\
@@ -170,23 +170,23 @@ impl Bench {
             wheels = self.path("wheels").display(),
             arch = host().name(),
         );
-        // One file per script: two tests' threads must not write a file that another runs.
+        // One file per script: a thread must not write a file that another thread executes.
         let python = program(&self.path(&format!("python-{}", &sha256(script.as_bytes())[..8])), &script);
         InstallOptions { pip: PipSource { python, args: Vec::new() }, ..options() }
     }
 
-    /// Options with the real pip of this machine, which sees the bench's wheels only.
+    /// Options with this machine's real pip, which finds only the fixture's wheels.
     pub(crate) fn real_pip(&self) -> InstallOptions {
         let args = ["--no-index".into(), "--find-links".into(), self.path("wheels").into()].to_vec();
         InstallOptions { pip: PipSource { python: "python3".into(), args }, ..options() }
     }
 
-    /// What the false pip was asked, one line each.
+    /// The calls of the fake pip, one per line.
     pub(crate) fn asked(&self) -> Vec<String> {
         fs::read_to_string(self.path("log")).unwrap_or_default().lines().map(str::to_owned).collect()
     }
 
-    /// Names of what lies in the cache's scratch folder.
+    /// Names of the files in the cache's scratch folder.
     pub(crate) fn scratch(&self) -> Vec<String> {
         let Ok(entries) = fs::read_dir(self.path("cache/scratch")) else { return Vec::new() };
         entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect()

@@ -1,4 +1,4 @@
-//! Every way a fetch can fail: nothing is installed, nothing is left, and the error says what to do.
+//! Every way in which a fetch can fail: nothing is installed, nothing remains, and the error names the remedy.
 
 use std::fs;
 use std::path::Path;
@@ -10,7 +10,7 @@ use crate::toolkit::fakes::{Bench, Kept, LINK, host, names, other_machine, ptxas
 
 const MEMBER: &str = "nvidia/cu13/bin/ptxas";
 
-/// Installs ptxas 13.5.37 and checks that it failed and left nothing.
+/// Installs ptxas 13.5.37, which must fail and leave nothing.
 fn refused(bench: &Bench, options: &InstallOptions, words: &[&str]) {
     let error = install(&bench.store(), &bench.pins(), &names(&["ptxas:13.5.37"]), options, &Kept::default())
         .unwrap_err();
@@ -71,7 +71,7 @@ fn a_wheel_without_its_member_is_refused() {
 fn a_pinned_wheel_that_is_damaged_inside_is_refused() {
     let plain = wheel("fake-ptxas", "13.5.37", &[(MEMBER, 0o744, ptxas("13.5.37").as_bytes())]);
     let mut tried = 0;
-    // Hashes are those of the damaged bytes: this is about the reading of archives, a cut at every 7th byte.
+    // Hashes match the damaged bytes: this tests the reading of archives, cut at every 7th byte.
     for length in (0..plain.len()).step_by(7) {
         let mut bench = Bench::new();
         bench.add_bytes("ptxas", "fake-ptxas", "13.5.37", &[MEMBER], &plain[..length]);
@@ -172,7 +172,7 @@ fn one_bad_wheel_does_not_stop_the_others() {
     let error = error.to_string();
     assert!(error.lines().count() == 2 && error.contains("13.0.48") && error.contains("13.0.88"), "{error}");
     assert_eq!(installed(&bench.store()).len(), 3);
-    // A failed download hides no bad wheel, whichever comes first.
+    // A failed download hides no bad wheel, in either order.
     let no_others = "case \"$wheel\" in *13.0*) ;; *) echo 'ERROR: No route' >&2; exit 1 ;; esac";
     let error = install(
         &Bench::stocked().store(),
@@ -184,7 +184,7 @@ fn one_bad_wheel_does_not_stop_the_others() {
     .unwrap_err();
     let InstallError::Several(all) = &error else { panic!("{error}") };
     assert_eq!(all.len(), 3, "{error}");
-    // No pip for one is no pip for all: it is told once.
+    // A missing pip is reported once for all wheels.
     let bench = Bench::stocked();
     let error =
         install(&bench.store(), &bench.pins(), &names(&["all"]), &bench.pip("exit 1", ""), &Kept::default())
@@ -194,7 +194,7 @@ fn one_bad_wheel_does_not_stop_the_others() {
 
 #[test]
 fn a_cache_that_cannot_be_written_is_an_error_with_the_remedy() {
-    // Root ignores mode bits; a file where a folder should be stops root too.
+    // Root ignores mode bits; a file in place of a folder stops root, too.
     for (in_the_way, scratch_is_file) in [("locks", false), ("scratch", true), ("toolkits", false)] {
         let bench = good();
         let store = bench.store();

@@ -1,4 +1,4 @@
-//! Installing and removing where nothing goes wrong, and what must hold then.
+//! Installation and removal without faults, and what must hold afterwards.
 
 use std::fs;
 use std::path::Path;
@@ -29,7 +29,7 @@ fn the_real_pip_installs_from_a_folder_of_wheels() {
 
     let events = kept.0.into_inner().unwrap();
     let what = "ptxas 13.5.37".to_owned();
-    // Wheels are fetched side by side, in any order.
+    // Wheels are fetched in parallel, in any order.
     let started =
         |event: &Event| matches!(event, Event::FetchStarted { what: w, bytes } if *w == what && *bytes > 100);
     assert!(events.iter().any(started), "{events:?}");
@@ -187,7 +187,7 @@ fn removal_takes_what_is_named() {
     assert_eq!(there(), "ptxas:12.9.86 nvdisasm:13.5.37", "a wrong name removes nothing");
     assert_eq!(take(&["nvdisasm", "ptxas:12.9"]), Ok(2));
     refill();
-    // What is not whole can be removed too.
+    // An incomplete toolkit can be removed, too.
     fs::remove_file(bench.path("cache/toolkits/ptxas/13.5.37/manifest.json")).unwrap();
     assert_eq!(take(&["all"]), Ok(3));
     assert_eq!(fs::read_dir(bench.path("cache/toolkits").join(Tool::Ptxas.name())).unwrap().count(), 0);

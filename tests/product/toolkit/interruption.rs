@@ -1,6 +1,6 @@
-//! Installs that are killed at any point, and installs that run beside each other.
+//! Installations that are killed at any point, and concurrent installations.
 //!
-//! A child process is this test binary again, running `child_install` alone.
+//! The child process is this test binary, running only `child_install`.
 
 use std::fs::{self, File};
 use std::path::Path;
@@ -16,7 +16,7 @@ use crate::toolkit::fakes::{Bench, Kept, names, ptxas};
 
 const MEMBER: &str = "nvidia/cu13/bin/ptxas";
 
-/// A bench with one ptxas of some megabytes, so that unpacking takes a while.
+/// A fixture with one ptxas of several megabytes, so that unpacking takes time.
 fn bench() -> Bench {
     let mut bench = Bench::new();
     let text = ptxas("13.5.37") + &"# padding\n".repeat(800_000);
@@ -36,10 +36,10 @@ fn child_install() {
     install(&store, &pins, &names(&["ptxas"]), &options, &Kept::default()).unwrap();
 }
 
-/// Starts an install in a process of its own; `limits` is a shell command before it, such as `ulimit`.
+/// Starts an installation in its own process; `limits` is a shell command before it, such as `ulimit`.
 fn start(bench: &Bench, options: &InstallOptions, limits: &str) -> Child {
     let pins = bench.path("pins.yaml");
-    // Once: a child started before may be reading it.
+    // Written once: an earlier child may be reading it.
     if !pins.exists() {
         fs::write(&pins, bench.pins_text()).unwrap();
     }
@@ -58,7 +58,7 @@ fn start(bench: &Bench, options: &InstallOptions, limits: &str) -> Child {
         .unwrap()
 }
 
-/// Discovery sees nothing or a whole toolkit, and an install makes all well and leaves nothing behind.
+/// Discovery finds either nothing or a complete toolkit, and an installation repairs everything and leaves nothing behind.
 fn recovers(bench: &Bench, point: &str) {
     let look = || discover(None, &Places::collect(&Environment::default(), Some(&bench.path("cache"))));
     let found = look();
@@ -91,7 +91,7 @@ fn killed_while_pip_runs() {
 
 #[test]
 fn killed_while_unpacking() {
-    // A file that grows beyond the limit kills its writer; the wheel itself is far smaller.
+    // A file that exceeds the limit kills its writer; the wheel itself is far smaller.
     for kilobytes in [64, 1000, 4000] {
         let bench = bench();
         let blocks = kilobytes * 2;
@@ -106,7 +106,7 @@ fn killed_while_unpacking() {
     }
 }
 
-/// Makes the disk look as it does at some point.
+/// Puts the disk into the state of some point in time.
 type State<'a> = &'a dyn Fn(&Bench);
 
 #[test]
@@ -118,7 +118,7 @@ fn killed_between_unpacking_and_the_end() {
         fs::create_dir_all(to.parent().unwrap()).unwrap();
         assert!(Command::new("cp").arg("-a").args([from, to]).status().unwrap().success());
     };
-    // What the disk looks like after each step.
+    // The state of the disk after each step.
     let left =
         |bench: &Bench, name: &str| bench.path("cache/scratch/install-ptxas-13.5.37-AbCdEf").join(name);
     let states: [(&str, State<'_>); 4] = [
@@ -153,7 +153,7 @@ fn killed_at_any_time() {
     for eighth in 0..8 {
         let mut child = start(&bench, &bench.pip("", ""), ":");
         std::thread::sleep(whole * eighth / 8);
-        // By its handle: SIGKILL.
+        // By its handle, with SIGKILL.
         child.kill().unwrap();
         child.wait().unwrap();
         recovers(&bench, &format!("{eighth}/8"));

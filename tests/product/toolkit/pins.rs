@@ -1,4 +1,4 @@
-//! Pins: the built-in ones, and names of them.
+//! Pins: the built-in ones, and their names.
 
 use std::path::Path;
 

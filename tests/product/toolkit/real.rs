@@ -1,4 +1,4 @@
-//! Against the real tools of this machine, where they are installed: `cargo test --test product -- --ignored real`.
+//! Tests with this machine's real tools, if installed: `cargo test --test product -- --ignored real`.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -57,7 +57,7 @@ fn kernel(isa: &str, target: &str, body: &str) -> String {
     )
 }
 
-/// The opcodes `nvdisasm -c` prints for the whole file, and the file's code.
+/// The opcodes that `nvdisasm -c` prints for the whole file, and the file's code.
 fn of_whole_file(nvdisasm: &std::path::Path, cubin: &std::path::Path) -> Vec<String> {
     let output = Command::new(nvdisasm).args(["-c", "-json"]).arg(cubin).output().unwrap();
     let json: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
@@ -116,7 +116,7 @@ fn real_raw_opcodes_are_those_of_the_whole_file() {
     assert!(named.contains("QMMA.SF.16832.F32.E4M3.E2M1.E8"));
 }
 
-/// mma m16n8k16 is there from sm_80; nvdisasm 13 reads from sm_75.
+/// mma m16n8k16 exists from sm_80; nvdisasm 13 reads from sm_75.
 fn disassembles(target: &str) -> bool {
     target
         .trim_start_matches("sm_")

@@ -1,4 +1,4 @@
-//! What the ptxas of this machine contracts, proven by its machine code: `cargo test --test product -- --ignored real`.
+//! What this machine's ptxas contracts, read from its machine code: `cargo test --test product -- --ignored real`.
 
 use std::fs;
 use std::path::Path;
@@ -24,7 +24,7 @@ fn kernel(body: &str) -> String {
     )
 }
 
-/// A body and how many of its pairs are contracted, of how many.
+/// A body, its number of contracted pairs, and its number of pairs.
 const BODIES: [(&str, usize, usize); 19] = [
     ("mul.f32 f4, f0, f1; add.f32 f8, f4, f2;", 1, 1),
     ("mul.f32 f4, f0, f1; sub.f32 f8, f2, f4; sub.f32 f9, f4, f3;", 2, 2),
@@ -36,15 +36,15 @@ const BODIES: [(&str, usize, usize); 19] = [
     ("mul.rn.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
     ("mul.ftz.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
     ("mul.sat.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
-    // Quotients are products with a reciprocal, by a constant, by a power of two and by anything else.
+    // Divisions are products with a reciprocal: by a constant, by a power of two and by anything else.
     ("div.approx.f32 f4, f0, 0f43000000; add.f32 f8, f4, f2;", 1, 1),
     ("mov.b32 f5, 0fC3000000; div.full.f32 f4, f0, f5; sub.f32 f8, f2, f4;", 1, 1),
     ("div.full.f32 f4, f0, 0f40400000; add.f32 f8, f4, f2; mov.f32 f9, f4;", 0, 1),
     ("div.full.f32 f4, f0, f1; add.f32 f8, f4, f2;", 1, 1),
     ("div.approx.ftz.f32 f4, f0, f1; add.ftz.f32 f8, f4, f2;", 1, 1),
-    // ptxas knows that the sum is no subnormal number, and does not scale the division by it.
+    // ptxas knows that the sum is not subnormal, and does not scale the division by it.
     ("ex2.approx.f32 f4, f0; add.f32 f5, f4, 0f3F800000; div.full.f32 f8, f1, f5;", 0, 0),
-    // What stands between a product and a sum: a copy, a negative, a pair.
+    // Instructions between a product and a sum: a copy, a negation, a pair.
     ("mul.f32 f4, f0, f1; mov.f32 f5, f4; add.f32 f8, f5, f2;", 1, 1),
     ("mul.f32 f4, f0, f1; neg.f32 f5, f4; add.f32 f8, f5, f2;", 1, 1),
     (
@@ -67,7 +67,7 @@ fn real_ptxas_contracts_what_its_machine_code_shows() {
     }
 }
 
-/// `finalize` that adds the rounding error of each product, 8,192 times: nothing where the product rounds, too much where it does not.
+/// `finalize` that adds the rounding error of each product, 8,192 times: zero if the product rounds, too much if it does not.
 fn open_finalize(folder: &Path) {
     let kernels = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels");
     let text = fs::read_to_string(kernels.join("finalize.cu")).unwrap();
@@ -123,7 +123,7 @@ fn real_moe_says_which_reading_ran_and_what_depends_on_it() {
 #[ignore = "needs installed toolkits: `sm121probe toolkit install all`"]
 fn real_what_no_choice_explains_is_said() {
     let target: Target = "sm_121a".parse().unwrap();
-    // ptxas makes one basic block of both.
+    // ptxas merges both into one basic block.
     let text = kernel("mul.f32 f4, f0, f1; bra next; next: add.f32 f8, f4, f2;");
     for toolkit in toolkits().iter().filter(|toolkit| toolkit.knows(target)) {
         let error = contracted(toolkit, target, &text, &["k"], None, LIMIT).unwrap_err();

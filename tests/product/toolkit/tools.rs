@@ -1,4 +1,4 @@
-//! Running ptxas and nvdisasm, with scripts in their place.
+//! Running ptxas and nvdisasm, with scripts as substitutes.
 
 use std::fs;
 use std::path::Path;
@@ -48,8 +48,8 @@ fn an_assembly_tells_status_words_and_whether_there_is_code() {
     assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, None, LIMIT).is_err());
 }
 
-/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, all else it cannot read, `0` without saying where; for `E` it
-/// prints an empty line.
+/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, `0` is unreadable without a position, `E` prints
+/// an empty line, and anything else is unreadable.
 fn disassembler(folder: &Path) -> Disassembler {
     let script = r#"#!/bin/sh
 [ "$1 $2" = "-b SM121a" ] || [ "$1 $2" = "-b SM89" ] || { echo "nvdisasm fatal : Value '$2' is not defined" >&2; exit 1; }
@@ -148,12 +148,12 @@ fn a_cubin_is_assembled_once_and_carried() {
         }
     });
     assert_eq!(runs(), 1, "eight that want one cubin");
-    // What ptxas said is kept with it.
+    // ptxas's output is kept with the code.
     assert!(ask("one").said.contains("Used 12 registers"));
     let used = resources(&tool, arch, "one", "k", Some(&store), LIMIT).unwrap();
     assert_eq!((used.registers, runs()), (12, 1));
     assert_eq!((ask("two").image.len(), runs()), (9, 2));
-    // The cache moves; the ptxas need not even be there.
+    // The cache moves; ptxas need not even exist.
     fs::rename(dir.path().join("cache"), dir.path().join("moved")).unwrap();
     let moved = Store::open(Some(&dir.path().join("moved"))).unwrap();
     fs::remove_file(&tool.path).unwrap();

@@ -13,10 +13,10 @@ use crate::cuda::CUDA_13_0;
 use crate::judge::Why;
 use crate::packages::{self, LLAMA};
 
-/// Where the sdist keeps ggml.
+/// The folder of ggml in the sdist.
 const GGML: &str = "llama_cpp_python-0.3.36/vendor/llama.cpp/ggml";
 
-/// What these products need of ggml and its two backends, the slowest to compile first. No other operation is linked.
+/// The sources of ggml and its two backends that these products need, the slowest to compile first. No other operation is linked.
 const SOURCES: [&str; 36] = [
     "src/ggml-cuda/template-instances/mmq-instance-mxfp4.cu",
     "../tests/test-backend-ops.cpp",
@@ -56,17 +56,17 @@ const SOURCES: [&str; 36] = [
     "src/ggml-threading.cpp",
 ];
 
-/// The host code of the products, which allocates what their kernels read.
+/// The host code of the products, which allocates the buffers of their kernels.
 const HOST: &str = "src/ggml-cuda/mmq.cu";
 
-/// What is too short in it: `mul_mat_q` reads the columns of a whole tile, of the quantized activations and of `ids_dst`, where the
-/// allocations end with the columns that there are. 128 is the widest tile.
+/// The allocations that are too short: `mul_mat_q` reads the columns of a whole tile from the quantized activations and from `ids_dst`, but the
+/// allocations end with the last column. The widest tile is 128.
 const CORRECTIONS: [(&str, &str); 2] = [
     ("ggml_cuda_mmq_get_J_max(src0->type, fallback, cc, ne11) * sizeof", "128 * sizeof"),
     ("ids_dst(ctx.pool(), ne_get_rows)", "ids_dst(ctx.pool(), ne_get_rows + 128)"),
 ];
 
-/// Corrected, every test passes without a violation; as it is, `exec` reports the first read past an allocation.
+/// Corrected, every test passes without a violation; unchanged, `exec` reports the first read beyond an allocation.
 pub(super) fn run(store: &Store) -> Result<(), Why> {
     let [as_it_is, corrected] = programs(store)?;
     for operation in ["MUL_MAT", "MUL_MAT_ID"] {
@@ -90,7 +90,7 @@ fn test(program: &Path, operation: &str, format: &str) -> Command {
     command
 }
 
-/// The program with the host code as it is and corrected. Objects are kept, so that an interrupted build goes on.
+/// The program with the original and with the corrected host code. Objects are cached, so that an interrupted build resumes.
 fn programs(store: &Store) -> Result<[PathBuf; 2], Why> {
     let ggml = packages::unpacked(store, "llama", &[&LLAMA]).map_err(missing)?.join(GGML);
     let cuda = CUDA_13_0.unpacked(store).map_err(missing)?;
@@ -105,7 +105,7 @@ fn programs(store: &Store) -> Result<[PathBuf; 2], Why> {
         return Ok(made);
     }
     fs::create_dir_all(folder.join("include")).map_err(missing)?;
-    // CMake makes it of a template.
+    // CMake generates it from a template.
     fs::write(
         of("include/ggml-version.h"),
         "#pragma once\n#define GGML_VERSION \"0\"\n#define GGML_COMMIT \"0\"\n",
@@ -125,7 +125,7 @@ fn programs(store: &Store) -> Result<[PathBuf; 2], Why> {
         SOURCES.iter().map(|source| ggml.join(source)).chain(hosts.iter().cloned()).collect();
     let nvcc = Nvcc { cuda: &cuda, ggml: &ggml, folder: &folder };
     sources.par_iter().with_max_len(1).try_for_each(|source| nvcc.object(source))?;
-    // The wheel has no name for the linker.
+    // The wheel has no file with the name that the linker looks for.
     let linked = of("libcudart.so");
     if !linked.exists() {
         std::os::unix::fs::symlink(cuda.join("lib/libcudart.so.13"), linked).map_err(missing)?;
@@ -150,7 +150,7 @@ impl Nvcc<'_> {
         command
     }
 
-    /// Where a source's object lies. Two folders of ggml have files of one name.
+    /// The path of an object. Two folders of ggml have files of the same name.
     fn place(&self, source: &Path) -> PathBuf {
         let path = source.strip_prefix(self.ggml).unwrap_or(source).to_string_lossy();
         let name = path.rsplit('/').take(3).collect::<Vec<_>>().join("_");
@@ -167,7 +167,7 @@ impl Nvcc<'_> {
             true => command.args(["-Xcompiler", "-std=gnu11"]),
             false => command.args(["-std=c++17", "--expt-relaxed-constexpr", "-extended-lambda"]),
         };
-        // As CMake sets them; without virtual memory, for which the program would be linked with the driver.
+        // As CMake sets them; without virtual memory, which would require linking the driver.
         command.args([
             "-use_fast_math",
             "-lineinfo",
@@ -199,7 +199,7 @@ impl Nvcc<'_> {
         for folder in [self.folder, &self.cuda.join("lib")] {
             command.arg("-L").arg(folder);
         }
-        // What no test calls may be missing. Only a program at a fixed address may have such gaps.
+        // Functions that no test calls may be missing. Only a program at a fixed address may have such gaps.
         command.args(["-Xlinker", "--unresolved-symbols=ignore-all", "-Xlinker", "-no-pie", "-lpthread"]);
         succeed(command.args(sources.map(|source| self.place(source))).arg("-o").arg(&part))?;
         fs::rename(part, program).map_err(missing)

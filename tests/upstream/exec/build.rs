@@ -1,4 +1,4 @@
-//! Host programs with the shared CUDA runtime and PTX, built once and kept by what they are made of.
+//! Host programs with the shared CUDA runtime and PTX, built once and cached by their inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -12,18 +12,18 @@ use crate::cuda::{CUDA_13_0, CUDA_13_5, Release};
 use crate::judge::Why;
 use crate::packages::{self, CUTLASS, Package};
 
-/// How long one compilation may take.
+/// Time limit of a compilation.
 const LIMIT: Duration = Duration::from_secs(900);
 
-/// The environment variable by which an example changes a byte of its scale factors on the host, after the GPU has its copy.
+/// The environment variable that makes an example change a byte of its scale factors on the host after the GPU has its copy.
 pub(super) const BREAK_SCALES: &str = "BREAK_SCALES";
 
-/// A program that has been built.
+/// A built program.
 pub(super) struct Built {
     pub(super) program: PathBuf,
 }
 
-/// What to compile, and how.
+/// What to compile, with which options.
 struct Source<'a> {
     release: Release,
     name: &'a str,
@@ -52,7 +52,7 @@ pub(super) fn whole(
     whole_for(store, (CUDA_13_0, "90"), program, package, folders)
 }
 
-/// The program over CUB, of CUDA 13.5, with PTX for a GB10.
+/// The program that uses CUB, of CUDA 13.5, with PTX for a GB10.
 pub(super) fn cub_for_gb10(store: &Store) -> Result<Built, Why> {
     whole_for(store, (CUDA_13_5, "121"), "cub", None, &[])
 }

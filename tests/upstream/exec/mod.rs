@@ -1,4 +1,4 @@
-//! Programs as a whole under `exec`: by their own check, and, where an H200 has run the same program, by the bytes that it computed.
+//! Whole programs under `exec`: judged by their own check and, where an H200 has run the same program, by the bytes that it computed.
 
 mod backend_ops;
 mod build;
@@ -17,10 +17,10 @@ use super::judge::Why;
 use super::packages::{TRITON, TRITON_PYTHON, executable, unpacked};
 use build::Built;
 
-/// How long one program may take.
+/// Time limit of a program.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// What an H200 printed: the program and its case, then its lines.
+/// An H200's output: program and case, then its lines.
 const H200: &str = include_str!("../h200.txt");
 
 /// A program.
@@ -71,12 +71,12 @@ pub(crate) const ALL: [Program; 12] = [
     Program { name: "cute_dsl", run: cute_dsl },
 ];
 
-/// A problem of two tiles along each side.
+/// A problem of two tiles in each dimension.
 const CUBE: &[&str] = &["--m=256", "--n=256", "--k=256", "--iterations=0"];
 const GROUPS: &[&str] = &["--groups=2", "--m=128", "--n=128", "--k=256", "--iterations=0"];
 
 impl Program {
-    /// Builds and runs it.
+    /// Builds and runs the program.
     ///
     /// # Errors
     /// [`Why`].
@@ -85,7 +85,7 @@ impl Program {
     }
 }
 
-/// A command under `exec`, with its report on standard error.
+/// Runs a command under `exec`; its report goes to standard error.
 fn exec(gpu: &str) -> Command {
     recording(gpu, None)
 }
@@ -100,7 +100,7 @@ fn recording(gpu: &str, folder: Option<&Path>) -> Command {
     command
 }
 
-/// Runs `command` and demands the exit code and some words of what it prints.
+/// Runs `command`, which must end with the exit code and print these words.
 fn expect(command: &mut Command, conforms: bool, words: &[&str]) -> Result<String, Why> {
     let output = worker::run(command, LIMIT).map_err(|error| Why::Failed(error.to_string()))?;
     let text = output.text();
@@ -112,7 +112,7 @@ fn expect(command: &mut Command, conforms: bool, words: &[&str]) -> Result<Strin
     }
 }
 
-/// An example of CUTLASS, by its own check: once as it is, once with a byte of the scale factors changed behind the GPU's back.
+/// An example of CUTLASS, judged by its own check: once unchanged, once with a byte of the scale factors changed on the host only.
 fn cutlass(store: &Store, example: &str, arguments: &[&str]) -> Result<(), Why> {
     let program = build::cutlass(store, example)?;
     expect(exec("gb10").arg(&program).args(arguments), true, &["Disposition: Passed", "no violation"])?;
@@ -131,7 +131,7 @@ fn recorded(program: &str) -> Vec<(&'static str, String)> {
         .collect()
 }
 
-/// Runs the cases of a program; each prints what it does on an H200.
+/// Runs the cases of a program; each must print the same as on an H200.
 fn as_an_h200(gpu: &str, program: &str, built: &Built) -> Result<(), Why> {
     let cases = recorded(program);
     assert!(!cases.is_empty(), "an H200 has run cases of {program}");
@@ -144,7 +144,7 @@ fn as_an_h200(gpu: &str, program: &str, built: &Built) -> Result<(), Why> {
     Ok(())
 }
 
-/// The Python that the wheels are for.
+/// The Python version of the wheels.
 fn python() -> Result<Command, Why> {
     python_under(exec("gb10"))
 }
@@ -186,7 +186,7 @@ fn cuda_python(store: &Store) -> Result<(), Why> {
     expect(command, true, &["saxpy is right", "saxpy: 1 launches", "no violation"]).map(|_| ())
 }
 
-/// Where Python finds CuTe DSL, behind these folders.
+/// Python's path to CuTe DSL, after these folders.
 fn cute_dsl_path(store: &Store, mut folders: Vec<PathBuf>) -> Result<OsString, Why> {
     let bindings = unpacked(store, "cuda-python", &packages::CUDA_PYTHON).map_err(Why::Missing)?;
     let package = unpacked(store, "cute-dsl", &packages::CUTE_DSL).map_err(Why::Missing)?;
@@ -194,7 +194,7 @@ fn cute_dsl_path(store: &Store, mut folders: Vec<PathBuf>) -> Result<OsString, W
     std::env::join_paths(folders).map_err(build::failed)
 }
 
-/// What a case of a program in CuTe DSL prints, with its launches recorded in `folder`; Python also looks in `folders`.
+/// Runs a case of a CuTe DSL program, with its launches recorded in `folder` and `folders` in Python's path; returns its output.
 ///
 /// # Errors
 /// [`Why`].

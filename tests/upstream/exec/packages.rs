@@ -1,4 +1,4 @@
-//! What only Python programs under `exec` need: the bindings of CUDA and CuTe DSL.
+//! Packages for Python programs under `exec`: the bindings of CUDA, and CuTe DSL.
 
 use crate::packages::Package;
 

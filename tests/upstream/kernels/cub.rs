@@ -1,4 +1,4 @@
-//! CUB: scan, reduce, sort. Integers, so that results are exact.
+//! CUB: scan, reduce, sort. Integers, so results are exact.
 
 use crate::bounds::equal;
 use crate::compile::Source;
@@ -33,7 +33,7 @@ const fn kernel(
 }
 
 pub(crate) static KERNELS: &[Kernel] = &[
-    // Its mbarriers are initialised in front of a relaxed cluster barrier alone, which is a remark.
+    // Its mbarriers are initialised before a relaxed cluster barrier only, which is reported as a remark.
     kernel("cub/scan", "scan", "cub/device/device_scan.cuh", scan),
     kernel("cub/reduce", "reduce", "cub/device/device_reduce.cuh", sum),
     kernel("cub/reduce_large", "reduce_large", "cub/device/device_reduce.cuh", sum),
@@ -62,7 +62,7 @@ fn sorted(b: &Buffers) -> Result<f64, String> {
     equal(&b.after("y", I32), &wanted)
 }
 
-/// Those below 100, in order, and their number.
+/// The values below 100, in order, and their number.
 fn selected(b: &Buffers) -> Result<f64, String> {
     let wanted: Vec<f64> = b.before("x", I32).into_iter().filter(|x| *x < 100.0).collect();
     equal(&b.after("count", I32), &[wanted.len() as f64])?;

@@ -1,4 +1,4 @@
-//! CUTLASS: its block-scaled collectives for SM120.
+//! CUTLASS: block-scaled collectives for SM120.
 
 use numerics::Format;
 
@@ -15,7 +15,7 @@ static SOURCE: Source = Source {
     package: Some((&CUTLASS, "cutlass")),
     includes: &["cutlass_library/source/include", "cutlass_library/source/tools/util/include"],
     cuda: CUDA_13_0,
-    // `device_kernel` declares no alignment, and the swizzles need 1,024 bytes.
+    // `device_kernel` declares no alignment, but the swizzles need 1,024 bytes.
     fixed_shared: true,
     options: &["--expt-relaxed-constexpr"],
 };
@@ -48,7 +48,7 @@ const M: usize = 160;
 const N: usize = 192;
 const K: usize = 640;
 
-/// How an operand is stored: its elements, its scales, and how many elements have one.
+/// The storage format of an operand: its elements, its scales, and the number of elements per scale.
 #[derive(Clone, Copy)]
 pub(super) struct Stored {
     element: Format,
@@ -61,19 +61,19 @@ pub(super) const MXFP4: Stored = Stored { element: Format::E2m1, scale: Format::
 const MXFP6: Stored = Stored { element: Format::E3m2, ..MXFP4 };
 pub(super) const MXFP8: Stored = Stored { element: Format::E4m3, ..MXFP4 };
 
-/// The code of an element among codes without gaps, the first in the lowest bits.
+/// The code of an element in a packed array of codes, the first in the lowest bits.
 fn code(bytes: &[u8], bits: usize, n: usize) -> u32 {
     let at = n * bits;
     let byte = |n: usize| u32::from(bytes.get(n).copied().unwrap_or_default());
     (byte(at / 8) | byte(at / 8 + 1) << 8) >> (at % 8) & ((1 << bits) - 1)
 }
 
-/// The place of a scale: in blocks of 128 rows by four along K, 32 rows side by side.
+/// The position of a scale: in blocks of 128 rows by four along K, 32 rows side by side.
 fn place(row: usize, k: usize, blocks: usize) -> usize {
     (row / 128 * blocks.div_ceil(4) + k / 4) * 512 + row % 32 * 16 + row % 128 / 32 * 4 + k % 4
 }
 
-/// The rows of `k` elements of an operand times their scales.
+/// The rows of `k` elements of an operand, times their scales.
 pub(super) fn scaled(codes: &[u8], scales: &[u8], stored: Stored, k: usize) -> Vec<f64> {
     let Stored { element, scale, block } = stored;
     let bits = element.bits() as usize;
@@ -89,7 +89,7 @@ fn gemm(b: &Buffers, first: Stored, second: Stored, (out, unit): (Element, f64))
         |name: &str, stored| scaled(b.bytes_before(name), b.bytes_before(&format!("s{name}")), stored, K);
     let (rows, columns) = (operand("a", first), operand("b", second));
     let transposed: Vec<f64> = (0..K * N).map(|i| columns[i % N * K + i / N]).collect();
-    // Half the product and twice C, in f32.
+    // Half the product plus twice C, in f32.
     let sum = |((y, bound), c): ((f64, f64), &f64)| {
         let wanted = 0.5 * y + 2.0 * c;
         rounded((wanted, 0.5 * bound + (wanted.abs() + bound) * 2.0 * F32), unit)

@@ -44,7 +44,7 @@ const M: usize = 80;
 const N: usize = 128;
 const K: usize = 384;
 
-/// The rows of an operand times their scales: one byte of a word for each 32 elements, the words of a block of K side by side.
+/// The rows of an operand times their scales: one byte of a word per 32 elements, the words of a block of K side by side.
 fn scaled(b: &Buffers, name: &str, rows: usize, packed: bool) -> Vec<f64> {
     let values: Vec<f64> = if packed {
         b.before(name, Element::U8).iter().flat_map(|pair| e2m1(*pair as u8)).collect()

@@ -29,7 +29,7 @@ const fn kernel(
 const HALF: &str = "one rounding of f16, (n + c) of f32";
 const SET: &str = "a member of the set; upstream's own test";
 
-/// Rows of each case, columns of the norms and of the probabilities.
+/// Rows of each case; columns of the norms and of the probabilities.
 const ROWS: usize = 3;
 const COLUMNS: usize = 512;
 const TOKENS: usize = 500;
@@ -68,7 +68,7 @@ pub(crate) static KERNELS: &[Kernel] = &[
     ),
 ];
 
-/// A row divided by its root mean square, times weights; with the bound of its f32 arithmetic.
+/// A row divided by its root mean square, times weights; with the bound for f32 arithmetic.
 fn normalised(row: &[f64], weights: &[f64], bias: f64) -> Vec<(f64, f64)> {
     let n = row.len() as f64;
     let scale = 1.0 / (row.iter().map(|x| x * x).sum::<f64>() / n + 1e-5).sqrt();
@@ -79,7 +79,7 @@ fn normalised(row: &[f64], weights: &[f64], bias: f64) -> Vec<(f64, f64)> {
         .collect()
 }
 
-/// One more rounding, to f16; subnormal numbers have their own step.
+/// One more rounding, to f16; subnormal numbers have an absolute step.
 fn to_f16((y, bound): (f64, f64)) -> (f64, f64) {
     (y, bound + (y.abs() * 1.01).max(6.2e-5) * F16)
 }
@@ -111,7 +111,7 @@ fn layernorm(b: &Buffers) -> Result<f64, String> {
         let u = (n + 16.0) * F32;
         for ((x, w), beta) in row.iter().zip(&w).zip(&beta) {
             let y = (x - mean) * scale * w + beta;
-            // The normalised row is rounded to f16 in between.
+            // The normalized row is rounded to f16 in between.
             let bound =
                 u * scale * w.abs() * (x.abs() + 2.0) + ((x - mean) * scale * w).abs() * (4.0 * u + F16);
             wanted.push(to_f16((y, bound)));
@@ -136,14 +136,14 @@ fn silu_and_mul(b: &Buffers) -> Result<f64, String> {
         let (x, y) = row.split_at(256);
         for (x, y) in x.iter().zip(y) {
             let out = x / (1.0 + (-x).exp()) * y;
-            // ex2.approx of a rounded argument, and an approximate quotient.
+            // ex2.approx of a rounded argument, and an approximate division.
             wanted.push(to_f16((out, out.abs() * (16.0 + 4.0 * x.abs()) * F32)));
         }
     }
     within(&b.after("y", Element::F16), &wanted)
 }
 
-/// The likeliest tokens that have 0.6 together, made to sum to 1.
+/// The most likely tokens with a total of 0.6, normalized to sum to 1.
 fn top_p_renorm(b: &Buffers) -> Result<f64, String> {
     let mut wanted = Vec::new();
     for row in b.before("p", Element::F32).chunks(TOKENS) {
@@ -173,7 +173,7 @@ fn softmax(b: &Buffers) -> Result<f64, String> {
     within(&b.after("y", Element::F32), &wanted)
 }
 
-/// The tokens drawn are of the set, and marked as valid.
+/// The drawn tokens belong to the set and are marked as valid.
 fn member(b: &Buffers, of: impl Fn(&[f64], usize) -> bool) -> Result<f64, String> {
     let (p, drawn, valid) =
         (b.before("p", Element::F32), b.after("y", Element::I32), b.after("valid", Element::U8));

@@ -1,4 +1,4 @@
-//! FlashInfer: its mixture-of-experts kernels and its dense GEMMs in CuTe DSL for SM12x.
+//! FlashInfer: mixture-of-experts kernels and dense GEMMs in CuTe DSL for SM12x.
 
 use numerics::Format;
 
@@ -57,15 +57,15 @@ const B12X: &str = "gemm/kernels/dense_blockscaled_gemm_sm120_b12x.py";
 
 /// Columns of every result.
 const N: usize = 256;
-/// Elements that a token scale holds for.
+/// Elements per token scale.
 const BLOCK: usize = 128;
 
-/// The experts' first rows, and the end.
+/// The first row of each expert, and the end.
 fn first(b: &Buffers) -> Vec<usize> {
     b.before("first", Element::I32).iter().map(|row| *row as usize).collect()
 }
 
-/// The row of a token's scales: those of each expert begin at a multiple of 4. And how many rows there are.
+/// The row of a token's scales, since those of each expert begin at a multiple of 4; and the number of rows.
 fn scale_rows(first: &[usize]) -> (impl Fn(usize) -> usize, usize) {
     let experts = first.len() - 1;
     let begins = |e: usize| (first[e] + 3 * e) / 4 * 4;
@@ -91,7 +91,7 @@ fn ue8m0(byte: u8) -> f64 {
     f64::from(Format::Ue8m0.decode(u32::from(byte)))
 }
 
-/// MXFP8 tokens with a scale for each [`BLOCK`], four of them in a word, and MXFP4 weights.
+/// MXFP8 tokens with a scale per [`BLOCK`], four in a word, and MXFP4 weights.
 fn mixed(b: &Buffers, n: usize, k: usize) -> Vec<(f64, f64)> {
     let first = first(b);
     let (scale_row, padded) = scale_rows(&first);
@@ -116,13 +116,13 @@ fn gemm(b: &Buffers) -> Result<f64, String> {
     within(&b.after("d", Element::Bf16), &wanted)
 }
 
-/// SwiGLU of the products with both halves of the weights: up, and behind it the gate.
+/// SwiGLU of the products with both halves of the weights: first up, then the gate.
 fn gated(b: &Buffers) -> Vec<(f64, f64)> {
     let of_row = |row: &[(f64, f64)]| -> Vec<(f64, f64)> {
         let (up, gate) = row.split_at(N);
         let each = |((u, u_bound), (g, g_bound)): (&(f64, f64), &(f64, f64))| {
             let silu = g / (1.0 + (-g).exp());
-            // The slope of silu is below 1.1. ex2.approx of a rounded argument, and an approximate quotient.
+            // The slope of silu is below 1.1. ex2.approx of a rounded argument, and an approximate division.
             let silu_bound = 1.1 * g_bound + silu.abs() * (16.0 + 4.0 * g.abs()) * F32;
             let bound = silu_bound * (u.abs() + u_bound) + silu.abs() * u_bound;
             rounded((silu * u, bound), BF16)
@@ -136,7 +136,7 @@ fn fc1(b: &Buffers) -> Result<f64, String> {
     within(&b.after("d", Element::Bf16), &gated(b))
 }
 
-/// E4M3 with the least power of two for each [`BLOCK`] by which its largest element fits.
+/// E4M3 with the smallest power of two for each [`BLOCK`] with which its largest element fits.
 fn fc1_quantized(b: &Buffers) -> Result<f64, String> {
     let (codes, scales) = (b.after("d", Element::E4m3), b.bytes_after("sd"));
     let first = first(b);
@@ -168,7 +168,7 @@ fn fc1_quantized(b: &Buffers) -> Result<f64, String> {
     within(&values, &wanted)
 }
 
-/// The two rows of each token, weighted.
+/// The weighted sum of the two rows of each token.
 fn fc2(b: &Buffers) -> Result<f64, String> {
     let (tokens, weights) = (b.before("token", Element::I32), b.before("weight", Element::F32));
     let mut sums = vec![(0.0, 0.0); tokens.len() / 2 * N];
@@ -178,13 +178,13 @@ fn fc2(b: &Buffers) -> Result<f64, String> {
         let weighted = y * weights[row];
         let (y, bound) = rounded((weighted, bound * weights[row] + weighted.abs() * F32), BF16);
         let sum = &mut sums[tokens[row] as usize * N + column];
-        // The first is added to zero, and both bounds have room for the second's rounding.
+        // The first is added to zero; both bounds include the second's rounding.
         *sum = rounded((sum.0 + y, sum.1 + bound), BF16);
     }
     within(&b.after("d", Element::Bf16), &sums)
 }
 
-/// E4M3 on both sides, with a scale in f32 for each [`BLOCK`] of a token and for each square of them of the weights.
+/// E4M3 on both sides, with an f32 scale per [`BLOCK`] of a token and per square block of the weights.
 fn fp8(b: &Buffers) -> Result<f64, String> {
     const K: usize = 512;
     let first = first(b);

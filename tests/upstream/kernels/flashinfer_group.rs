@@ -1,4 +1,4 @@
-//! FlashInfer: its grouped GEMM of MXFP8 and MXFP4 for SM120, over CUTLASS.
+//! FlashInfer: grouped GEMM of MXFP8 and MXFP4 for SM120, built on CUTLASS.
 
 use super::cutlass::{MXFP4, MXFP8, scaled};
 use super::{product, rounded};
@@ -20,7 +20,7 @@ static SOURCE: Source = Source {
     cuda: CUDA_13_0,
     // As CUTLASS's own.
     fixed_shared: true,
-    // As FlashInfer's JIT: without it, CUTLASS compiles no `griddepcontrol.wait`, and the GEMM reads arguments that are still written.
+    // As FlashInfer's JIT sets it: without it, CUTLASS compiles no `griddepcontrol.wait`, and the GEMM reads arguments that are still being written.
     options: &["--expt-relaxed-constexpr", "-DCUTLASS_ENABLE_GDC_FOR_SM100=1"],
 };
 

@@ -1,4 +1,4 @@
-//! llama.cpp: norms, softmax, sorting, gating, quantisation, routing.
+//! llama.cpp: norms, softmax, sorting, gating, quantization, routing.
 
 use crate::bounds::{F16, F32, within};
 use crate::compile::Source;
@@ -32,7 +32,7 @@ const fn kernel(
     Kernel { name, source: Origin::Cuda(&SOURCE), case, file, reference, bound, expected: Expected::Right }
 }
 
-/// In words: the roundings of a sum of n terms, and a few more.
+/// As text: the roundings of a sum of n terms, and a few more.
 const SUM: &str = "(n + c) roundings of f32";
 
 pub(crate) static KERNELS: &[Kernel] = &[
@@ -68,7 +68,7 @@ pub(crate) static KERNELS: &[Kernel] = &[
     kernel("llama.cpp/topk_moe", "topk_moe", "topk-moe.cu", SUM, topk_moe),
 ];
 
-/// Each row of `x` through `wanted`, which gives values and bounds.
+/// Applies `wanted`, which returns values and bounds, to each row of `x`.
 fn by_rows(b: &Buffers, columns: usize, wanted: impl Fn(&[f64]) -> Vec<(f64, f64)>) -> Result<f64, String> {
     let wanted: Vec<_> = b.before("x", Element::F32).chunks(columns).flat_map(wanted).collect();
     within(&b.after("y", Element::F32), &wanted)
@@ -83,7 +83,7 @@ fn norm(b: &Buffers, columns: usize) -> Result<f64, String> {
         let variance = square - mean * mean;
         let scale = 1.0 / (variance + 1e-5).sqrt();
         let u = (n + 10.0) * F32;
-        // The variance is a difference of what is rounded.
+        // The variance is a difference of rounded values.
         let bound = |y: f64| u * magnitude * scale + y.abs() * u * (2.0 + 2.0 * square / variance);
         row.iter().map(|x| (x - mean) * scale).map(|y| (y, bound(y))).collect()
     })
@@ -118,7 +118,7 @@ fn softmax(b: &Buffers, columns: usize) -> Result<f64, String> {
         let most = scores.iter().copied().fold(sinks[0], f64::max);
         let sum: f64 = scores.iter().map(|s| (s - most).exp()).sum::<f64>() + (sinks[0] - most).exp();
         let range = scores.iter().map(|s| (s - most).abs()).fold(0.0, f64::max);
-        // An exponent that is off by a rounding moves the value by as much, relatively.
+        // A rounding error of the exponent is a relative error of the value.
         let relative = (columns as f64 + 20.0 + 6.0 * (range + most.abs())) * F32;
         wanted.extend(scores.iter().map(|s| (s - most).exp() / sum).map(|y| (y, y * relative)));
     }
@@ -157,7 +157,7 @@ fn swiglu_oai(b: &Buffers) -> Result<f64, String> {
     let gated = |(x, g): (f64, f64)| {
         let (x, g) = (x.min(7.0), g.clamp(-7.0, 7.0));
         let y = x / (1.0 + (-1.702 * x).exp()) * (1.0 + g);
-        // 1 + g cancels where g is near -1.
+        // 1 + g cancels if g is near -1.
         (y, y.abs() * (16.0 + 4.0 * (1.702 * x).abs()) * F32 + x.abs() * F32)
     };
     let wanted: Vec<_> =
@@ -185,7 +185,7 @@ fn quantize(b: &Buffers) -> Result<f64, String> {
     within(&got, &wanted)
 }
 
-/// The 4 likeliest of 32 experts, their weights made to sum to 1.
+/// The 4 most likely of 32 experts, with weights normalized to sum to 1.
 fn topk_moe(b: &Buffers) -> Result<f64, String> {
     let (mut weights, mut ids) = (Vec::new(), Vec::new());
     for row in b.before("logits", Element::F32).chunks(32) {

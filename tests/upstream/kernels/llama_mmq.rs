@@ -1,4 +1,4 @@
-//! llama.cpp: products of matrices in MXFP4 and NVFP4 with activations that are quantized to FP4 before.
+//! llama.cpp: matrix products in MXFP4 and NVFP4 with activations that are first quantized to FP4.
 
 use super::{e2m1, product};
 use crate::bounds::within;
@@ -60,7 +60,7 @@ fn ue4m3(code: u8) -> f64 {
     f64::from(Format::E4m3.decode(u32::from(code)))
 }
 
-/// Groups of `2 * half` elements: the first half in the low bits of the bytes, the second in the high ones.
+/// Groups of `2 * half` elements: the first half in the low bits of the bytes, the second in the high bits.
 fn halves(bytes: &[u8], half: usize) -> Vec<f64> {
     let group = |bytes: &[u8]| {
         let (low, high): (Vec<f64>, Vec<f64>) = bytes.iter().map(|pair| e2m1(*pair).into()).unzip();
@@ -82,7 +82,7 @@ fn matrix(bytes: &[u8], nvfp4: bool) -> Vec<f64> {
     bytes.chunks_exact(17).flat_map(block).collect()
 }
 
-/// The quantized activations by columns, each value with its scale. Blocks have 256 values; those of all columns lie side by side.
+/// The quantized activations by columns, each value with its scale. Blocks have 256 values; the blocks of all columns are side by side.
 fn quantized(b: &Buffers, columns: usize, nvfp4: bool) -> Vec<(f64, f64)> {
     let (bytes, scale) = (b.bytes_after("quantized"), b.after("scale", Element::F32));
     let mut out = vec![(0.0, 0.0); columns * K];
@@ -93,7 +93,7 @@ fn quantized(b: &Buffers, columns: usize, nvfp4: bool) -> Vec<(f64, f64)> {
             let scale = if nvfp4 {
                 ue4m3(block[i / 16]) * scale[column]
             } else {
-                // The low half of a word has the scales of two groups.
+                // The low half of a word contains the scales of two groups.
                 e8m0(block[i / 64 * 4 + i % 64 / 32])
             };
             out[column * K + k + i] = (value * scale, scale);
@@ -106,7 +106,7 @@ fn mmq(b: &Buffers, nvfp4: bool) -> Result<f64, String> {
     let y = b.before("y", Element::F32);
     let columns = y.len() / K;
     let quantized = quantized(b, columns, nvfp4);
-    // Half of the step there; the largest values are cut, and NVFP4's scales are chosen for the whole group.
+    // Half the step there; the largest values are clipped, and NVFP4's scales are chosen for the whole group.
     let step = |(x, (_, scale)): (&f64, &(f64, f64))| {
         let most: f64 = if nvfp4 { 2.0 } else { 1.0 };
         let of_values = (x / scale).abs() / 4.0;

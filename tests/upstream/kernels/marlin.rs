@@ -1,4 +1,4 @@
-//! Marlin: products of bf16 and 4-bit weights, with and without experts, as SGLang carries them.
+//! Marlin: products of bf16 and 4-bit weights, with and without experts, from SGLang's sources.
 
 use numerics::Format;
 
@@ -21,7 +21,7 @@ const fn source(options: &'static [&'static str]) -> Source {
     }
 }
 
-/// As SGLang's JIT for this GPU; a program for each of the two products.
+/// As SGLang's JIT for this GPU; one program per product.
 static DENSE: Source = source(&["--expt-relaxed-constexpr", "-std=c++20", "-DSGL_CUDA_ARCH=1210"]);
 static EXPERTS: Source =
     source(&["--expt-relaxed-constexpr", "-std=c++20", "-DSGL_CUDA_ARCH=1210", "-DEXPERTS"]);
@@ -107,13 +107,13 @@ pub(crate) static KERNELS: &[Kernel] = &[
     },
 ];
 
-/// What a case multiplies.
+/// The operands of a case.
 struct Shape {
     n: usize,
     k: usize,
-    /// Elements of a scale: 32 of MXFP4, 16 of NVFP4.
+    /// Elements per scale: 32 of MXFP4, 16 of NVFP4.
     group: usize,
-    /// Routes that read one row.
+    /// Number of routes that read the same row.
     top_k: usize,
     /// Whether routes have weights.
     weighted: bool,
@@ -139,7 +139,7 @@ fn product(b: &Buffers, shape: &Shape) -> Result<f64, String> {
     let mut wanted = Vec::new();
     for (route, expert) in experts.iter().enumerate() {
         if *expert < 0.0 {
-            // Others compute it: the sum over a token's experts adds zeros.
+            // Another rank computes it: the sum over the experts of a token adds zeros.
             wanted.extend(vec![(0.0, 0.0); n]);
             continue;
         }
@@ -149,7 +149,7 @@ fn product(b: &Buffers, shape: &Shape) -> Result<f64, String> {
             let terms = row.iter().zip(&scaled[(expert * n + column) * k..][..k]).map(|(a, w)| a * w);
             let (y, all) = terms.fold((0.0, 0.0), |(y, all): (f64, f64), t| (y + t, all + t.abs()));
             let sum = (y, all * 2.0 * (k as f64 + 16.0) * F32);
-            // bf16 begins at 2^-126, and the sum is 2^-119 of the product: what is smaller has a step of its own.
+            // bf16 begins at 2^-126, and the sum is scaled by 2^-119: smaller results have an absolute step.
             let (y, bound) = if nvfp4 {
                 (y, sum.1 + (y.abs() * 1.01).max(1.0 / 128.0) * BF16)
             } else {

@@ -1,4 +1,4 @@
-//! The kernels of the suite, a file for each upstream.
+//! The kernels of the suite, one file per upstream project.
 
 mod attention;
 mod cub;
@@ -45,12 +45,12 @@ fn f16(bytes: &[u8]) -> Vec<f64> {
     bytes.chunks_exact(2).map(decode).collect()
 }
 
-/// One more rounding, to a type of this unit roundoff whose subnormal numbers have their own step.
+/// One more rounding, to a type with this unit roundoff and an absolute step for subnormal numbers.
 fn rounded((y, bound): (f64, f64), unit: f64) -> (f64, f64) {
     (y, bound + (y.abs() * 1.01).max(6.2e-5) * unit)
 }
 
-/// The product of row-major matrices of `k` columns and `n` columns. A tensor core may cut each of its sums, which counts as two roundings;
+/// The product of row-major matrices of `k` and `n` columns. A tensor core may truncate each of its sums, which counts as two roundings;
 /// `input` is the relative error of a product of rounded inputs.
 fn product(a: &[f64], b: &[f64], k: usize, n: usize, input: f64) -> Vec<(f64, f64)> {
     let mut out = Vec::new();

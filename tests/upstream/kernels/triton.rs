@@ -1,4 +1,4 @@
-//! Kernels that Triton compiles: the newest version, and what differs in the one of a year before.
+//! Kernels that Triton compiles: with the newest version, and with one a year older where the code differs.
 
 use super::triton_references as of;
 use crate::judge::{Expected, Kernel, Origin};

@@ -1,4 +1,4 @@
-//! What the kernels of `programs/triton_kernels.py` compute, in f64.
+//! References in f64 for the kernels of `programs/triton_kernels.py`.
 
 use super::{e2m1, product, rounded};
 use crate::bounds::{BF16, F16, F32, equal, within};
@@ -10,7 +10,7 @@ pub(super) fn vector_add(b: &Buffers) -> Result<f64, String> {
     within(&b.after("o", Element::F32), &wanted)
 }
 
-/// The exponentials of a row over their sum, and the relative error of each.
+/// The exponentials of a row divided by their sum, and the relative error of each.
 fn weights(row: &[f64]) -> (Vec<f64>, f64) {
     let most = row.iter().copied().fold(f64::MIN, f64::max);
     let sum: f64 = row.iter().map(|x| (x - most).exp()).sum();
@@ -44,7 +44,7 @@ pub(super) fn layer_norm(b: &Buffers) -> Result<f64, String> {
     within(&b.after("o", Element::F16), &wanted)
 }
 
-/// Products of four rows in two groups; whole numbers.
+/// Products of four rows in two groups; integers.
 pub(super) fn layer_norm_backward(b: &Buffers) -> Result<f64, String> {
     let (dy, xh) = (b.before("dy", Element::F32), b.before("xh", Element::F32));
     let mut wanted = vec![0.0; 400];
@@ -105,7 +105,7 @@ pub(super) fn matmul_split_k(b: &Buffers) -> Result<f64, String> {
 }
 
 pub(super) fn matmul_tf32(b: &Buffers) -> Result<f64, String> {
-    // Each input is cut to 10 bits.
+    // Each input is truncated to 10 bits.
     let input = 2.0f64.powi(-9);
     let wanted = product(&b.before("a", Element::F32), &b.before("b", Element::F32), 112, 80, input);
     within(&b.after("c", Element::F32), &wanted)
@@ -169,7 +169,7 @@ pub(super) fn attention_wide(b: &Buffers) -> Result<f64, String> {
     attention(b, [128, 128], (Element::F16, F16))
 }
 
-/// Rows of 256 elements times their scales, of which each is for `vector` elements.
+/// Rows of 256 elements times their scales, one per `vector` elements.
 fn scaled(b: &Buffers, name: &str, packed: bool, vector: usize) -> Vec<f64> {
     let values: Vec<f64> = match packed {
         true => b.before(name, Element::U8).iter().flat_map(|pair| e2m1(*pair as u8)).collect(),
@@ -183,7 +183,7 @@ fn scaled(b: &Buffers, name: &str, packed: bool, vector: usize) -> Vec<f64> {
     values.iter().enumerate().map(|(n, value)| value * scales[n / vector]).collect()
 }
 
-/// Whether A and B are packed, and elements of a scale.
+/// Whether A and B are packed, and elements per scale.
 fn dot_scaled(b: &Buffers, [first, second]: [bool; 2], vector: usize) -> Result<f64, String> {
     let (rows, columns) = (scaled(b, "a", first, vector), scaled(b, "b", second, vector));
     let (k, n) = (256, columns.len() / 256);
@@ -219,7 +219,7 @@ pub(super) fn reductions(b: &Buffers) -> Result<f64, String> {
     within(&b.after("sums", Element::F32), &x.chunks(64).map(sum).collect::<Vec<_>>())
 }
 
-/// Sums of rows from the right; and down the columns, each number times what came before and plus one of `y`.
+/// Sums along rows from the right; and along columns, each number times the previous result plus one of `y`.
 pub(super) fn scans(b: &Buffers) -> Result<f64, String> {
     let (x, y) = (b.before("x", Element::F32), b.before("y", Element::F32));
     let (mut sums, mut last) = (vec![(0.0, 0.0); x.len()], vec![(0.0, 0.0); x.len()]);
@@ -270,7 +270,7 @@ pub(super) fn cross_entropy(b: &Buffers) -> Result<f64, String> {
     for (row, target) in b.before("x", Element::F32).chunks(300).zip(b.before("target", Element::I32)) {
         let total = row.iter().map(|x| x.exp()).sum::<f64>().ln();
         let (x, most) = (row[target as usize], row.iter().copied().fold(f64::MIN, f64::max));
-        // The logarithm makes the relative error of the sum an absolute one.
+        // The logarithm turns the relative error of the sum into an absolute error.
         wanted.push((total - x, (500.0 + 8.0 * (total.abs() + x.abs() + most.abs())) * F32));
     }
     within(&b.after("loss", Element::F32), &wanted)
@@ -282,7 +282,7 @@ pub(super) fn transpose(b: &Buffers) -> Result<f64, String> {
     equal(&b.after("o", Element::F32), &wanted)
 }
 
-/// Groups of 32 with their own scale, in e4m3.
+/// Groups of 32 with a common scale, in e4m3.
 pub(super) fn quantize(b: &Buffers) -> Result<f64, String> {
     let (mut scales, mut codes) = (Vec::new(), Vec::new());
     for group in b.before("x", Element::F16).chunks(32) {

@@ -1,4 +1,4 @@
-//! Launches of the measured kernels: data like those of real models, as large as asked for.
+//! Launches of the measured kernels: realistic data of the requested size.
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
@@ -43,12 +43,12 @@ impl Work {
         Self { program, memory, launch, buffers }
     }
 
-    /// What the buffers hold, in the order of the arguments.
+    /// The contents of the buffers, in the order of the arguments.
     pub(crate) fn contents(&self, memory: &GlobalMemory) -> Vec<Vec<u8>> {
         self.buffers.iter().map(|at| memory.bytes(*at).unwrap().to_vec()).collect()
     }
 
-    /// Runs it on `memory` under all rules; its instructions.
+    /// Runs it on `memory` with all checks; returns its instructions.
     pub(crate) fn run(&self, memory: &mut GlobalMemory, threads: usize) -> u64 {
         let options = Options { threads, ..Options::default() };
         let kernel = &self.program.kernels[0];
@@ -71,31 +71,31 @@ impl Numbers {
         (self.0 >> 32) as u32
     }
 
-    /// One like those of a normal distribution.
+    /// A normally distributed number.
     fn normal(&mut self) -> f32 {
         ((0..12).map(|_| f64::from(self.word()) / 4_294_967_296.0).sum::<f64>() - 6.0) as f32
     }
 }
 
-/// Normal numbers as f16 or bf16.
+/// Normally distributed numbers as f16 or bf16.
 pub(crate) fn normals(format: Format, count: usize, numbers: &mut Numbers) -> Vec<u8> {
     let code = |x| numerics::convert::f32_to(format, x, Rounding::NearestEven, false, false) as u16;
     (0..count).flat_map(|_| code(numbers.normal()).to_le_bytes()).collect()
 }
 
-/// Causal attention by heads of 128 columns: Q, K, V, O.
+/// Causal attention with heads of 128 columns: Q, K, V, O.
 pub(crate) fn flash_attention(heads: u32, rows: u32) -> Work {
     let mut numbers = Numbers::new(1);
     let len = (heads * rows * 128) as usize;
     let mut given: Vec<Given> =
         (0..3).map(|_| Given::Bytes(normals(Format::F16, len, &mut numbers))).collect();
-    // Scores count in powers of two.
+    // Scores are scaled for powers of two.
     let scale = std::f32::consts::LOG2_E / 128f32.sqrt();
     given.extend([Given::Output(2 * len), Given::Number(rows), Given::Number(scale.to_bits())]);
     Work::new(include_str!("flash_attention.ptx"), [[rows / 64, heads], [128, 1]], 5 * 16384, given)
 }
 
-/// C = A Bᵀ of squares: A, B, C.
+/// C = A Bᵀ of square matrices: A, B, C.
 pub(crate) fn matmul_f16(size: u32) -> Work {
     let mut numbers = Numbers::new(2);
     let len = (size * size) as usize;
@@ -106,7 +106,7 @@ pub(crate) fn matmul_f16(size: u32) -> Work {
     Work::new(include_str!("matmul_f16.ptx"), [[size / 64; 2], [128, 1]], 0, given)
 }
 
-/// A block-scaled product of squares, e4m3 by e2m1: A, B, their scales, C.
+/// A block-scaled product of square matrices, e4m3 by e2m1: A, B, their scales, C.
 pub(crate) fn matmul_mx(size: u32) -> Work {
     let mut numbers = Numbers::new(3);
     let len = (size * size) as usize;
@@ -133,7 +133,7 @@ pub(crate) fn softmax(rows: u32) -> Work {
     Work::new(include_str!("../../tests/kernels/softmax.ptx"), [[rows, 1], [256, 1]], 4096, given)
 }
 
-/// Sorts runs of 1024 keys: keys, and their places.
+/// Sorts runs of 1024 keys: keys, and their positions.
 pub(crate) fn sort(runs: u32) -> Work {
     let mut numbers = Numbers::new(6);
     let len = (runs * 1024) as usize;
@@ -142,10 +142,10 @@ pub(crate) fn sort(runs: u32) -> Work {
     Work::new(include_str!("sort.ptx"), [[runs, 1], [256, 1]], 0, given)
 }
 
-/// Instructions of one round of [`mma`].
+/// Instructions per round of [`mma`].
 pub(crate) const ROUND: u32 = 32;
 
-/// `mma.m16n8k16` of normal numbers, from registers alone; the accumulator begins anew after each round.
+/// `mma.m16n8k16` of normal numbers, from registers only; the accumulator is reset after each round.
 pub(crate) fn mma(format: Format, rounds: u32) -> Work {
     let ty = if format == Format::F16 { "f16" } else { "bf16" };
     let mut text = String::from(

@@ -106,6 +106,68 @@ pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space
     }
 }
 
+/// Whether the registers of a load or store have 64 bits. Those of a vector have one size (ptxas: "Incompatible elements of vector
+/// expression"); without a register, the type decides.
+fn is_wide(d: &Decoder<'_>, elements: &[Operand], ty: Type) -> Result<bool, Refusal> {
+    let mut found = None;
+    for element in elements {
+        let Operand::Name(name) = element else { continue };
+        let Some(register) = d.register(name) else { continue };
+        let wide = match (register.bank, ty.bytes()) {
+            (Bank::W, _) => false,
+            (Bank::D, 1..=8) | (Bank::Q, 16) => true,
+            (Bank::P, _) => return Err(format!("`{name}` is a predicate")),
+            (Bank::D, bytes) => return Err(format!("`{name}` has 64 bits, an element {}", 8 * bytes)),
+            (Bank::Q, bytes) => return Err(format!("`{name}` has 128 bits, an element {}", 8 * bytes)),
+        };
+        if found.is_some_and(|other| other != wide) {
+            return Err("a vector has registers of different sizes".to_owned());
+        }
+        found = Some(wide);
+    }
+    match found {
+        None if ty.bytes() == 16 => Err("an element of 16 bytes requires a register".to_owned()),
+        found => Ok(found.unwrap_or(ty.bytes() > 4)),
+    }
+}
+
+/// The instance of `load` or `store` for elements of so many bytes, in registers of 64 bits if `wide`, and so many elements.
+macro_rules! instance {
+    ($of:ident, $access:expr, $wide:expr) => {
+        match ($access.ty.bytes(), $wide, $access.count) {
+            (1, false, 1) => $of::<u32, 1, 1>,
+            (1, false, 2) => $of::<u32, 1, 2>,
+            (1, false, 4) => $of::<u32, 1, 4>,
+            (2, false, 1) => $of::<u32, 2, 2>,
+            (2, false, 2) => $of::<u32, 2, 4>,
+            (2, false, 4) => $of::<u32, 2, 8>,
+            (4, false, 1) => $of::<u32, 4, 4>,
+            (4, false, 2) => $of::<u32, 4, 8>,
+            (4, false, 4) => $of::<u32, 4, 16>,
+            (4, false, 8) => $of::<u32, 4, 32>,
+            (1, true, 1) => $of::<u64, 1, 1>,
+            (1, true, 2) => $of::<u64, 1, 2>,
+            (1, true, 4) => $of::<u64, 1, 4>,
+            (2, true, 1) => $of::<u64, 2, 2>,
+            (2, true, 2) => $of::<u64, 2, 4>,
+            (2, true, 4) => $of::<u64, 2, 8>,
+            (4, true, 1) => $of::<u64, 4, 4>,
+            (4, true, 2) => $of::<u64, 4, 8>,
+            (4, true, 4) => $of::<u64, 4, 16>,
+            (4, true, 8) => $of::<u64, 4, 32>,
+            (8, true, 1) => $of::<u64, 8, 8>,
+            (8, true, 2) | (16, true, 1) => $of::<u64, 8, 16>,
+            (8, true, 4) => $of::<u64, 8, 32>,
+            (bytes, _, count) => return Err(format!("{count} elements of {bytes} bytes in these registers")),
+        }
+    };
+}
+
+/// A register of 128 bits is two of 64, the low one first.
+fn halves(access: &Access, list: Vec<u32>) -> Vec<u32> {
+    if access.ty.bytes() == 16 { list.iter().flat_map(|low| [*low, low + 1]).collect() } else { list }
+}
+
 fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let access = access(i)?;
     let (to, from) = match i.operands.as_slice() {
@@ -114,50 +176,14 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let space = resolve(d, from, access.space);
     let (a, offset) = d.address(from)?;
-    let elements = Decoder::elements(to).to_vec();
+    let elements = Decoder::elements(to);
     if elements.len() != access.count {
         return Err(format!("{} destinations for {} elements", elements.len(), access.count));
     }
-    let mut list = Vec::new();
-    let mut wide = false;
-    for element in &elements {
-        let bank = match element {
-            Operand::Name(name) => d.register(name).map(|r| r.bank),
-            _ => None,
-        };
-        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
-            Bank::D | Bank::Q => {
-                wide = true;
-                list.push(d.dst_d(element)?);
-            }
-            Bank::W => list.push(d.dst(element)?),
-            Bank::P => return Err("a predicate cannot be loaded".to_owned()),
-        }
-    }
-    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
-        (1, false, 1) => load::<u32, 1, 1>,
-        (1, false, 2) => load::<u32, 1, 2>,
-        (1, false, 4) => load::<u32, 1, 4>,
-        (2, false, 1) => load::<u32, 2, 2>,
-        (2, false, 2) => load::<u32, 2, 4>,
-        (2, false, 4) => load::<u32, 2, 8>,
-        (4, false, 1) => load::<u32, 4, 4>,
-        (4, false, 2) => load::<u32, 4, 8>,
-        (4, false, 4) => load::<u32, 4, 16>,
-        (4, false, 8) => load::<u32, 4, 32>,
-        (1, true, 1) => load::<u64, 1, 1>,
-        (2, true, 1) => load::<u64, 2, 2>,
-        (4, true, 1) => load::<u64, 4, 4>,
-        (8, true, 1) => load::<u64, 8, 8>,
-        (8, true, 2) => load::<u64, 8, 16>,
-        (8, true, 4) => load::<u64, 8, 32>,
-        (16, true, 1) => {
-            let low = list[0];
-            list.push(low + 1);
-            load::<u64, 8, 16>
-        }
-        (bytes, _, count) => return Err(format!("a load of {count} times {bytes} bytes")),
-    };
+    let wide = is_wide(d, elements, access.ty)?;
+    let to = |element: &Operand| if wide { d.dst_d(element) } else { d.dst(element) };
+    let list = halves(&access, elements.iter().map(to).collect::<Result<_, _>>()?);
+    let exec: Exec = instance!(load, access, wide);
     let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
     let row = Row {
         a,
@@ -206,50 +232,16 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let space = resolve(d, to, access.space);
     let (a, offset) = d.address(to)?;
-    let elements = Decoder::elements(from).to_vec();
+    let elements = Decoder::elements(from);
     if elements.len() != access.count {
         return Err(format!("{} sources for {} elements", elements.len(), access.count));
     }
-    let mut list = Vec::new();
-    let mut wide = false;
-    for element in &elements {
-        let bank = match element {
-            Operand::Name(name) => d.register(name).map(|r| r.bank),
-            _ => None,
-        };
-        match bank.unwrap_or(if access.ty.bytes() > 4 { Bank::D } else { Bank::W }) {
-            Bank::D | Bank::Q => {
-                wide = true;
-                list.push(d.src_d(element, access.ty)?);
-            }
-            Bank::W => list.push(d.src(element, access.ty)?),
-            Bank::P => return Err("a predicate cannot be stored".to_owned()),
-        }
-    }
-    let exec: Exec = match (access.ty.bytes(), wide, access.count) {
-        (1, false, 1) => store::<u32, 1, 1>,
-        (1, false, 2) => store::<u32, 1, 2>,
-        (1, false, 4) => store::<u32, 1, 4>,
-        (2, false, 1) => store::<u32, 2, 2>,
-        (2, false, 2) => store::<u32, 2, 4>,
-        (2, false, 4) => store::<u32, 2, 8>,
-        (4, false, 1) => store::<u32, 4, 4>,
-        (4, false, 2) => store::<u32, 4, 8>,
-        (4, false, 4) => store::<u32, 4, 16>,
-        (4, false, 8) => store::<u32, 4, 32>,
-        (1, true, 1) => store::<u64, 1, 1>,
-        (2, true, 1) => store::<u64, 2, 2>,
-        (4, true, 1) => store::<u64, 4, 4>,
-        (8, true, 1) => store::<u64, 8, 8>,
-        (8, true, 2) => store::<u64, 8, 16>,
-        (8, true, 4) => store::<u64, 8, 32>,
-        (16, true, 1) => {
-            let low = list[0];
-            list.push(low + 1);
-            store::<u64, 8, 16>
-        }
-        (bytes, _, count) => return Err(format!("a store of {count} times {bytes} bytes")),
+    let wide = is_wide(d, elements, access.ty)?;
+    let from = |element: &Operand| {
+        if wide { d.src_d(element, access.ty) } else { d.src(element, access.ty) }
     };
+    let list = halves(&access, elements.iter().map(from).collect::<Result<_, _>>()?);
+    let exec: Exec = instance!(store, access, wide);
     let (b, imm, list) = (space_number(space), offset as u64, list.into());
     d.push(Row { a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())
