@@ -184,6 +184,6 @@ fn program_that_asks_for_functions_pools_and_peers() {
     assert_eq!(call!(api, "cuDeviceCanAccessPeer", &raw mut can => *mut i32, 0 => i32, 0 => i32), 0);
     assert_eq!(can, 0);
     assert_eq!(call!(api, "cuDeviceCanAccessPeer", &raw mut can => *mut i32, 0 => i32, 1 => i32), 101);
-    // CUDA arrays are refused, with the name of the call.
+    // CUDA arrays are refused.
     assert_eq!(call!(api, "cuArrayCreate_v2", &raw mut pool => *mut u64, 0 => u64), 801);
 }

@@ -18,7 +18,7 @@ use super::{Shared, green, required, selected, tool, without_device};
 /// A launch that takes longer counts as hung.
 const LIMIT: Duration = Duration::from_secs(60);
 
-/// The trials for the driver's compiler.
+/// Case and tile of the trials that the driver's compiler assembles.
 const JIT_CASE: &str = "tiny-exact";
 const JIT_TILE: &str = "8x64x128";
 
@@ -59,7 +59,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
     out
 }
 
-/// Trials whose PTX the driver's compiler assembles; [`trials`] uses ptxas.
+/// Runs a trial whose PTX the driver's compiler assembles; [`trials`] uses ptxas.
 fn through_the_driver(
     shared: &Shared,
     gpu: &Mutex<GpuDevice>,

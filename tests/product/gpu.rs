@@ -300,7 +300,7 @@ fn memory_that_comes_back_is_as_new() {
         gpu.run(&[launch(module, "overrun", again)]),
         Err(LaunchFailure { failure: Failure::Trap { .. }, .. })
     ));
-    // A kept module is unloaded if a new one would not fit beside it.
+    // Memory that is kept for reuse is freed if a new buffer would not fit beside it.
     gpu.reset().unwrap();
     let large = 700 << 20;
     gpu.allocate_unwritten(large).unwrap();
@@ -333,7 +333,7 @@ fn each_has_the_gpu_from_a_reset_until_it_rests() {
             scope.spawn(move || rounds(first));
         }
     });
-    // A broken worker is replaced for the next device.
+    // A worker that one user breaks is replaced for the next.
     let mut one = Turn::of(&shared, "gpu:0", &chain);
     one.reset().unwrap();
     let (module, buffer) = (one.load(".version 9.0").unwrap(), one.allocate(vec![0; 64]).unwrap());

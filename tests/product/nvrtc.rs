@@ -158,7 +158,7 @@ fn one_worker_takes_one_source_after_the_other() {
     let good = "extern \"C\" __global__ void first(int* x) { x[threadIdx.x] += __popc(x[0]); }";
     let first = ptx(good).unwrap();
     assert!(ptx("extern \"C\" __global__ void second() {}").unwrap().contains(".entry second"));
-    // Nothing of earlier compilations, accepted or rejected, remains in it.
+    // Nothing of earlier compilations, accepted or rejected, remains in the worker.
     assert!(ptx("int a = nothing;").is_err());
     assert_eq!(ptx(good).unwrap(), first);
     assert_eq!(fs::read_to_string(&count).unwrap(), "one\n");

@@ -1,5 +1,5 @@
-//! Compiles a program of `programs/` with upstream headers to PTX and to a host program, linked with the recording runtime. Both are cached by
-//! their inputs.
+//! Compiles a program of `programs/` with upstream headers to PTX and to a host program, linked with the recording runtime. Both are
+//! cached by their inputs.
 
 use std::fs;
 use std::path::{Path, PathBuf};

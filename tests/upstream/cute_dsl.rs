@@ -1,5 +1,5 @@
-//! Kernels in CuTe DSL: a Python program under `exec` compiles and launches them with upstream's own functions, and the launches that `exec` records
-//! are run again.
+//! Kernels in CuTe DSL: a Python program under `exec` compiles and launches them with upstream's own functions, and the launches that
+//! `exec` records are run again.
 
 use std::collections::HashMap;
 use std::fs;

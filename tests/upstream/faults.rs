@@ -1,4 +1,4 @@
-//! Faults for any kernel: barriers, waits and guards removed, accesses shifted by one element. They are planted only in lines that the kernel executes.
+//! Faults for any kernel: barriers, waits and guards removed, accesses shifted by one element. They are planted only in executed lines.
 
 use std::collections::BTreeSet;
 

@@ -172,7 +172,7 @@ fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
     }
 }
 
-/// Wheels do not mark executables: every file of a `bin` folder becomes executable.
+/// Makes every file of a folder executable, since wheels do not mark executables.
 pub(crate) fn executable(folder: &Path) -> Result<(), String> {
     use std::os::unix::fs::PermissionsExt;
     for entry in fs::read_dir(folder).map_err(|error| error.to_string())?.flatten() {

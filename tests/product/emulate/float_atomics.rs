@@ -73,7 +73,7 @@ fn what_the_order_of_adds_does_not_explain_is_a_disagreement() {
     let first = "setp.eq.u32 %p1, %r1, 255;";
     let text = call(&sums(&dir, 4, first, add), "f32", 100, &[]);
     assert!(text.contains("schedules disagree: buffer `y` differs") && text.contains("at byte 16"), "{text}");
-    // The maximum is exact: no sum excuses a difference in its place.
+    // An exchanged value is exact: no sum excuses a difference in its place.
     let add = "atom.global.exch.b32 %r3, [%rd2], %r1;";
     let text = call(
         &sums(&dir, 4, "ld.global.f32 %f1, [%rd3];\nred.global.add.f32 [%rd2], %f1;", add),

@@ -141,7 +141,7 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     assert!(trials.len() > 100 && trials.iter().all(|t| t.load.word() == "tma"));
     let trials = of("permute.cu").trials(&library, &cases).unwrap();
     assert!((30..=cases.len()).contains(&trials.len()), "{}", trials.len());
-    // A file that is no kernel affects nothing; a deleted kernel affects everything.
+    // A file that is no kernel affects nothing; a deleted header does.
     assert!(of("notes.md").is_empty());
     assert!(by(&[PathBuf::from("/elsewhere/permute.cu")]).is_empty());
     assert!(of("new.cuh").reasons[0].contains("was removed") && !of("new.cuh").is_empty());

@@ -98,7 +98,7 @@ fn an_unknown_toolkit_is_answered_with_the_command_that_blesses_it() {
     assert!(
         found.regressions[0].1.contains("griddepcontrol on sm_121f: 13.1.115 accepts it, 13.5.37 rejects it")
     );
-    // A problem that the baseline contains is no finding.
+    // A toolkit that the baseline contains is not new.
     assert_eq!(report::newcomer(&new, "reports/matrix.json", &new, version), None);
 }
 

@@ -1,4 +1,4 @@
-//! Architecture tests in sources: planted faults are found, legal variants are not, and the requirements of instructions agree with the matrix.
+//! Architecture tests in sources: planted faults are found, legal variants are not, and the needs of instructions agree with the matrix.
 
 use std::collections::BTreeMap;
 use std::fs;

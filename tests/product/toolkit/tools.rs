@@ -48,8 +48,8 @@ fn an_assembly_tells_status_words_and_whether_there_is_code() {
     assert!(assemble(&hangs, "sm_121a", &ptx, &cubin, None, LIMIT).is_err());
 }
 
-/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, `0` is unreadable without a position, `E` prints
-/// an empty line, and anything else is unreadable.
+/// An nvdisasm that knows an instruction by its first byte: `N` is NOP, `M` a predicated QMMA, `0` is unreadable without a position, `E`
+/// prints an empty line, and anything else is unreadable.
 fn disassembler(folder: &Path) -> Disassembler {
     let script = r#"#!/bin/sh
 [ "$1 $2" = "-b SM121a" ] || [ "$1 $2" = "-b SM89" ] || { echo "nvdisasm fatal : Value '$2' is not defined" >&2; exit 1; }

@@ -59,8 +59,8 @@ const SOURCES: [&str; 36] = [
 /// The host code of the products, which allocates the buffers of their kernels.
 const HOST: &str = "src/ggml-cuda/mmq.cu";
 
-/// The allocations that are too short: `mul_mat_q` reads the columns of a whole tile from the quantized activations and from `ids_dst`, but the
-/// allocations end with the last column. The widest tile is 128.
+/// The allocations that are too short: `mul_mat_q` reads the columns of a whole tile from the quantized activations and from `ids_dst`,
+/// but the allocations end with the last column. The widest tile is 128.
 const CORRECTIONS: [(&str, &str); 2] = [
     ("ggml_cuda_mmq_get_J_max(src0->type, fallback, cc, ne11) * sizeof", "128 * sizeof"),
     ("ids_dst(ctx.pool(), ne_get_rows)", "ids_dst(ctx.pool(), ne_get_rows + 128)"),

@@ -71,13 +71,13 @@ fn whole_for(
         includes.splice(0..0, folders.iter().map(|folder| root.join(folder)));
     }
     let source = here.join("programs").join(program).with_extension("cu");
-    // What no case calls may be missing. Only a program at a fixed address may have such gaps.
+    // Functions that no case calls may be missing. Only a program at a fixed address may have such gaps.
     let options = ["-w", "-Xlinker", "--unresolved-symbols=ignore-all", "-Xlinker", "-no-pie"];
     let files = [source, here.join("host/whole.cpp")];
     built(store, &Source { release, name: program, arch, files: &files, includes, options: &options })
 }
 
-/// An example of CUTLASS, which changes a byte of its scale factors on the host where [`BREAK_SCALES`] is set.
+/// An example of CUTLASS, which changes a byte of its scale factors on the host if [`BREAK_SCALES`] is set.
 pub(super) fn cutlass(store: &Store, example: &str) -> Result<PathBuf, Why> {
     let root = packages::unpacked(store, "cutlass", &[&CUTLASS]).map_err(missing)?;
     let root = root.join("cutlass_library/source");
@@ -122,7 +122,7 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     }
     let cuda = source.release.unpacked(store).map_err(missing)?;
     let scratch = store.scratch().map_err(missing)?;
-    // The wheel has no name for the linker.
+    // The wheel has no file with the name that the linker looks for.
     std::os::unix::fs::symlink(cuda.join("lib/libcudart.so.13"), scratch.path().join("libcudart.so"))
         .map_err(missing)?;
     let made = scratch.path().join("program");
@@ -134,7 +134,7 @@ fn built(store: &Store, source: &Source<'_>) -> Result<Built, Why> {
     for folder in source.includes.iter().chain(&own) {
         nvcc.arg("-I").arg(folder);
     }
-    // The wheel keeps libraries in `lib`; nvcc's own path is `lib64`.
+    // The wheel keeps libraries in `lib`; nvcc looks in `lib64`.
     for folder in [scratch.path(), &cuda.join("lib")] {
         nvcc.arg("-L").arg(folder);
     }

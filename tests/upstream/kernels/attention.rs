@@ -46,8 +46,8 @@ pub(crate) static KERNELS: &[Kernel] = &[
 const DIM: usize = 64;
 const HEADS: usize = 2;
 
-/// Softmax of the scaled products of `q` and `k`, times `v`. `heads` counts the heads of keys. The last query attends to all keys, the one before
-/// it to one less, and so on.
+/// Softmax of the scaled products of `q` and `k`, times `v`. `heads` counts the heads of keys. The last query attends to all keys, the one
+/// before it to one less, and so on.
 fn attention(b: &Buffers, heads: usize) -> Result<f64, String> {
     let (q, k, v) = (b.before("q", Element::F16), b.before("k", Element::F16), b.before("v", Element::F16));
     let (queries, keys) = (q.len() / HEADS / DIM, k.len() / heads / DIM);

@@ -114,11 +114,19 @@ fn is_wide(d: &Decoder<'_>, elements: &[Operand], ty: Type) -> Result<bool, Refu
         let Operand::Name(name) = element else { continue };
         let Some(register) = d.register(name) else { continue };
         let wide = match (register.bank, ty.bytes()) {
-            (Bank::W, _) => false,
+            (Bank::W, 1..=4) => false,
             (Bank::D, 1..=8) | (Bank::Q, 16) => true,
             (Bank::P, _) => return Err(format!("`{name}` is a predicate")),
-            (Bank::D, bytes) => return Err(format!("`{name}` has 64 bits, an element {}", 8 * bytes)),
-            (Bank::Q, bytes) => return Err(format!("`{name}` has 128 bits, an element {}", 8 * bytes)),
+            (Bank::W | Bank::D, bytes) => {
+                return Err(format!("`{name}` is smaller than an element of {} bits", 8 * bytes));
+            }
+            // ptxas extends it.
+            (Bank::Q, bytes) => {
+                return Err(format!(
+                    "`{name}` has 128 bits, which no element of {} bits fills here",
+                    8 * bytes
+                ));
+            }
         };
         if found.is_some_and(|other| other != wide) {
             return Err("a vector has registers of different sizes".to_owned());
