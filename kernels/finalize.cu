@@ -1,4 +1,4 @@
-//@ about: "Each token gathers the rows of its experts, weighted, in the order of its choices."
+//@ about: "Each token sums the weighted rows of its experts in the order of its choices."
 //@ stage: finalize
 //@ entry: finalize
 //@ needs: []

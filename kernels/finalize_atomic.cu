@@ -1,4 +1,4 @@
-//@ about: "Each permuted row adds itself, weighted, to the sums of its token by atomics; whoever comes last rounds them to bf16."
+//@ about: "Each permuted row is weighted and added to the sums of its token by atomics; the last one rounds them to bf16."
 //@ stage: finalize
 //@ entry: finalize
 //@ needs: [red_add_f32]
@@ -8,7 +8,7 @@
 //@ contract: {atomics: f32, deterministic: false}
 #include "mx.cuh"
 
-// Two columns per thread. `sums` and `arrivals` are zero before, and are left so.
+// Two columns per thread. `sums` and `arrivals` are zero before the launch and after it.
 extern "C" __global__ void __launch_bounds__(128)
 finalize(const u16* fc2_out, const float* bias, const i32* expert_slot, const i32* topk_ids, const float* topk_weights,
          const i32* row_of_choice, float* sums, u32* arrivals, u16* output, u32 hidden, u32 top_k)
@@ -31,7 +31,7 @@ finalize(const u16* fc2_out, const float* bias, const i32* expert_slot, const i3
         asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(low), "f"(__fmul_rn(weight, x)) : "memory");
         asm volatile("red.relaxed.gpu.global.add.f32 [%0], %1;" ::"l"(high), "f"(__fmul_rn(weight, y)) : "memory");
     }
-    // The sums of this CTA are there before its arrival is.
+    // The sums of this CTA are visible before its arrival.
     __syncthreads();
     if (threadIdx.x == 0)
         asm volatile("atom.acq_rel.gpu.global.add.u32 %0, [%1], 1;" : "=r"(before) : "l"(arrived) : "memory");

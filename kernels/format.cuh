@@ -14,12 +14,12 @@
 // Bits of an element. No macro here has parameters: `gate --changed` evaluates conditions without them.
 #define A_BITS (A_FORMAT == FORMAT_MXFP8 ? 8 : A_FORMAT == FORMAT_BF16 ? 16 : 4)
 #define W_BITS (W_FORMAT == FORMAT_MXFP8 ? 8 : W_FORMAT == FORMAT_BF16 ? 16 : 4)
-// Elements that the quantizer scales together, and those that share a scale along K in a GEMM.
+// Elements that share a scale in the quantizer, and along K in a GEMM.
 #define A_BLOCK (A_FORMAT == FORMAT_NVFP4 ? 16 : 32)
 #define SCALE_BLOCK (W_FORMAT == FORMAT_NVFP4 ? 16 : 32)
-// Elements of a word of four scales.
+// Elements that a word of four scales covers.
 #define WORD_K (4 * SCALE_BLOCK)
-// Four scales of one.
+// Four scales with the value 1.
 #define UNIT_SCALES (W_FORMAT == FORMAT_NVFP4 ? 0x38383838u : 0x7F7F7F7Fu)
-// Whether an f32 of each expert multiplies the sums.
+// Whether the sums are multiplied by an f32 per expert.
 #define HAS_GLOBAL (A_FORMAT == FORMAT_NVFP4 || W_FORMAT == FORMAT_NVFP4)

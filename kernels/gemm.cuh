@@ -1,8 +1,8 @@
 // The part of the grouped GEMM that does not depend on how tiles reach shared memory: geometry, fragments, mma, epilogue.
 //
 // The mma multiplies a 16-row operand (here "x") by an 8-column one ("y"). Tokens are x and channels y; with SWAP_AB channels are
-// x, so that few tokens fill an mma. In shared memory an e2m1 takes four bits or, where a weight meets e4m3 activations and is not
-// PACKED, eight (16 elements: 8 bytes, then 8 bytes nobody reads).
+// x, so that few tokens fill an mma. In shared memory an e2m1 occupies four bits or, as a weight of e4m3 activations that is not
+// PACKED, eight (16 elements: 8 bytes, then 8 bytes of padding).
 #pragma once
 #include "problem.cuh"
 
@@ -17,18 +17,18 @@
 #define Y_WARP (Y_ROWS / WARPS_Y)
 #define CONSUMERS (WARPS_X * WARPS_Y)
 
-// A row of a tile lies in slabs of up to 128 elements or bytes, each slab a matrix of its own.
+// A row of a tile is split into slabs of up to 128 elements or bytes; each slab is a matrix of its own.
 #define MOST_SLAB (A_BITS == 16 ? 64 : 128)
 #define SLAB_K (TILE_K < MOST_SLAB ? TILE_K : MOST_SLAB)
 #define SLABS (TILE_K / SLAB_K)
-// Elements along K of one mma, natively: 32 bytes of a row. The portable path takes two of 16 for a part.
+// Elements along K of a part: one native mma, 32 bytes of a row, or two portable mmas of 16 elements each.
 #if NATIVE && A_BITS == 4
 #define PART_K 64
 #else
 #define PART_K 32
 #endif
 #define PARTS (TILE_K / PART_K)
-// Parts of a word of scales.
+// Parts that a word of scales covers.
 #define WORD_PARTS (WORD_K / PART_K)
 #define TOKEN_ROW (SLAB_K * A_BITS / 8)
 #define WEIGHT_ROW (PACKED ? SLAB_K / 2 : SLAB_K)
@@ -47,11 +47,11 @@
 #endif
 #define TOKEN_BYTES (SLABS * TOKEN_SLAB)
 #define WEIGHT_BYTES (SLABS * WEIGHT_SLAB)
-// The swizzle of the weights wants a base on 1024 bytes.
+// The swizzle of the weights needs a base aligned to 1024 bytes.
 #define WEIGHTS_AT ((TOKEN_BYTES + 1023) / 1024 * 1024)
 #define STAGE_BYTES ((WEIGHTS_AT + WEIGHT_BYTES + 1023) / 1024 * 1024)
 
-// Offset of a 16-byte chunk in a slab of rows of `row_bytes`: the swizzle of TMA of that width (128, 64 or 32 bytes).
+// Offset of a 16-byte chunk in a slab of rows of `row_bytes`, with TMA's swizzle of that width (128, 64 or 32 bytes).
 DEVICE u32 place(u32 row, u32 chunk, u32 row_bytes)
 {
     return row * row_bytes + ((chunk ^ (row * row_bytes >> 7 & row_bytes / 16 - 1)) << 4);
@@ -71,10 +71,10 @@ struct Sums {
     float of[X_WARP / 16][Y_WARP / 8][4];
 };
 
-// Whether weights are e2m1 beside e4m3: their mma wants one in a byte.
+// Whether weights are e2m1 and activations e4m3: their mma needs one element per byte.
 #define UNPACKED (A_BITS == 8 && W_BITS == 4)
 
-// Four 8x16-byte matrices, rows given by the lanes; unpacked weights come out as one nibble per byte, where the mma wants bits 5..2.
+// Loads four 8x16-byte matrices whose rows the lanes address; unpacked weights arrive as a nibble per byte, and the mma needs bits 5..2.
 DEVICE void load4(u32* to, u32 address, bool weights)
 {
     if (UNPACKED && weights) {
@@ -112,7 +112,7 @@ DEVICE void load2(u32* to, u32 address, bool weights)
 #else
 #define KIND "kind::mxf8f6f4.block_scale.scale_vec::1X.m16n8k32.row.col.f32.e4m3.e2m1.f32.ue8m0"
 #endif
-// Scales from byte BYTE on of the word that each lane holds: rows 0..7 of x by the even lane of a pair, 8..15 by the odd one.
+// Scales start at byte BYTE of the word that each lane holds: rows 0..7 of x in the even lane of a pair, 8..15 in the odd one.
 #define MMA(BYTE) \
     asm volatile("mma.sync.aligned." KIND " " \
                  "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3}, {%10}, {" #BYTE ", 0}, {%11}, {" #BYTE ", 0};" \
@@ -140,14 +140,14 @@ DEVICE void mma(float* d, const u32* x, const u32* y, u32 sx, u32 sy, u32 byte)
 #endif
 }
 
-// The scales of a part of which only the first 32 elements are multiplied: those of the others become one.
+// The scales of a part of which only the first 32 elements are multiplied: those of the other elements become one.
 DEVICE u32 first_half(u32 word, u32 byte)
 {
     u32 behind = (SCALE_BLOCK == 16 ? 0xFFFF0000u : 0xFF00u << 8 * byte);
     return (word & ~behind) | (UNIT_SCALES & behind);
 }
 
-// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of PART_K.
+// Multiplies the K tile at `x_tile` and `y_tile`; `first_part` is its position along K in units of PART_K.
 DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
 {
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;
@@ -165,7 +165,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
 #pragma unroll
             for (u32 j = 0; j < Y_WARP / 8; ++j)
                 sy[j] = Y_SCALES(p, w, y_row + j * 8 + (lane >> 2), word);
-            // A tile of 64 begins in the middle of every other word.
+            // Every other tile of 64 begins in the middle of a word.
             if (TILE_K < WORD_K && first_part % WORD_PARTS) {
                 for (u32 i = 0; i < X_WARP / 16; ++i)
                     sx[i] >>= 16;
@@ -174,7 +174,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
             }
         }
         u32 byte = part % WORD_PARTS * (4 / WORD_PARTS);
-        // K is a multiple of 32, and the last part may end in its middle.
+        // K is a multiple of 32, so the last part may be half used.
         bool half = PART_K == 64 && (first_part + part) * PART_K + 32 >= p.k_used;
         if (half) {
             for (u32 i = 0; i < X_WARP / 16; ++i) sx[i] = first_half(sx[i], byte);
@@ -192,7 +192,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
         for (u32 i = 0; i < X_WARP / 16; ++i) {
             u32 x[4];
             load4(x, x_slab + place(x_row + i * 16 + (lane & 15), chunk + (lane >> 4), X_ROW), SWAP_AB == 1);
-            // One operand is enough: whatever the other holds is finite.
+            // Zeros in one operand suffice, since the elements of the other are finite.
             if (half)
                 x[2] = x[3] = 0;
 #pragma unroll
@@ -201,9 +201,9 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
     }
 }
 
-#else // portable: bf16 mma, the scales folded into its operands, which is exact
+#else // portable: bf16 mma; folding the scales into its operands is exact
 
-// Lanes fetch the next word of scales while they multiply by this one.
+// Lanes fetch the next word of scales while they use the current one.
 struct Scales {
     u32 x[X_WARP / 8], y[Y_WARP / 8];
 };
@@ -229,13 +229,13 @@ DEVICE void fetch_scales(Scales& s, const Problem& p, const Work& w, u32 x_row, 
     }
 }
 
-// The chosen byte of a word, in the low byte of both halves.
+// The selected byte of a word in the low byte of both halves.
 DEVICE u32 twice(u32 word, u32 byte)
 {
     return __byte_perm(word, 0, 0x4040 + byte * 0x0101);
 }
 
-// The scale of a code, twice, as bf16: 2^(code - 127) and NaN of 0xFF, or a ue4m3.
+// The scale of a code as bf16 in both halves: 2^(code - 127), NaN for 0xFF, or a ue4m3.
 DEVICE u32 scale_pair(u32 code)
 {
 #if SCALE_BLOCK == 16
@@ -252,7 +252,7 @@ DEVICE u32 multiply_pair(u32 x, u32 scale)
     return d;
 }
 
-// Two e4m3 codes, scaled. Conversions run beside the integer operations that spread weights, which are the limit.
+// Two scaled e4m3 codes. Conversions overlap with the integer operations that unpack weights, which limit the speed.
 DEVICE u32 token_pair(u32 codes, u32 scale)
 {
     u32 d;
@@ -267,7 +267,7 @@ DEVICE u32 token_pair(u32 codes, u32 scale)
     return multiply_pair(d, scale);
 }
 
-// The scale of e2m1 times the 2^126 that their bits lack in a bf16; in two factors where the product may be no bf16.
+// The scale of e2m1 times 2^126, since their bits read as a bf16 are too small by that; two factors where the product may not be a bf16.
 template <bool LARGE>
 struct NibbleScale {
     u32 first, second;
@@ -286,15 +286,15 @@ struct NibbleScale {
     }
 };
 
-// Whether a scale of the word is 2 or more, or NaN: it needs two factors. Those of ue4m3 always take two.
+// Whether a scale of the word is 2 or more, or NaN, and so needs two factors. Scales of ue4m3 always use two.
 DEVICE bool has_large(u32 word)
 {
     return SCALE_BLOCK == 32 && (word & 0x80808080);
 }
 
-// Elements 4t..4t+3 of the 16 that begin at element 16 * half of a part, where t is the lane in its group of four: two registers,
-// 4t and 4t+2, then 4t+1 and 4t+3, as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so their sum
-// is the same. A word holds their scale at `byte`.
+// Elements 4t..4t+3 of the 16 that begin at element 16 * half of a part, where t is the lane within its group of four: two registers,
+// 4t and 4t+2, then 4t+1 and 4t+3, as columns 2t, 2t+1, 2t+8, 2t+9 of an mma. Both operands permute the 16 alike, so the sum
+// is the same. Byte `byte` of `word` is their scale.
 template <u32 ROW>
 DEVICE void fragment_of_e4m3(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
 {
@@ -306,7 +306,7 @@ DEVICE void fragment_of_e4m3(u32* to, u32 slab, u32 row, u32 part, u32 half, u32
     to[1] = token_pair(codes >> 16, scale);
 }
 
-// A row of so many bytes per slab: in packed ones a part takes 16 bytes, else 32.
+// ROW is the number of bytes of a row in a slab: a packed part has 16 bytes, an unpacked one 32.
 template <u32 ROW, bool LARGE>
 DEVICE void fragment_of_e2m1(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 word, u32 byte)
 {
@@ -320,7 +320,7 @@ DEVICE void fragment_of_e2m1(u32* to, u32 slab, u32 row, u32 part, u32 half, u32
     // Elements 0 and 1 in the low half, 2 and 3 in the high one.
     u32 codes = __byte_perm(four, 0, 0x1100);
     NibbleScale<LARGE> scale(word, byte);
-    // e2m1: sign to bit 15, the rest to bits 8 to 6. A product moves a nibble to both places: the integer unit has enough to do.
+    // e2m1: the sign moves to bit 15, the rest to bits 8 to 6. One product moves a nibble to both, to save integer operations.
     to[0] = scale((codes & 0x000F000F) * ((1 << 12) + (1 << 6)) & 0x81C081C0);
     to[1] = scale((codes & 0x00F000F0) * ((1 << 8) + (1 << 2)) & 0x81C081C0);
 }
@@ -356,10 +356,10 @@ DEVICE void weight_fragment(u32* to, u32 slab, u32 row, u32 part, u32 half, u32 
 #endif
 }
 
-// To spread operands is long: only small tiles repeat it, and no tile for scales that real weights do not have.
+// Unpacking operands takes much code: only small tiles unroll it, and never for scales that real weights do not have.
 #define PARTS_AT_ONCE (X_WARP * Y_WARP <= 1024 ? 4 : 1)
 
-// The parts of one word of scales.
+// Multiplies the parts that one word of scales covers.
 template <bool LARGE>
 DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_row, u32 part, u32 place_in_word, u32 parts)
 {
@@ -406,7 +406,7 @@ DEVICE void multiply_word(Sums& sums, u32 x_tile, u32 y_tile, u32 x_row, u32 y_r
     }
 }
 
-// One K tile that lies at `x_tile` and `y_tile`; `first_part` is its place along K in units of 32.
+// Multiplies the K tile at `x_tile` and `y_tile`; `first_part` is its position along K in units of 32.
 DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u32 y_tile, u32 first_part)
 {
     u32 group = threadIdx.x / 4 % 8, warp = threadIdx.x >> 5;
@@ -418,7 +418,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
         u32 at = first_part + part;
         if (at * 32 >= p.k_used)
             break;
-        // A tile of 64 begins in the middle of every other word of 128.
+        // Every other tile of 64 begins in the middle of a word of 128.
         if (at % WORD_PARTS == 0) {
             sums.now = sums.next;
             fetch_scales(sums.next, p, w, x_row, y_row, at / WORD_PARTS + 1);
@@ -441,7 +441,7 @@ DEVICE void multiply(Sums& sums, const Problem& p, const Work& w, u32 x_tile, u3
 
 #endif
 
-// Element e of a lane: row g + 8 * (e / 2), column 2t + e % 2 of its 16x8.
+// Element e of a lane is at row g + 8 * (e / 2) and column 2t + e % 2 of its 16x8 matrix.
 DEVICE void store(const Sums& sums, const Problem& p, const Work& w)
 {
     u32 lane = threadIdx.x & 31, warp = threadIdx.x >> 5;

@@ -21,13 +21,13 @@
 
 #define THREADS (32 * CONSUMERS)
 
-// Elements of a row's 16 bytes in shared memory.
+// Elements in 16 bytes of a row in shared memory.
 #define TOKEN_CHUNK (128 / A_BITS)
 #define WEIGHT_CHUNK (PACKED ? 32 : 16)
-// Bytes of global memory that fill those 16: half of them where weights of four bits take eight.
+// Bytes of global memory that fill those 16: half as many where 4-bit weights occupy eight bits in shared memory.
 #define WEIGHT_COPY (WEIGHT_CHUNK * W_BITS / 8)
 
-// Copies K tile `step` of both operands into `stage`; what lies outside the problem becomes zeros.
+// Copies K tile `step` of both operands into `stage`; elements outside the problem become zeros.
 DEVICE void fetch(u32 stage, const u8* a_codes, const u8* w_codes, const Problem& p, const Work& w, u32 step)
 {
     for (u32 i = threadIdx.x; i < TILE_M * (TILE_K / TOKEN_CHUNK); i += THREADS) {
@@ -68,7 +68,7 @@ grouped_gemm(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8*
     }
     for (u32 step = 0; step < steps; ++step) {
         asm volatile("cp.async.wait_group %0;" ::"n"(STAGES - 2) : "memory");
-        // The tile is there for all, and nobody reads the stage that is filled next.
+        // All threads see the tile, and no thread still reads the stage that is filled next.
         __syncthreads();
         u32 next = step + STAGES - 1;
         if (next < steps)

@@ -1,4 +1,4 @@
-//@ about: "Grouped GEMM of quantized tokens and weights; a producer warp fetches tiles by TMA, mbarriers pass stages to and fro."
+//@ about: "Grouped GEMM of quantized tokens and weights; a producer warp fetches tiles by TMA into a ring of stages, synchronized by mbarriers."
 //@ stage: gemm
 //@ entry: grouped_gemm
 //@ paths: [native, portable]

@@ -1,4 +1,4 @@
-//@ about: "Grouped GEMM of quantized tokens and weights; as by `tma`, but each CTA makes the tensor maps of its expert."
+//@ about: "Grouped GEMM of quantized tokens and weights; like `tma`, but each CTA creates the tensor maps of its expert."
 //@ stage: gemm
 //@ entry: grouped_gemm
 //@ paths: [native, portable]
@@ -20,8 +20,8 @@
 //@ contract: {k_order: ascending, deterministic: true}
 #include "tma.cuh"
 
-// The maps of one expert, from those of all: its tokens begin at the address and end with the extent, so that what lies behind
-// them reads as zero; its weights are the first and only matrix. The warp writes them to shared memory, changes them there, and
+// Derives the maps of one expert from those of all: its tokens begin at the map's address and end with its extent, so that rows
+// after them are read as zeros; its weights are the only matrix. The warp copies the maps to shared memory, changes them there, and
 // publishes them at `maps`.
 DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, const TensorMap& w_map, const u8* a_codes,
                       const u8* w_codes, TensorMap* maps)
@@ -41,7 +41,7 @@ DEVICE void make_maps(const Problem& p, const Work& w, const TensorMap& a_map, c
         asm volatile("tensormap.replace.tile.global_dim.shared::cta.b1024.b32 [%0], 2, %1;" ::"r"(weights), "r"(1) : "memory");
     }
     __syncwarp();
-    // Released by the copy, acquired by the thread that uses them.
+    // The copy releases the maps; the thread that uses them acquires them.
     asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"
                  ::"l"(&maps[0]), "r"(tokens) : "memory");
     asm volatile("tensormap.cp_fenceproxy.global.shared::cta.tensormap::generic.release.gpu.sync.aligned [%0], [%1], 128;"

@@ -11,24 +11,24 @@
 //@ contract: {k_order: partials, deterministic: true}
 #include "problem.cuh"
 
-// Every weight is read once, by the lane that multiplies it. A lane sums blocks of 32 along K, every PARTS-th one of its column.
+// Every weight is read once, by the lane that multiplies it. A lane sums every PARTS-th block of 32 along K of its column.
 //
-// An e4m3 times 2^9 is an integer of 18 bits and a sign: three digits to the base 128, each a signed byte. An e2m1 times 2 is
+// An e4m3 times 2^9 is an integer of 18 bits and a sign: three digits in base 128, each a signed byte. An e2m1 times 2 is
 // one signed byte. So three dp4a multiply four pairs, and the sum of a block is exact in 32 bits; its conversion to f32 and its
-// addition round to nearest. The digits are made once per CTA and lie in shared memory.
+// addition round to nearest. Each CTA computes the digits once and keeps them in shared memory.
 #define PARTS (TILE_K / 32)
 #define COLUMNS (32 / PARTS)
 #define WARPS (WARPS_X * WARPS_Y)
 #define THREADS (32 * WARPS)
-// Columns that a lane does.
+// Columns per lane.
 #define TURNS ((TILE_N + WARPS * COLUMNS - 1) / (WARPS * COLUMNS))
-// Words of a block in shared memory: three digits of 32 bytes, its scale code, and a gap that spreads blocks over the banks.
+// Words of a block in shared memory: three digits of 32 bytes, the scale code, and padding that spreads blocks over the banks.
 #define BLOCK_WORDS 28
 #define SCALE_AT 24
-// What stands for the scale of a block in which some code is NaN.
+// The scale code of a block that contains a NaN.
 #define NAN_SCALE 0xFF
 
-// Four e4m3 codes as digits; whether one of them is NaN.
+// Splits four e4m3 codes into digits; returns whether one of them is NaN.
 DEVICE bool digits_of(u32 codes, u32* digits)
 {
     bool nan = false;
@@ -53,12 +53,12 @@ DEVICE u32 permute_bytes(u32 low, u32 high, u32 selector)
     return d;
 }
 
-// Twice four e2m1 codes, those of the low half of `codes`: tables of 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
+// The values of the four e2m1 codes in the low half of `codes`, times two: from tables of 0, 1, 2, 3, 4, 6, 8, 12 and their negatives.
 DEVICE u32 weights_of(u32 codes)
 {
     u32 magnitudes = codes & 0x7777;
     u32 plus = permute_bytes(0x03020100, 0x0C080604, magnitudes), minus = permute_bytes(0xFDFEFF00, 0xF4F8FAFC, magnitudes);
-    // The sign of each nibble at the top of a byte; the selector copies it over the byte.
+    // The sign of each nibble in the top bit of a byte; the selector replicates it over the byte.
     u32 signs = (codes & 0x8) << 4 | (codes & 0x80) << 8 | (codes & 0x800) << 12 | (codes & 0x8000) << 16;
     u32 negative = permute_bytes(signs, 0, 0xBA98);
     return (plus & ~negative) | (minus & negative);
@@ -77,7 +77,7 @@ DEVICE float power(i32 e)
     return __int_as_float(e >= -126 ? (e + 127) << 23 : 1 << (e + 149));
 }
 
-// The digits and scales of the tokens for the blocks from `first` on.
+// Stages the digits and scales of the tokens for PARTS blocks, starting at block `first`.
 DEVICE void stage(u32* shared, const Problem& p, const Work& w, const u8* a_codes, u32 first)
 {
     for (u32 i = threadIdx.x; i < TILE_M * PARTS; i += THREADS) {
@@ -121,8 +121,8 @@ DEVICE i32 dot(const u32* tokens, const u32* weights)
     return sums[0] + sums[1] * 128 + sums[2] * 16384;
 }
 
-// `sum` and the block's dot product. Two factors, for their product may be no float; what the first cannot hold, the result could
-// not either.
+// Adds a block's scaled dot product to `sum`. The scale is two factors, since their product may not be an f32; where the first
+// multiplication overflows, the result would too.
 DEVICE float add_block(float sum, i32 dot, u32 a_scale, u32 w_scale)
 {
     if (a_scale == NAN_SCALE || w_scale == NAN_SCALE)
@@ -178,7 +178,7 @@ gemv(const u8* a_codes, const u8* a_scales, const u8* w_codes, const u8* w_scale
 #pragma unroll
         for (u32 row = 0; row < TILE_M; ++row) {
             float sum = sums[turn][row];
-            // The other half of the partial sums, then the other quarter ...
+            // Adds the other half of the partial sums, then the other quarter, and so on.
 #pragma unroll
             for (u32 other = PARTS / 2; other > 0; other /= 2)
                 sum = __fadd_rn(sum, __shfl_xor_sync(~0u, sum, other));

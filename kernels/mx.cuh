@@ -1,4 +1,4 @@
-// What every kernel of the pipeline shares: types, bf16, NaN-keeping min and max, exp by FMA, scale layouts, quantized blocks.
+// Shared by all kernels of the pipeline: types, bf16, NaN-propagating min and max, exp, scale layouts, block quantization.
 #pragma once
 #include "format.cuh"
 
@@ -10,7 +10,7 @@ typedef int i32;
 
 #define DEVICE __device__ __forceinline__
 
-// A kernel that may overlap its predecessor (programmatic dependent launch) touches nothing of it before this.
+// A kernel that may overlap its predecessor (programmatic dependent launch) must not access the predecessor's data before this.
 DEVICE void wait_for_predecessor()
 {
 #if PDL
@@ -18,7 +18,7 @@ DEVICE void wait_for_predecessor()
 #endif
 }
 
-// From here on the successor's CTAs may start; what this grid still writes, the successor sees behind its wait.
+// The successor's CTAs may start from here on; they see this grid's later writes after their wait.
 DEVICE void let_successor_start()
 {
 #if PDL
@@ -31,7 +31,7 @@ DEVICE float from_bf16(u32 bits)
     return __uint_as_float(bits << 16);
 }
 
-// Nearest even; NaN stays NaN.
+// Rounds to nearest even; NaN stays NaN.
 DEVICE u16 to_bf16(float x)
 {
     u16 bits;
@@ -39,7 +39,7 @@ DEVICE u16 to_bf16(float x)
     return bits;
 }
 
-// fminf and fmaxf drop NaN; these keep it.
+// fminf and fmaxf drop NaN; these two propagate it.
 DEVICE float min_nan(float a, float b)
 {
     float d;
@@ -56,7 +56,7 @@ DEVICE float max_nan(float a, float b)
 
 #if EX2_APPROX
 
-// e^x by the special function unit: 2^-22 off by PTX, and 2^-23 |x| by the argument's rounding.
+// e^x by the special function unit: a relative error of 2^-22 by the PTX ISA, and of 2^-23 |x| by rounding the argument.
 DEVICE float exponential(float x)
 {
     float d;
@@ -66,7 +66,7 @@ DEVICE float exponential(float x)
 
 #else
 
-// e^x by multiplications and FMAs alone, so that every device gives the same bits. Inf above 88.8, 0 below -103.9.
+// e^x by multiplications and FMAs only, so that every device computes the same bits. Inf above 88.8, 0 below -103.9.
 DEVICE float exponential(float x)
 {
     x = max_nan(min_nan(x, 104.0f), -104.0f);
@@ -80,20 +80,20 @@ DEVICE float exponential(float x)
     p = __fmaf_rn(p, r, 0.5f);
     p = __fmaf_rn(p, r, 1.0f);
     p = __fmaf_rn(p, r, 1.0f);
-    // Two factors: 2^n itself may be no float.
+    // Two factors, since 2^n itself may not be an f32.
     i32 whole = (i32)n, half = whole >> 1;
     return __fmul_rn(__fmul_rn(p, __int_as_float((half + 127) << 23)), __int_as_float((whole - half + 127) << 23));
 }
 
 #endif
 
-// Rows that one expert's scales begin at: every expert starts on a multiple of 128, whatever the rows before it are.
+// First row of an expert's scales: a multiple of 128 for every expert, regardless of the number of rows before it.
 DEVICE u32 scale_row_of_expert(u32 first_row, u32 expert)
 {
     return (first_row + expert * 127) / 128 * 128;
 }
 
-// Byte of the scale of block `block` of row `row`; `blocks` of the row, a multiple of 4.
+// Byte offset of the scale of block `block` in row `row`; a row has `blocks` blocks, a multiple of 4.
 DEVICE u64 scale_at(u32 row, u32 block, u32 blocks)
 {
 #if SCALES_8X4
@@ -103,8 +103,8 @@ DEVICE u64 scale_at(u32 row, u32 block, u32 blocks)
 #endif
 }
 
-// The largest element is 448 = 1.75 * 2^8 or 6 = 1.5 * 2^2: its exponent and mantissa, from which mantissa on rounding to an
-// element's bits carries, and below which the power of two below is nearer to amax over the largest.
+// The largest element is 448 = 1.75 * 2^8 or 6 = 1.5 * 2^2: its exponent and mantissa; the least mantissa that rounding to an
+// element's precision carries into the exponent; and the mantissa below which the lower power of two is nearer to amax / largest.
 #if A_BITS == 4
 #define LARGEST_EXPONENT 2
 #define LARGEST_MANTISSA 0x400000
@@ -117,7 +117,7 @@ DEVICE u64 scale_at(u32 row, u32 block, u32 blocks)
 #define NEARER_BELOW 0x280000
 #endif
 
-// Scale byte of a block whose greatest magnitude has these f32 bits (sign clear). NaN is above Inf is above numbers.
+// Scale byte of a block whose greatest magnitude has these f32 bits (sign clear). As bits, NaN > Inf > numbers.
 DEVICE u32 scale_of(u32 amax)
 {
     if (amax > 0x7F800000u)
@@ -127,7 +127,7 @@ DEVICE u32 scale_of(u32 amax)
 #else
     if (amax == 0x7F800000u)
         return 0xFE;
-    // Subnormals end at code 0 under every rule.
+    // Subnormals get code 0 under every rule.
     i32 exponent = (i32)(amax >> 23) - 127 - LARGEST_EXPONENT;
     u32 mantissa = amax & 0x7FFFFF;
 #if RULE_FLOOR
@@ -145,7 +145,7 @@ DEVICE u32 scale_of(u32 amax)
 #endif
 }
 
-// 2^-X of scale code X + 127, exact; NaN of 0xFF.
+// 2^-X for scale code X + 127, exact; NaN for 0xFF.
 DEVICE float inverse_scale(u32 code)
 {
     return __uint_as_float(code == 0xFF ? 0x7FC00000u : code == 254 ? 0x00400000u : (254 - code) << 23);
@@ -159,7 +159,7 @@ DEVICE u32 to_e4m3x2(float low, float high)
     return codes;
 }
 
-// Nearest even, at most 6; by comparisons, since only sm_100 and later convert.
+// Rounds to nearest even, at most 6; by comparisons, since only sm_100 and later have the conversion.
 DEVICE u32 to_e2m1(float x)
 {
     float a = fabsf(x);
@@ -167,12 +167,12 @@ DEVICE u32 to_e2m1(float x)
     return code | __float_as_uint(x) >> 31 << 3;
 }
 
-// Of a number that is not negative: nearest even, at most 448; NaN stays NaN. In integers, since only sm_89 and later convert.
+// For x >= 0: rounds to nearest even, at most 448; NaN stays NaN. In integers, since only sm_89 and later have the conversion.
 DEVICE u32 to_ue4m3(float x)
 {
     if (!(x <= 448.0f))
         return x > 448.0f ? 0x7E : 0x7F;
-    // Below 2^-6 the steps are 2^-9, and eight of them are the code of 2^-6.
+    // Below 2^-6 the step is 2^-9, and code 8 is 2^-6.
     if (x < 0.015625f)
         return (u32)rintf(__fmul_rn(x, 512.0f));
     u32 bits = __float_as_uint(x);
@@ -181,7 +181,7 @@ DEVICE u32 to_ue4m3(float x)
 
 DEVICE float from_ue4m3(u32 code)
 {
-    // As the bits of an f32 its value is smaller by 2^120, subnormals included.
+    // The code's bits, read as an f32, are the value times 2^-120, subnormals included.
     return code == 0x7F ? __uint_as_float(0x7FC00000u) : __fmul_rn(__uint_as_float(code << 20), __uint_as_float((127 + 120) << 23));
 }
 
@@ -196,13 +196,13 @@ typedef u32 Codes;
 
 #if TOKEN_SCALE
 
-// What multiplies codes and block scales of a row whose greatest magnitude has these f32 bits: that one becomes 6 under a scale of 448.
+// Token scale of a row whose greatest magnitude has these f32 bits: that element becomes 6 with a block scale of 448.
 DEVICE float token_scale_of(u32 amax)
 {
     return amax == 0 ? 1.0f : __fdiv_rn(__uint_as_float(amax), 2688.0f);
 }
 
-// The greatest value of the block's 128 threads.
+// The greatest value among the 128 threads of the CTA.
 DEVICE u32 max_of_block(u32 x)
 {
     __shared__ u32 of_warp[4];
@@ -217,8 +217,8 @@ DEVICE u32 max_of_block(u32 x)
 
 #endif
 
-// The global scale of row `row`: computed from its `k` values and stored by one thread, or that of the slot. `values(at, x)` loads
-// the eight values from `at` on.
+// The global scale of row `row`: computed from its `k` values and stored by one thread, or the slot's. `values(at, x)` loads
+// eight values, starting at `at`.
 template <class Values>
 DEVICE float global_scale(const Values& values, const float* global, u32 slot, float* token_scale, u32 row, u32 k)
 {
@@ -244,19 +244,19 @@ DEVICE float global_scale(const Values& values, const float* global, u32 slot, f
 
 #if A_FORMAT == FORMAT_NVFP4
 
-// The value of a code without its sign.
+// The magnitude of a code.
 DEVICE float from_e2m1(u32 code)
 {
     u32 magnitude = code & 7;
-    // As the bits of an f32 its value is smaller by 2^126, subnormals included.
+    // The code's bits, read as an f32, are the value times 2^-126, subnormals included.
     return __fmul_rn(__uint_as_float(magnitude << 22), __uint_as_float((127 + 126) << 23));
 }
 
-// Codes of eight values of a block whose greatest magnitude becomes `largest`: its scale, and, for rules that compare, how far the
-// codes of both lanes are from their values.
+// Quantizes eight values of a block so that its greatest magnitude becomes `largest`. Returns the scale and, for four over six,
+// the error of both lanes' codes.
 DEVICE u32 nvfp4_codes(const float* x, u32 amax, float largest, float global, Codes* codes, float* error)
 {
-    // The padding has a finite scale, whatever the row's is.
+    // Padding has a finite scale, whatever the row's global scale is.
     u32 scale = amax == 0 ? 0 : to_ue4m3(__fdiv_rn(__uint_as_float(amax), __fmul_rn(largest, global)));
     float unit = __fmul_rn(from_ue4m3(scale), global), sum = 0.0f;
     u32 packed = 0;
@@ -278,8 +278,8 @@ DEVICE u32 nvfp4_codes(const float* x, u32 amax, float largest, float global, Co
 
 #endif
 
-// Neighbouring lanes hold a block, eight values each: its codes, eight per lane, and its scale byte. `global` multiplies scales
-// and codes.
+// Quantizes a block that neighbouring lanes hold, eight values each: stores eight codes per lane and returns the scale byte.
+// A value is `global` times its scale times its code.
 DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
 {
 #if A_FORMAT == FORMAT_BF16
@@ -332,7 +332,7 @@ DEVICE u32 quantize_block(const float* x, Codes* codes, float global)
 #endif
 }
 
-// Stores what `quantize_block` gave for the eight elements from `at` on of a row whose expert's first row is `first`.
+// Stores the results of `quantize_block` for eight elements, starting at `at`, of a row whose expert begins at row `first`.
 DEVICE void store_block(u8* codes, u8* scales, const Codes& packed, u32 scale, u32 row, u32 first, u32 expert, u32 at, u32 k_padded)
 {
     *(Codes*)(codes + ((u64)row * k_padded + at) * A_BITS / 8) = packed;

@@ -1,4 +1,4 @@
-//@ about: "Rows sorted by expert, stable in token and slot, without atomics; and the tiles of the grouped GEMM, without the host."
+//@ about: "Sorts rows by expert, stable in token and slot, without atomics, and lists the tiles of the grouped GEMM on the device."
 //@ stage: permute
 //@ entry: permute
 //@ needs: []
@@ -18,7 +18,7 @@ DEVICE u32 lanes_before()
     return mask;
 }
 
-// Sum over the lanes up to and with this one.
+// Sum over the lanes up to and including this one.
 DEVICE u32 inclusive_sum(u32 x)
 {
     for (u32 d = 1; d < 32; d *= 2) {

@@ -1,28 +1,28 @@
-// The part of a grouped matrix product that does not depend on how it multiplies: which rows and columns a CTA does, where their
-// scales are, and the epilogue.
+// The part of a grouped matrix product that does not depend on how it multiplies: which rows and columns a CTA computes, where
+// their scales are, and the epilogue.
 #pragma once
 #include "mx.cuh"
 
 // The tokens and channels of this CTA.
 struct Work {
-    u32 expert, slot;      // slot: where this device keeps the expert's weights
-    u32 row, rows;         // first permuted row of the tile, rows of it that exist
+    u32 expert, slot;      // slot: index of the expert's weights on this device
+    u32 row, rows;         // first permuted row of the tile, number of its rows that exist
     u32 scale_row;         // row of the scale matrix of `row`
     u32 column;            // first channel
 };
 
-// What all variants are given.
+// The arguments of all variants.
 struct Problem {
     const u8* a_scales;
     const u8* w_scales;
-    const float* global;   // of each slot, what multiplies its sums
-    const float* token_scale;   // of each row, where tokens have scales
+    const float* global;   // per slot, the factor of its sums
+    const float* token_scale;   // per row, if tokens have scales
     const float* bias;
     const i32* expert_offset;
     const i32* expert_slot;
     u16* out;
     u32 n;                 // channels
-    u32 k_padded;          // elements from row to row, a multiple of 128
+    u32 k_padded;          // row stride in elements, a multiple of 128
     u32 k_used;            // elements that are multiplied, a multiple of 32
 };
 
@@ -39,7 +39,7 @@ DEVICE Work work_of(const Problem& p, const i32* tile_expert, const i32* tile_ro
     return w;
 }
 
-// Rows of the scale matrix that one expert's weights take.
+// Rows of the scale matrix for the weights of one expert.
 DEVICE u32 weight_scale_rows(u32 n)
 {
 #if SCALES_8X4
@@ -49,7 +49,7 @@ DEVICE u32 weight_scale_rows(u32 n)
 #endif
 }
 
-// The four scale bytes of elements WORD_K * word ... of a token's row; 1.0 for rows that do not exist, and without scales.
+// The four scale bytes of the WORD_K elements from WORD_K * word of a token's row; 1.0 for rows that do not exist and for bf16.
 DEVICE u32 token_scales(const Problem& p, const Work& w, u32 row, u32 word)
 {
     if (A_FORMAT == FORMAT_BF16 || row >= w.rows)

@@ -1,4 +1,4 @@
-//@ about: "The hidden states of every permuted row in the activations' format: codes and block scales."
+//@ about: "Quantizes the hidden states of every permuted row to the activations' format: codes and block scales."
 //@ stage: quantize
 //@ entry: quantize
 //@ needs: [cvt_e4m3x2]
@@ -9,7 +9,7 @@
 //@ contract: {deterministic: true}
 #include "mx.cuh"
 
-// Eight elements a thread, 1024 per CTA; blocks behind k get zero codes and a finite scale, for the GEMM reads them.
+// Eight elements per thread, 1024 per CTA; blocks beyond k get zero codes and a finite scale, since the GEMM reads them.
 extern "C" __global__ void __launch_bounds__(128)
 quantize(const u16* hidden_states, const i32* row_token, const i32* row_expert, const i32* expert_slot, const i32* expert_offset,
          const float* global, float* token_scale, u8* codes, u8* scales, u32 k, u32 k_padded)

@@ -1,4 +1,4 @@
-//@ about: "Top-k of the router logits or scores, and weights, by the model's rule; ties go to the lowest index, NaN counts as greatest."
+//@ about: "Selects the top-k experts by router logits or scores and computes their weights; ties go to the lowest index, NaN counts as greatest."
 //@ stage: route
 //@ entry: route
 //@ needs: []

@@ -1,13 +1,13 @@
-// Top-k and weights by the router's rule, whichever way e^x is computed.
+// Top-k selection and weights by the router's rule, for every way of computing e^x.
 #pragma once
 #include "mx.cuh"
 
 #define MOST_EXPERTS 1024
-// The logits themselves choose; no key is computed.
+// Experts are chosen by their logits; no scores are computed for the choice.
 #define LOGITS_CHOOSE (!SCORES_SOFTMAX_ALL && !SCORES_SIGMOID)
 #define GROUPED (GROUPS_TOP_TWO || GROUPS_MAX)
 
-// Order of floats as unsigned numbers: -0 = +0, every NaN on top.
+// Maps floats to unsigned numbers of the same order: -0 = +0, every NaN greatest.
 DEVICE u32 key_of(float x)
 {
     if (x != x)
@@ -16,7 +16,7 @@ DEVICE u32 key_of(float x)
     return bits ^ (bits >> 31 ? ~0u : 0x80000000u);
 }
 
-// What softmax over all logits of a token subtracts and divides by.
+// The maximum that softmax over all logits of a token subtracts, and the sum that it divides by.
 struct Softmax {
     float greatest, sum;
 };
@@ -45,7 +45,7 @@ DEVICE float score_of(float logit, Softmax all)
 #endif
 }
 
-// The groups that are kept, one a bit. Lane g compares group g.
+// A mask of the groups that are kept. Lane g ranks group g.
 DEVICE u32 groups_of(const float* keys, u32 size, u32 groups, u32 kept)
 {
     u32 lane = threadIdx.x & 31;
@@ -93,11 +93,11 @@ route(const float* router_logits, const float* correction_bias, i32* topk_ids, f
 #if GROUPED
     u32 size = experts / groups, open = groups_of(keys, size, groups, groups_kept);
 #endif
-    // Lane j keeps choice j.
+    // Lane j holds choice j.
     u32 mine = 0;
     u32 last_key = ~0u, last = 0;
     for (u32 slot = 0; slot < chosen; ++slot) {
-        // The best that comes behind the last choice: smaller, or equal with a greater index.
+        // The best expert after the last choice: a smaller key, or an equal one with a greater index.
         u32 best_key = 0, best = ~0u;
         for (u32 i = lane; i < experts; i += 32) {
             u32 key = key_of(keys[i]);
@@ -129,7 +129,7 @@ route(const float* router_logits, const float* correction_bias, i32* topk_ids, f
     e = __fdiv_rn(e, sum);
 #endif
     float weight = __fmul_rn(e, scaling);
-    // Shared experts follow the router's, each with weight 1.
+    // Shared experts follow the chosen ones, each with weight 1.
     if (lane >= chosen) {
         mine = experts + lane - chosen;
         weight = 1.0f;

@@ -1,4 +1,4 @@
-//@ about: "Top-k of the router logits or scores, and weights, by the model's rule; ties go to the lowest index, NaN counts as greatest; e^x by ex2.approx."
+//@ about: "Selects the top-k experts by router logits or scores and computes their weights; ties go to the lowest index, NaN counts as greatest; e^x by ex2.approx."
 //@ stage: route
 //@ entry: route
 //@ needs: [ex2_approx_f32]

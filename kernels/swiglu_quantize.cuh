@@ -1,4 +1,4 @@
-// Clamped SwiGLU and the activations' format in one pass, whichever way e^x is computed.
+// Clamped SwiGLU and quantization in one pass, for every way of computing e^x.
 #pragma once
 #include "mx.cuh"
 

@@ -1,4 +1,4 @@
-//@ about: "Clamped SwiGLU, act = g * sigmoid(alpha * g) * (u + beta), and its codes and scales in the activations' format, in one pass; e^x by ex2.approx."
+//@ about: "Clamped SwiGLU, act = g * sigmoid(alpha * g) * (u + beta), quantized to the activations' format in the same pass; e^x by ex2.approx."
 //@ stage: activation
 //@ entry: swiglu_quantize
 //@ needs: [cvt_e4m3x2, ex2_approx_f32]

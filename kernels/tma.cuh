@@ -1,15 +1,15 @@
-// A producer warp fetches tiles by TMA into a ring of stages, mbarriers pass the stages to and fro; whoever made the tensor maps.
+// A producer warp fetches tiles by TMA into a ring of stages, which mbarriers hand back and forth; for any tensor maps.
 #pragma once
 #include "gemm.cuh"
 
 #define THREADS (32 * (CONSUMERS + 1))
-// Without a cluster both spellings mean this CTA; shared::cta as a destination needs PTX 8.6.
+// Without a cluster, shared::cta and shared::cluster both mean this CTA; shared::cta as a destination needs PTX 8.6.
 #ifndef FETCH
 #define FETCH "shared::cta"
 #endif
-// Bytes of global memory that one stage fetches: weights count packed, however they lie in shared memory.
+// Bytes of global memory per stage: packed weights, whatever their layout in shared memory.
 #define STAGE_TX (TILE_M * TILE_K * A_BITS / 8 + TILE_N * TILE_K * W_BITS / 8)
-// Extent of a weight slab in the elements of its map: 4-bit elements, or bytes of two.
+// Extent of a weight slab in elements of its tensor map: 4-bit elements, or bytes that hold two.
 #define WEIGHT_BOX (PACKED ? SLAB_K / 2 : SLAB_K)
 
 struct __align__(64) TensorMap {
@@ -26,11 +26,11 @@ DEVICE void wait(u32 barrier, u32 parity)
                  "}\n" ::"r"(barrier), "r"(parity) : "memory");
 }
 
-// Where the tiles of a CTA come from.
+// The source of a CTA's tiles.
 struct Source {
     const void* a_map;
     const void* w_map;
-    u32 row, slot;         // the first token of the tile, and the expert, in the coordinates of the maps
+    u32 row, slot;         // first token of the tile, and the expert, as coordinates of the maps
 };
 
 DEVICE void run(const Problem& p, const Work& w, const Source& from, u8* dynamic)
