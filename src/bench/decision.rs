@@ -1,4 +1,4 @@
-//! Decides by their share of a decode step whether tuning the MoE GEMMs can pay (rule of the seed document).
+//! Decides by their share of a decode step whether tuning the MoE GEMMs can pay (rule of the SM120 MoE tile expansion plan, 8.0).
 
 use crate::record::Decision;
 

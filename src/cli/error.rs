@@ -95,7 +95,7 @@ pub(super) enum CliError {
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
     #[diagnostic(help(
-        "`cargo build -p sm121probe-cuda` builds the library; packages put it beside the command"
+        "`cargo build -p sm121probe-cuda` builds the library; packages contain it next to the command"
     ))]
     Exec(#[from] crate::job::ExecError),
     #[error("{0} violations in the program's kernels")]
@@ -155,7 +155,7 @@ pub(super) enum CliError {
     #[error("{0}")]
     #[diagnostic(help(
         "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
-        mutants.yaml beside the kernels"
+        mutants.yaml next to the kernels"
     ))]
     Mutants(String),
     #[error("the records disagree about {0} answers")]

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::csv;
 use super::markup::{Align, code, head, plain, row};
-use super::phrase::clean;
+use super::phrase::{clean, percent};
 
 /// Whether the emulator runs a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -74,8 +74,8 @@ impl Instructions {
     /// `1,190 of 1,192 snippet variants decode for sm_121a (99.8 %)`.
     fn decoded(&self) -> String {
         let (all, decoded) = self.families.values().fold((0, 0), |sum, c| (sum.0 + c.0, sum.1 + c.1));
-        let percent = if all == 0 { 0.0 } else { 100.0 * decoded as f64 / all as f64 };
-        format!("{decoded} of {all} snippet variants decode for {} ({percent:.1} %)", self.target)
+        let share = percent(decoded as u64, all as u64, 1);
+        format!("{decoded} of {all} snippet variants decode for {} ({share})", self.target)
     }
 }
 

@@ -197,7 +197,7 @@ mod tests {
         (texts, marks)
     }
 
-    /// The cells of a row as cmark-gfm's table extension splits it: a backslash takes the next character with it.
+    /// The cells of a row as cmark-gfm's table extension splits it: a backslash escapes the next character.
     fn split(row: &str) -> usize {
         let mut cells = 0;
         let mut chars = row.trim_end().chars().skip(1);

@@ -26,6 +26,18 @@ pub(super) fn counted(number: usize, noun: &str) -> String {
     format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
 }
 
+/// `99.8 %` of a whole, rounded down, so that only all of it is 100 %; 0 % of nothing.
+pub(super) fn percent(part: u64, whole: u64, decimals: u32) -> String {
+    let scale = 10_u128.pow(decimals);
+    let units = (100 * scale * u128::from(part)).checked_div(u128::from(whole)).unwrap_or(0);
+    let (integer, fraction) = (units / scale, units % scale);
+    if decimals == 0 {
+        format!("{integer} %")
+    } else {
+        format!("{integer}.{fraction:0width$} %", width = decimals as usize)
+    }
+}
+
 /// `all six`, or the number if it is not six.
 pub(super) fn all_of(number: usize) -> String {
     if number == 6 { "all six".to_owned() } else { format!("all {number}") }
@@ -146,6 +158,14 @@ mod tests {
     fn numbers_are_grouped_by_three() {
         let got = [0, 999, 1000, 12_345, 1_234_567].map(grouped);
         assert_eq!(got, ["0", "999", "1,000", "12,345", "1,234,567"]);
+    }
+
+    #[test]
+    fn only_the_whole_is_100_percent() {
+        assert_eq!(percent(1190, 1192, 1), "99.8 %");
+        assert_eq!([percent(99_999, 100_000, 2), percent(99_999, 100_000, 0)], ["99.99 %", "99 %"]);
+        assert_eq!([percent(7, 7, 1), percent(1, 3000, 2), percent(0, 0, 1)], ["100.0 %", "0.03 %", "0.0 %"]);
+        assert_eq!(percent(u64::MAX - 1, u64::MAX, 3), "99.999 %");
     }
 
     #[test]

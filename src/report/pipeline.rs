@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::exercise;
 use super::markup::{Align, code, head, plain, row};
-use super::phrase::{counted, grouped, wrapped};
+use super::phrase::{counted, grouped, percent, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
 use super::trials::{check_counts, check_sentence, name, ratio, sentence};
@@ -53,20 +53,21 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> 
     let mut out = Vec::new();
     if !coverage.is_empty() {
         let whole = coverage.iter().filter(|w| w.is_whole()).count();
-        let percent = |w: &&FaultCoverageRow| 100.0 * w.exposed as f64 / w.total.max(1) as f64;
-        let least = coverage.iter().map(percent).fold(f64::INFINITY, f64::min);
         let mut line = format!(
             "fault coverage: exact and impulse data expose a fault in any single input byte for {whole} of {}",
             counted(coverage.len(), "kernel")
         );
         let rest: Vec<&&FaultCoverageRow> = coverage.iter().filter(|w| !w.is_whole()).collect();
-        if let Some(first) = rest.first() {
+        let share = |w: &FaultCoverageRow| w.exposed as f64 / w.total.max(1) as f64;
+        let least = rest.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
+        if let (Some(first), Some(least)) = (rest.first(), least) {
             let cases =
                 if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
             let _ = write!(
                 line,
-                "; {} cover less, {least:.2} % at least, the first {} {} ({cases}): a fault there may go undetected",
+                "; {} cover less, {} at least, the first {} {} ({cases}): a fault there may go undetected",
                 rest.len(),
+                percent(least.exposed, least.total, 2),
                 first.configuration,
                 first.target
             );
@@ -74,15 +75,14 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> 
         out.push(line);
     }
     for f in faults {
-        let percent = |n: u64| 100.0 * n as f64 / f.faults.max(1) as f64;
         out.push(format!(
-            "of {} random single-byte faults in {}, exact and impulse data detect {:.1} %, real values {:.1} %, and \
-            {:.1} % with one row per expert",
+            "of {} random single-byte faults in {}, exact and impulse data detect {}, real values {}, and \
+            {} with one row per expert",
             grouped(usize::try_from(f.faults).unwrap_or(usize::MAX)),
             f.dimensions,
-            percent(f.exact_and_impulse),
-            percent(f.real),
-            percent(f.real_decode)
+            percent(f.exact_and_impulse, f.faults, 1),
+            percent(f.real, f.faults, 1),
+            percent(f.real_decode, f.faults, 1)
         ));
     }
     out

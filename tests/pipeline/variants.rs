@@ -296,7 +296,7 @@ fn orders() -> Vec<Fault> {
         ),
         replace(
             "a tensor map published before it is replaced",
-            ("    __syncwarp();\n    // Released by the copy", "    // Released by the copy"),
+            ("    __syncwarp();\n    // The copy releases the maps", "    // The copy releases the maps"),
         ),
     ]
 }

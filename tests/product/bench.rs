@@ -1,4 +1,4 @@
-//! Profiles: the table of the seed document, file formats, damaged files.
+//! Profiles: the table of the GB10 vLLM project guide, file formats, damaged files.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 

@@ -270,14 +270,14 @@ fn an_output_with_undefined_bytes_is_a_violation_unless_no_value_depends_on_them
     assert!(text.contains("4 schedules with 2 contents of unwritten memory, equal outputs"), "{text}");
     assert!(text.contains("violation: uninitialised") && text.contains("times"), "{text}");
     let text = unwritten(&dir, "mul.lo.u32 %r2, %r2, 3;", &["--judge", "values"], 100);
-    assert!(text.contains("buffer `y` depends on memory or registers that nobody wrote"), "{text}");
+    assert!(text.contains("buffer `y` depends on uninitialized memory or registers"), "{text}");
 }
 
 #[test]
 fn undefined_bytes_that_are_copied_differ_and_bytes_that_nobody_stored_do_not() {
     let dir = TempDir::new().unwrap();
     let by_values = ["--judge", "values"];
-    let differs = "buffer `y` depends on memory or registers that nobody wrote: byte 0 differs where they hold 0xcd and where they hold 0x00";
+    let differs = "buffer `y` depends on uninitialized memory or registers: byte 0 differs where they hold 0xcd and where they hold 0x00";
     let text = unwritten(&dir, "", &by_values, 100);
     assert!(
         text.contains(differs) && text.contains("leave the grid in a buffer whose values count"),
@@ -299,7 +299,7 @@ fn undefined_bytes_that_are_copied_differ_and_bytes_that_nobody_stored_do_not() 
     out("st.global.u16 [%rd1+4], %r2;\n", "buf:y=iota:u32[4]", 100);
     let guarded = "setp.ne.u32 %p1, %r2, 0;\n@%p1 st.global.u32 [%rd1+4], 0;\n";
     let text = out(guarded, "out:y=u32[4]", 100);
-    assert!(text.contains("nobody wrote: byte 4 differs"), "{text}");
+    assert!(text.contains("registers: byte 4 differs"), "{text}");
     out(guarded, "buf:y=zeros:u32[4]", 0);
 }
 
@@ -365,7 +365,10 @@ fn json_has_the_violation_that_ends_a_launch_and_outputs_that_differ() {
     assert_eq!(found["violations"][0]["rule"], "uninitialised");
     let found = json(100, &[&call[..], &["--judge", "values"]].concat());
     assert_eq!(found["violations"][0]["rule"], "uninitialised");
-    assert!(found["failure"].as_str().unwrap().contains("buffer `y` depends on memory"), "{found}");
+    assert!(
+        found["failure"].as_str().unwrap().contains("buffer `y` depends on uninitialized memory"),
+        "{found}"
+    );
 }
 
 #[test]

@@ -185,7 +185,7 @@ pub enum LaunchError {
     },
     /// Results depend on uninitialized memory or registers.
     #[error(
-        "buffer `{buffer}` depends on memory or registers that nobody wrote: byte {byte} differs where they hold {first:#04x} and \
+        "buffer `{buffer}` depends on uninitialized memory or registers: byte {byte} differs where they hold {first:#04x} and \
         where they hold {other:#04x}"
     )]
     Poison {

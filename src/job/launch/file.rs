@@ -11,7 +11,7 @@ use schemars::JsonSchema;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 
-/// Launches of kernels, in order, on the same memory.
+/// Kernel launches, in order, on the same memory.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct LaunchFile {
@@ -30,35 +30,35 @@ pub struct LaunchFile {
     pub(super) launches: Vec<LaunchEntry>,
 }
 
-/// A module: a file, or a kernel of Triton's cache. Paths start at the folder of the launch file.
+/// A module: a file, or a kernel of Triton's cache. Paths are relative to the folder of the launch file.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModuleEntry {
     /// A .ptx file, or a .cu file, which NVRTC compiles.
     pub(super) file: Option<PathBuf>,
-    /// The target of a .cu file; sm_121a when left out.
+    /// The target of a .cu file; sm_121a by default.
     pub(super) target: Option<String>,
-    /// The version of NVRTC; the newest when left out.
+    /// The version of NVRTC; the newest by default.
     pub(super) toolkit: Option<String>,
     /// A folder of Triton's cache.
     pub(super) triton: Option<PathBuf>,
-    /// The buffers that its variables in global memory are, in the module's order.
+    /// The buffers that hold its variables in global memory, in the module's order.
     pub(super) variables: Option<Vec<String>>,
 }
 
-/// A buffer. Without contents, nobody has written it.
+/// A buffer; uninitialized if no contents are given.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BufferEntry {
     /// The element type, as in `bf16`.
     pub(super) r#type: Option<String>,
-    /// Elements of each dimension, the outermost first.
+    /// Number of elements per dimension, the outermost first.
     pub(super) shape: Option<Dims>,
     /// `zeros`, `iota`, or a value for all elements.
     pub(super) fill: Option<Scalar>,
     /// The seed of random elements.
     pub(super) random: Option<u64>,
-    /// The least and the greatest random value; [-1, 1) and all bits of integers when left out.
+    /// The minimum and maximum of random values; by default [-1, 1), and all bits for integers.
     pub(super) range: Option<[f64; 2]>,
     /// The elements.
     pub(super) values: Option<Vec<Scalar>>,
@@ -66,29 +66,29 @@ pub(super) struct BufferEntry {
     pub(super) file: Option<PathBuf>,
     /// The tensor's name.
     pub(super) tensor: Option<String>,
-    /// A file of the bytes alone.
+    /// A file with the raw bytes.
     pub(super) raw: Option<PathBuf>,
     /// Addresses of buffers; null for a null pointer.
     pub(super) pointers: Option<Vec<Option<String>>>,
-    /// Values one after the other, laid out like the fields of a struct.
+    /// Consecutive values, laid out like the fields of a struct.
     pub(super) fields: Option<Vec<ValueEntry>>,
-    /// Its address, where a kernel or the contents of a buffer rely on it.
+    /// Its address, if a kernel or the contents of a buffer depend on it.
     pub(super) address: Option<u64>,
-    /// With `raw`: bytes that nobody has written, as the first byte and how many.
+    /// With `raw`: uninitialized bytes, as the first byte and their number.
     #[serde(default)]
     pub(super) unwritten: Vec<[usize; 2]>,
-    /// Whether the contents are no result: they are neither printed nor compared.
+    /// Whether the contents are temporary: they are neither printed nor compared.
     #[serde(default)]
     pub(super) scratch: bool,
-    /// What the buffer is to hold after the last launch.
+    /// The expected contents after the last launch.
     pub(super) expect: Option<ExpectEntry>,
 }
 
-/// What a buffer is to hold: one of `fill`, `values`, `file` with `tensor`, and `raw`.
+/// The expected contents of a buffer: one of `fill`, `values`, `file` with `tensor`, and `raw`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExpectEntry {
-    /// The type of the expected elements; the buffer's when left out.
+    /// The type of the expected elements; the buffer's by default.
     pub(super) r#type: Option<String>,
     /// `zeros`, `iota`, or a value for all elements.
     pub(super) fill: Option<Scalar>,
@@ -96,17 +96,17 @@ pub(super) struct ExpectEntry {
     pub(super) values: Option<Vec<Scalar>>,
     /// A safetensors file with the tensor `tensor`.
     pub(super) file: Option<PathBuf>,
-    /// The tensor's name; the buffer's when left out.
+    /// The tensor's name; the buffer's by default.
     pub(super) tensor: Option<String>,
-    /// A file of the bytes alone.
+    /// A file with the raw bytes.
     pub(super) raw: Option<PathBuf>,
-    /// With `raw`: bytes that are not compared, as the first byte and how many.
+    /// With `raw`: bytes that are not compared, as the first byte and their number.
     #[serde(default)]
     pub(super) unwritten: Vec<[usize; 2]>,
-    /// How far results may lie apart, as a part of the expected value.
+    /// The tolerance relative to the expected value.
     #[serde(default)]
     pub(super) rtol: f64,
-    /// How far results may lie apart beside that.
+    /// The absolute tolerance, added to the relative one.
     #[serde(default)]
     pub(super) atol: f64,
 }
@@ -117,12 +117,12 @@ pub(super) struct ExpectEntry {
 pub(super) struct VariableEntry {
     /// Its name in the PTX.
     pub(super) name: String,
-    /// The module; the only one when left out.
+    /// The module; required if there are several.
     pub(super) module: Option<String>,
     /// The first byte to set.
     #[serde(default)]
     pub(super) at: usize,
-    /// What it becomes.
+    /// The new value.
     pub(super) value: ValueEntry,
 }
 
@@ -130,43 +130,43 @@ pub(super) struct VariableEntry {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LaunchEntry {
-    /// The module; the only one when left out.
+    /// The module; required if there are several.
     pub(super) module: Option<String>,
-    /// The kernel; the only one of the module when left out.
+    /// The kernel; required if the module has several.
     pub(super) entry: Option<String>,
-    /// CTAs of the grid; 1 when left out.
+    /// CTAs of the grid; 1 by default.
     pub(super) grid: Option<Three>,
-    /// Threads of a CTA; the kernel's .reqntid when left out, or 32.
+    /// Threads of a CTA; by default the kernel's .reqntid, or 32.
     pub(super) block: Option<Three>,
-    /// CTAs of a cluster; the kernel's .reqnctapercluster when left out, or none.
+    /// CTAs of a cluster; by default the kernel's .reqnctapercluster, or none.
     pub(super) cluster: Option<Three>,
-    /// Dynamic shared memory, bytes.
+    /// Dynamic shared memory in bytes.
     pub(super) smem: Option<u32>,
-    /// Whether all CTAs are resident together.
+    /// Whether all CTAs are resident at the same time, as in a cooperative launch.
     #[serde(default)]
     pub(super) cooperative: bool,
-    /// One for each parameter of the kernel, in order.
+    /// One value per parameter of the kernel, in order.
     #[serde(default)]
     pub(super) args: Vec<ValueEntry>,
 }
 
-/// A value: exactly one of a number by its type, `buffer`, `map` and `struct`. A list of numbers is an array.
+/// A value: exactly one of a number named by its type, `buffer`, `map` and `struct`. A list of numbers is an array.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ValueEntry {
     /// The address of a buffer.
     pub(super) buffer: Option<String>,
-    /// With `buffer` and `map`: the byte of the buffer.
+    /// With `buffer` and `map`: the offset in the buffer in bytes.
     pub(super) offset: Option<u64>,
     /// A tensor map over a buffer.
     pub(super) map: Option<MapEntry>,
     /// A struct: its fields.
     pub(super) r#struct: Option<Vec<ValueEntry>>,
-    /// With `struct`: its bytes.
+    /// With `struct`: its size in bytes.
     pub(super) size: Option<usize>,
-    /// The alignment, where it is not the natural one.
+    /// The alignment, if it is not the natural one.
     pub(super) align: Option<usize>,
-    /// In a struct: the offset, where it is not the next one of this alignment.
+    /// In a struct: the offset, if it is not the next one with this alignment.
     pub(super) at: Option<usize>,
     pub(super) bool: Option<Numbers>,
     pub(super) u8: Option<Numbers>,
@@ -194,19 +194,19 @@ pub(super) struct MapEntry {
     pub(super) of: String,
     /// The element type, as in `bf16` or `16u4_align8b`.
     pub(super) r#type: String,
-    /// Elements by dimension.
+    /// Number of elements per dimension.
     pub(super) dims: Vec<u64>,
-    /// Elements of a box by dimension.
+    /// Number of elements of a box per dimension.
     pub(super) r#box: Vec<u32>,
-    /// Bytes from index to index of all dimensions but the first; rows without gaps when left out.
+    /// Strides in bytes of all dimensions except the first; rows without gaps by default.
     pub(super) strides: Option<Vec<u64>>,
-    /// Steps between elements by dimension.
+    /// Element strides per dimension.
     pub(super) estrides: Option<Vec<u32>>,
     /// none, 32B, 64B, 128B, or an atom form such as 128B_atom_32B.
     pub(super) swizzle: Option<String>,
     /// none, 16B or 32B.
     pub(super) interleave: Option<String>,
-    /// What lies outside the tensor: zeros or nan.
+    /// The value of elements outside the tensor: zeros or nan.
     pub(super) oob: Option<String>,
     /// none, 64B, 128B or 256B.
     pub(super) l2: Option<String>,

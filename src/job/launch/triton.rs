@@ -82,11 +82,11 @@ impl Cached {
         match found.as_slice() {
             [only] => Self::read(only),
             [] if all.is_empty() => Err(failed(
-                "no kernel here: NAME.json beside NAME.ptx is wanted, as Triton writes them below TRITON_CACHE_DIR \
+                "no kernel here: Triton writes NAME.ptx and NAME.json to the same folder below TRITON_CACHE_DIR \
                  (by default ~/.triton/cache)"
                     .to_owned(),
             )),
-            [] => Err(failed(format!("no such kernel here; there are: {}", all.join(", ")))),
+            [] => Err(failed(format!("no such kernel here; available: {}", all.join(", ")))),
             _ => Err(failed(format!(
                 "several kernels here; name the folder of one, or one by its entry: {}",
                 all.join(", ")

@@ -100,7 +100,7 @@ fn metadata_gives_block_shared_memory_and_hidden_parameters() {
     assert!(text.contains("several kernels here") && text.contains("add in A, sub in B"), "{text}");
     run(0, &[&["emulate", "--triton", root, "--entry", "sub"], &ARGS[..]].concat());
     let text = run(2, &[&["emulate", "--triton", root, "--entry", "mul"], &ARGS[..]].concat());
-    assert!(text.contains("no such kernel here; there are: add in A, sub in B"), "{text}");
+    assert!(text.contains("no such kernel here; available: add in A, sub in B"), "{text}");
     let text = run(2, &["emulate", "--triton", root, "--entry", "sub", "--arg", "u32:1"]);
     assert!(text.contains("sub takes 2 arguments, not 1: x (.u64, 8 bytes), y"), "{text}");
     let empty = dir.path().join("C");

@@ -1,4 +1,4 @@
-//! Files to be read: small fatbins, host ELF files, archives, and the data of this folder.
+//! Builds files to scan: small fatbins, host ELF files, archives, and the data of this folder.
 
 use std::io::{Cursor, Write};
 use std::path::PathBuf;
@@ -13,7 +13,7 @@ pub(crate) fn data(name: &str) -> Vec<u8> {
     std::fs::read(&path).unwrap()
 }
 
-/// All that a scan hands over.
+/// Everything that a scan reports.
 #[derive(Default)]
 pub(crate) struct Answer {
     pub(crate) entries: Vec<Entry>,
@@ -35,7 +35,7 @@ impl Answer {
         }
     }
 
-    /// One line an entry: place, kind, target, what told it, compression, kernels with registers, shared and stack.
+    /// One line per entry: place, kind, target, origin of the target, compression, kernels with registers, shared and stack.
     pub(crate) fn lines(&self) -> Vec<String> {
         let number = |n: Option<u64>| n.map_or("-".to_owned(), |n| n.to_string());
         let line = |entry: &Entry| {
@@ -64,7 +64,7 @@ impl Answer {
         self.entries.iter().map(line).collect()
     }
 
-    /// Troubles, one line each, with their files.
+    /// Problems, one per line, with their files.
     pub(crate) fn troubles(&self) -> Vec<String> {
         self.problems.iter().map(|p| format!("{} {}", p.place.file, p.trouble)).collect()
     }

@@ -69,30 +69,30 @@ impl Waste {
     }
 }
 
-/// The sizes that the seed documents choose from.
-pub const SEED_SIZES: [u32; 5] = [8, 16, 32, 64, 128];
+/// The sizes that the SM120 MoE plans choose from.
+pub const PLAN_SIZES: [u32; 5] = [8, 16, 32, 64, 128];
 
 /// `mmq_x` of llama.cpp with tensor cores: multiples of 8, from 48 on of 16 (`mmq_get_granularity_host`).
 pub const LLAMA_SIZES: [u32; 11] = [8, 16, 24, 32, 40, 48, 64, 80, 96, 112, 128];
 
-/// The smallest tile that holds all rows of the largest expert (seed 000, option A).
+/// The smallest tile that holds all rows of the largest expert (SM120 MoE tile expansion plan (JIT), 4.2, option A).
 #[must_use]
 pub fn threshold(counts: &ExpertCounts) -> u32 {
     let most = counts.most();
-    SEED_SIZES.into_iter().find(|m| most <= *m).unwrap_or(128)
+    PLAN_SIZES.into_iter().find(|m| most <= *m).unwrap_or(128)
 }
 
-/// The tile with the least padding, the first of equals (seed 001, option B): a tile of 8 wastes nothing on any multiple of 8,
-/// so that nothing larger is ever chosen for one.
+/// The tile with the least padding, the first of equals (SM120 MoE tile expansion plan (launcher), option B): a tile of 8 wastes
+/// nothing on any multiple of 8, so it is chosen for all of them.
 #[must_use]
 pub fn least_waste(counts: &ExpertCounts) -> u32 {
-    SEED_SIZES.into_iter().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
+    PLAN_SIZES.into_iter().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
 }
 
-/// The tile with the least padding, the largest of equals (seed 000, option B).
+/// The tile with the least padding, the largest of equals (SM120 MoE tile expansion plan (JIT), 4.2, option B).
 #[must_use]
 pub fn least_waste_largest(counts: &ExpertCounts) -> u32 {
-    SEED_SIZES.into_iter().rev().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
+    PLAN_SIZES.into_iter().rev().min_by_key(|m| counts.waste(*m).padding).unwrap_or(128)
 }
 
 /// The smallest of the tiles that minimize the number of tiles (llama.cpp `mul_mat_q_case`). For a mixture of experts, its `ncols_max`
@@ -102,13 +102,14 @@ pub fn fewest_tiles(host: HostKnown) -> u32 {
     LLAMA_SIZES.into_iter().min_by_key(|m| host.tokens.div_ceil(*m)).unwrap_or(8)
 }
 
-/// Two tiles: 16 for decode, up to 64 tokens, and 128 for prefill (seed 000, `select_tile_m_for_moe`).
+/// Two tiles: 16 for decode, up to 64 tokens, and 128 for prefill (`select_tile_m_for_moe` of the
+/// SM120 MoE tile expansion plan (JIT), 6.2).
 #[must_use]
 pub const fn two_tiles(host: HostKnown) -> u32 {
     if host.tokens <= 64 { 16 } else { 128 }
 }
 
-/// `select_tile_mn_for_sm120` of seed 002: M and N by the number of tokens.
+/// `select_tile_mn_for_sm120` of the SM120 MoE change set: M and N by the number of tokens.
 #[must_use]
 pub const fn select_tile_mn_for_sm120(host: HostKnown) -> (u32, u32) {
     match host.tokens {
@@ -118,8 +119,8 @@ pub const fn select_tile_mn_for_sm120(host: HostKnown) -> (u32, u32) {
     }
 }
 
-/// `sm120_mixed_input_moe_gemm_dispatch` of seed 001: by rows, and only if the caller says that latency counts. The seed
-/// writes its tiles in CUTLASS terms, channels first.
+/// `sm120_mixed_input_moe_gemm_dispatch` of the SM120 MoE tile expansion plan (launcher): by rows, and only if the caller says that
+/// latency counts. The plan writes its tiles in CUTLASS terms, channels first.
 #[must_use]
 pub const fn min_latency(host: HostKnown, min_latency_mode: bool) -> Tile {
     let m = match host.rows() {
@@ -130,7 +131,7 @@ pub const fn min_latency(host: HostKnown, min_latency_mode: bool) -> Tile {
     Tile { m, n: 128, k: 128 }
 }
 
-/// `selectTileForDecode` of seed 001, after TRT-LLM's configs for SM100: K of 512 at both ends.
+/// `selectTileForDecode` of the SM120 MoE tile expansion plan (launcher), after TRT-LLM's configs for SM100: K of 512 at both ends.
 #[must_use]
 pub const fn static_dispatch(host: HostKnown, min_latency_mode: bool) -> Tile {
     match host.rows() {
@@ -210,11 +211,19 @@ impl Policy {
 
 /// Every policy.
 pub const POLICIES: [Policy; 9] = [
-    Policy { name: "threshold", source: "seed 000 §4.2, option A", ask: Ask::Counts(threshold) },
-    Policy { name: "least_waste", source: "seed 001, option B", ask: Ask::Counts(least_waste) },
+    Policy {
+        name: "threshold",
+        source: "SM120 MoE tile expansion plan (JIT), 4.2, option A",
+        ask: Ask::Counts(threshold),
+    },
+    Policy {
+        name: "least_waste",
+        source: "SM120 MoE tile expansion plan (launcher), option B",
+        ask: Ask::Counts(least_waste),
+    },
     Policy {
         name: "least_waste_largest",
-        source: "seed 000 §4.2, option B",
+        source: "SM120 MoE tile expansion plan (JIT), 4.2, option B",
         ask: Ask::Counts(least_waste_largest),
     },
     Policy {
@@ -222,20 +231,24 @@ pub const POLICIES: [Policy; 9] = [
         source: "llama.cpp ggml-cuda/mmq.cuh mul_mat_q_case",
         ask: Ask::Host(fewest_tiles),
     },
-    Policy { name: "two_tiles", source: "seed 000 §6.2, select_tile_m_for_moe", ask: Ask::Host(two_tiles) },
+    Policy {
+        name: "two_tiles",
+        source: "SM120 MoE tile expansion plan (JIT), 6.2, select_tile_m_for_moe",
+        ask: Ask::Host(two_tiles),
+    },
     Policy {
         name: "select_tile_mn_for_sm120",
-        source: "seed 002, flashinfer/fused_moe/core.py",
+        source: "SM120 MoE change set, flashinfer/fused_moe/core.py",
         ask: Ask::Host(|host| select_tile_mn_for_sm120(host).0),
     },
     Policy {
         name: "min_latency",
-        source: "seed 001, step 2, min_latency_mode on",
+        source: "SM120 MoE tile expansion plan (launcher), step 2, min_latency_mode on",
         ask: Ask::Host(|host| min_latency(host, true).m),
     },
     Policy {
         name: "static_dispatch",
-        source: "seed 001, option A, min_latency_mode on",
+        source: "SM120 MoE tile expansion plan (launcher), option A, min_latency_mode on",
         ask: Ask::Host(|host| static_dispatch(host, true).m),
     },
     Policy { name: "mean_rows", source: "this tool", ask: Ask::Host(mean_rows) },

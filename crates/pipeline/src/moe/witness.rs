@@ -62,8 +62,9 @@ impl Share {
 
 impl std::fmt::Display for Share {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        let percent = if self.total == 0 { 0.0 } else { 100.0 * self.witnessed as f64 / self.total as f64 };
-        write!(f, "{percent:.2} % of {}", self.total)
+        // Rounded down: only all places are 100 %.
+        let hundredths = (10_000 * self.witnessed).checked_div(self.total).unwrap_or(0);
+        write!(f, "{}.{:02} % of {}", hundredths / 100, hundredths % 100, self.total)
     }
 }
 

@@ -101,8 +101,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_block_between_four_and_six_takes_the_scale_that_errs_less() {
-        // Under a scale of 2.5 every value is a code.
+    fn a_block_between_four_and_six_takes_the_scale_with_the_smaller_error() {
+        // With a scale of 2.5 every value is a code.
         let values = [10.0, 7.5, 5.0, 2.5];
         for rule in [ScaleRule::FourOverSixMae, ScaleRule::FourOverSixMse] {
             assert_eq!(chosen(rule, 1.0, &values), Some(to_e4m3(2.5)));
@@ -111,7 +111,7 @@ mod tests {
             assert_eq!(chosen(rule, 1.0, &[0.0; 16]), Some(0));
         }
         assert_eq!(chosen(ScaleRule::Ceil, 1.0, &values), None);
-        // Near 448 the scale for 4 saturates, and 6 errs less.
+        // Near 448 the scale for 4 saturates, so 6 has the smaller error.
         assert_eq!(chosen(ScaleRule::FourOverSixMae, 1.0, &[2688.0, 100.0]), Some(0x7E));
     }
 
@@ -126,7 +126,7 @@ mod tests {
         };
         assert_eq!(of(&[10.0, 7.5, 5.0, 2.5], 0.0), [to_e4m3(2.5)]);
         assert_eq!(of(&[6.0, 4.0, 3.0, 1.0], 0.0), [to_e4m3(1.0)]);
-        // Both err by nothing.
+        // Both errors are zero.
         assert_eq!(of(&[0.0; 16], 0.0), [0]);
         assert_eq!(of(&[12.0, 0.0], 0.0), [to_e4m3(2.0), to_e4m3(3.0)]);
         assert!(of(&[10.0, 7.5, 5.0, 2.5], 2.0).len() > 1);

@@ -110,8 +110,8 @@ mod tests {
     }
 
     #[test]
-    fn a_decoded_token_wastes_what_the_seed_says() {
-        // Seed 000 §2: one token per expert in a tile of 128 rows is 99.2 % padding.
+    fn a_decoded_token_wastes_what_the_plan_says() {
+        // SM120 MoE tile expansion plan (JIT), 2: one token per expert in a tile of 128 rows is 99.2 % padding.
         let counts = counts_of(Shape::Even, HostKnown { tokens: 1, top_k: 8, experts: 128 });
         let percent = 100.0 * counts.waste(128).share();
         assert!((percent - 99.2).abs() < 0.05, "{percent}");
