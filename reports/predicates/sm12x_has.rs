@@ -1554,7 +1554,7 @@ fn number(table: &[(&str, u16)], name: &str) -> Option<u16> {
     table.binary_search_by_key(&name, |(key, _)| *key).ok().map(|n| table[n].1)
 }
 
-/// Whether ptxas of the toolkit accepts the capability for the target such as `sm_121a`; none where there is no such name.
+/// Whether ptxas of the toolkit accepts the capability for the target such as `sm_121a`; `None` if there is no such name.
 #[must_use]
 pub fn has(capability: &str, target: &str, toolkit: Toolkit) -> Option<bool> {
     there(number(CAPABILITIES, capability)?, target, toolkit)
@@ -1566,7 +1566,7 @@ pub fn has_form(form: &str, target: &str, toolkit: Toolkit) -> Option<bool> {
     there(number(FORMS, form)?, target, toolkit)
 }
 
-/// The nvcc options for code with the capability on every SM12x GPU, by the newest toolkit; empty where no target has it.
+/// The nvcc options for code with the capability on every SM12x GPU, with the newest toolkit; empty if no target has it.
 #[must_use]
 pub fn gencode(capability: &str) -> Option<&'static [&'static str]> {
     number(CAPABILITIES, capability).map(|n| GENCODE[usize::from(n)])

@@ -42,7 +42,7 @@ pub fn describe(table: &mut AuditTable, installed: &Installed) {
         table.problems.push(AuditProblem {
             place: path.display().to_string(),
             problem: format!("cannot be read: {why}"),
-            remedy: "files of this package are listed as of no package: install it anew".to_owned(),
+            remedy: "files of this package are not assigned to any package: reinstall it".to_owned(),
         });
     }
 }
@@ -98,7 +98,7 @@ fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, 
         _ => Support::Unknown,
     };
     let knows: Vec<Support> = devices.iter().map(of).collect();
-    let said = version.map_or_else(|| "of a version that it does not say".to_owned(), |v| v.to_string());
+    let said = version.map_or_else(|| "of unknown version".to_owned(), |v| v.to_string());
     let lacks = match &compiler.needs {
         Some(needs) if knows.contains(&Support::Absent) => {
             format!("; SM12x needs {}", needs.to_string().trim_start_matches(">="))
@@ -185,7 +185,7 @@ fn standing(backend: &Backend, table: &AuditTable, installed: &Installed, device
         if !backend.gate.iter().any(|gate| gate / 10 == number / 10) {
             let made = best.map_or_else(String::new, |k| format!("; {}", shows(k)));
             let families: Vec<String> = backend.gate.iter().map(|g| format!("{}.x", g / 10)).collect();
-            return (Support::Absent, format!("vLLM takes it on {} alone{made}", families.join(", ")));
+            return (Support::Absent, format!("vLLM uses it only on {}{made}", families.join(", ")));
         }
         if let Some(k) = best.filter(|k| counts(k) && table.kernels[*k].verdicts[device].runs()) {
             return (Support::Works, shows(k));

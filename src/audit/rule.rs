@@ -44,7 +44,7 @@ pub fn answer(entry: &Entry, device: &Device) -> (AuditVerdict, String) {
     let text = entry.target_text();
     match entry.kind {
         CodeKind::Bitcode => {
-            (AuditVerdict::NoCode, "LLVM bitcode is what a compiler reads; no driver loads it".to_owned())
+            (AuditVerdict::NoCode, "LLVM bitcode is compiler input; no driver loads it".to_owned())
         }
         CodeKind::Other(number) => {
             (AuditVerdict::Undetermined, format!("a kind of code that is not documented (number {number})"))
@@ -107,11 +107,11 @@ fn machine_code(entry: &Entry, device: &Device, text: &str) -> (AuditVerdict, St
         }
         Some(false) => {
             let why = if entry.suffix == Some(Suffix::Arch) {
-                format!("runs on compute capability {own} alone")
+                format!("runs only on compute capability {own}")
             } else if (Target { number: entry.number, suffix: Suffix::Family }).same_family(device.target()) {
-                format!("runs from compute capability {own} on, not on an earlier one")
+                format!("runs on compute capability {own} and later, not on an earlier one")
             } else {
-                format!("runs on compute capability {}.x alone", entry.number / 10)
+                format!("runs only on compute capability {}.x", entry.number / 10)
             };
             (AuditVerdict::NoCode, format!("machine code for {text} {why}"))
         }
@@ -137,8 +137,8 @@ fn ptx(entry: &Entry, device: &Device, text: &str) -> (AuditVerdict, String) {
         Some(true) => {}
         Some(false) => {
             let why = match entry.suffix {
-                Some(Suffix::Arch) => format!("is compiled for compute capability {own} alone"),
-                Some(Suffix::Family) => format!("is compiled for its family alone, from {own} on"),
+                Some(Suffix::Arch) => format!("is compiled only for compute capability {own}"),
+                Some(Suffix::Family) => format!("is compiled only for its family, {own} and later"),
                 _ => format!("is compiled for compute capability {own} and later"),
             };
             return (AuditVerdict::NoCode, format!("{what} {why}"));
@@ -149,7 +149,7 @@ fn ptx(entry: &Entry, device: &Device, text: &str) -> (AuditVerdict, String) {
             return (AuditVerdict::Undetermined, reason);
         }
     }
-    let slow = "the driver compiles it when it is first loaded, which is slow once";
+    let slow = "the driver compiles it when it is first loaded, which is slow the first time";
     match (entry.isa, device.isa, &device.cuda) {
         (Some(isa), Some(newest), Some(cuda)) if isa > newest => (
             AuditVerdict::NoCode,
@@ -163,7 +163,7 @@ fn ptx(entry: &Entry, device: &Device, text: &str) -> (AuditVerdict, String) {
             format!("{what}: {slow}; this machine's driver (CUDA {cuda}) compiles PTX up to {newest}"),
         ),
         (Some(isa), ..) => (AuditVerdict::Jit, format!("{what}: {slow}; {}", driver(isa))),
-        (None, ..) => (AuditVerdict::Jit, format!("{what}: {slow}; its version is not said")),
+        (None, ..) => (AuditVerdict::Jit, format!("{what}: {slow}; its version is not stated")),
     }
 }
 

@@ -15,7 +15,7 @@ use crate::job::Options;
 use crate::report::Format;
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
-/// Show, with evidence, what SM12x GPUs and their toolchains do, and whether kernels are right.
+/// Show, with evidence, what SM12x GPUs and their toolchains do, and whether kernels are correct.
 #[derive(Debug, Parser)]
 #[command(name = "sm121probe", version, args_conflicts_with_subcommands = true, after_help = EXIT_CODES)]
 pub(super) struct Cli {
@@ -111,7 +111,7 @@ pub(super) enum Verb {
     Vectors(super::vectors::VectorsVerb),
 }
 
-/// What is asked of whom.
+/// Options that select toolkits, targets and variants.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct JobArgs {
     /// Use the .ptx files below DIR instead of the built-in snippets

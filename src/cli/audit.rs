@@ -81,7 +81,7 @@ const FORMATS: &Formats = &[
     (Format::Sarif, "SARIF 2.1.0: everything that does not run natively"),
 ];
 
-/// Whose opcodes are named.
+/// The kernels whose opcodes are named.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum Opcodes {
     /// Kernels whose name promises FP4 or block scales

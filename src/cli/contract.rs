@@ -8,7 +8,7 @@ use crate::toolkit::Contract;
 /// Which reading of unqualified products and sums.
 #[derive(Debug, Clone, Copy, Args)]
 pub(super) struct ContractArgs {
-    /// Round a mul and the add or sub that uses it, neither with a rounding modifier, once: off, never; on, wherever PTX allows it in a
+    /// When to round a mul and the add or sub that uses it only once, if neither has a rounding modifier: off, never; on, wherever PTX allows it in a
     /// basic block; as-ptxas, where the newest ptxas does [default: off]
     #[arg(long, value_name = "WHEN", value_parser = PossibleValuesParser::new(Contract::ALL.map(Contract::word))
         .try_map(|word| Contract::parse(&word).ok_or("no reading")))]

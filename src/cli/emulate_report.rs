@@ -33,7 +33,7 @@ impl Report<'_> {
         let mut text = String::new();
         let tried = self.tried();
         for (step, instructions) in session.steps.iter().zip(&outcome.instructions) {
-            let _ = writeln!(text, "{}: {instructions} instructions of warps{tried}", step.entry);
+            let _ = writeln!(text, "{}: {instructions} warp instructions{tried}", step.entry);
         }
         for (buffer, address) in session.buffers.iter().zip(&outcome.addresses).filter(|_| addresses) {
             let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);

@@ -57,7 +57,7 @@ pub(super) enum CliError {
     UnusableFiles(usize),
     #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
-    #[error("no source below {0}: C++, CUDA, Python, CMake and Bazel files are read")]
+    #[error("no source below {0}: C++, CUDA, Python, TOML, CMake and Bazel files are read")]
     NoSources(String),
     #[error("architecture tests that contradict what SM12x supports: {0}")]
     #[diagnostic(help("the lines above list each one with its replacement"))]
@@ -123,7 +123,7 @@ pub(super) enum CliError {
     TableForm,
     #[error("--bench is for --format html: the other formats of a record have no times")]
     BenchForm,
-    #[error("this has no format {0}; it has {1}")]
+    #[error("this command has no format {0}; it has {1}")]
     NoFormat(&'static str, String),
     #[error("--format {0} and --format {1}: the output has one format")]
     FormatTwice(&'static str, &'static str),

@@ -25,7 +25,7 @@ pub(super) struct ExecArgs {
     schedules: u64,
     #[command(flatten)]
     hardware: ModelArgs,
-    /// Round a mul and the add or sub that uses it, neither with a rounding modifier, once: off, never; on, wherever PTX allows it in a
+    /// When to round a mul and the add or sub that uses it only once, if neither has a rounding modifier: off, never; on, wherever PTX allows it in a
     /// basic block. `emulate --contract as-ptxas` replays what --record has written
     #[arg(long, value_name = "WHEN", default_value = "off", value_parser = ["off", "on"])]
     contract: String,

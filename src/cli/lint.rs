@@ -35,7 +35,7 @@ pub(super) struct LintArgs {
     /// Read standard input, too
     #[arg(long)]
     stdin: bool,
-    /// Check the architecture tests in the C++, CUDA, Python, CMake and Bazel sources below DIR instead: which SM12x targets
+    /// Check the architecture tests in the C++, CUDA, Python, TOML, CMake and Bazel sources below DIR instead: which SM12x targets
     /// each admits and excludes
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "stdin"])]
     gates: Option<PathBuf>,

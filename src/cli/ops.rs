@@ -12,9 +12,9 @@ use super::output;
 use crate::report::{self, Format, InstructionForm, InstructionState, Instructions};
 use crate::snippet::Library;
 
-/// The target and PTX version for which the snippets are decoded.
-const TARGET: &str = "sm_121a";
-const ISA: &str = "9.5";
+/// The target and PTX version for which snippets are decoded and shown.
+pub(super) const TARGET: &str = "sm_121a";
+pub(super) const ISA: &str = "9.5";
 
 /// Arguments of `ops`.
 #[derive(Debug, Args)]

@@ -1,14 +1,11 @@
 //! Data of the page that is not in the record: the text of each form, whether the emulator runs it, and what SM12x accepts instead.
 
 use super::error::CliError;
+use super::ops::{ISA, TARGET};
 use crate::lint;
 use crate::record::BenchTable;
 use crate::report::{Beside, FormText};
 use crate::snippet::{Code, Library};
-
-/// The target and PTX version for which forms are written.
-const TARGET: &str = "sm_121a";
-const ISA: &str = "9.5";
 
 /// Returns the texts of a library's forms, together with the benches.
 pub(super) fn beside(library: &Library, benches: Vec<BenchTable>) -> Result<Beside, CliError> {

@@ -22,7 +22,7 @@ pub(super) struct SelftestArgs {
     /// Use the recording in this folder or zip archive instead of the built-in ones (repeatable)
     #[arg(long, value_name = "DIR")]
     vectors: Vec<PathBuf>,
-    /// Compare digests of the special functions for all inputs: those of this file, of --device gpu:N, or the built-in ones of an H200
+    /// Compare the emulator's digests of the special functions for all inputs with those in this file, those of --device gpu:N, or the built-in ones of an H200
     #[arg(long, value_name = "FILE.json", num_args = 0..=1, conflicts_with_all = ["vectors", "model"])]
     exhaustive: Option<Option<PathBuf>>,
     #[command(flatten)]

@@ -35,7 +35,7 @@ const CTAS: u32 = 8;
 enum Choice {
     /// Random logits
     Random,
-    /// In turn, so that every expert gets as few tokens as possible
+    /// Round-robin, so that every expert gets as few tokens as possible
     Balanced,
 }
 

@@ -35,7 +35,7 @@ pub(super) enum VectorsVerb {
     },
 }
 
-/// Which GPU is asked what.
+/// Options that select the GPU and the instructions.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FreshArgs {
     #[command(flatten)]

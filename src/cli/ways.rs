@@ -37,7 +37,7 @@ const LOAD_HELP: &[(Load, &str)] = &[
     (Load::CpAsync, "Every thread copies"),
     (Load::Tma, "A producer warp with tensor maps"),
     (Load::TmaReplace, "The same, with tensor maps that the kernel creates for each expert"),
-    (Load::Direct, "Weights are loaded to registers"),
+    (Load::Direct, "Weights are loaded into registers"),
 ];
 
 /// Returns the parser for one of the values, by its word.
@@ -95,7 +95,7 @@ pub(super) struct TrialArgs {
     folder: KernelArgs,
 }
 
-/// Whose kernels.
+/// Options that select the kernels.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct KernelArgs {
     /// Use kernels from DIR instead of the built-in ones of the same stage, and its .cuh files instead of those of the

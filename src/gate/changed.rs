@@ -268,7 +268,7 @@ impl Configurations<'_> {
         let what = match &change.old {
             None => "every line counts as changed".to_owned(),
             Some(_) if change.lines.new.is_empty() => {
-                format!("{} of the text before taken out", lines::words(&change.lines.old))
+                format!("{} of the old text removed", lines::words(&change.lines.old))
             }
             Some(_) => format!("{} changed", lines::words(&change.lines.new)),
         };

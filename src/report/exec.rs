@@ -133,7 +133,7 @@ fn sentence(violation: &ExecViolation) -> String {
 fn notes(of: &Executed) -> Vec<String> {
     let mut notes: Vec<String> =
         of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")).collect();
-    notes.extend(of.missing.iter().map(|name| format!("not served: {name}")));
+    notes.extend(of.missing.iter().map(|name| format!("not supported: {name}")));
     if let Some(model) = &of.model {
         notes.push(format!("tensor cores and special functions are those of {model} (--model)"));
     }

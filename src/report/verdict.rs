@@ -6,7 +6,7 @@ use super::runs::run_counts;
 use super::trials::trial_counts;
 use crate::record::{Record, TrialRow};
 
-/// The verdict in one word and the counts behind it.
+/// The verdict in one word, and its counts.
 pub(super) struct Verdict {
     /// `conforms`, `does not conform`, or `claims contradicted`.
     pub(super) word: &'static str,

@@ -146,7 +146,7 @@ fn contexts_are_needed_where_a_gpu_needs_them() {
 #[test]
 fn graphs_do_what_streams_would() {
     let text = passes("graphs::program_that_captures_a_fork_and_a_join");
-    assert!(text.contains("add: 20 launches") && !text.contains("not served"), "{text}");
+    assert!(text.contains("add: 20 launches") && !text.contains("not supported"), "{text}");
     assert!(!text.contains("not freed"), "{text}");
     passes("graphs::program_that_builds_a_graph");
     passes("graphs::program_whose_captures_fail_as_they_should");
@@ -166,7 +166,7 @@ fn memory_of_all_kinds_is_served() {
     passes("memory::program_of_cuda_12_that_copies_boxes");
     passes("memory::program_of_cuda_13_that_copies_boxes");
     let text = passes("memory::program_that_asks_for_functions_pools_and_peers");
-    assert!(text.contains("not served: cuArrayCreate_v2"), "{text}");
+    assert!(text.contains("not supported: cuArrayCreate_v2"), "{text}");
 }
 
 fn replay(file: &Path) -> Output {

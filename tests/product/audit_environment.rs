@@ -131,7 +131,7 @@ fn an_owner_learns_which_packages_run_how_and_what_to_do() {
             "|no|_C.ptx: 1 of its kernels, such as mxfp4_grouped_mm: has no code for it (sm_100a)|",
         ),
         ("TRITON", "|no|vllm/third_party/triton_kernels/__init__.py; compiled when used, by triton 3.5.0"),
-        ("TRTLLM (FlashInfer)", "|no|vLLM takes it on 10.x alone; bmm.ptx: 1 of its kernels"),
+        ("TRTLLM (FlashInfer)", "|no|vLLM uses it only on 10.x; bmm.ptx: 1 of its kernels"),
         ("B12X", "|not installed|b12x is not installed|"),
     ] {
         assert!(row(&text, backends, name).contains(words), "{name}: {words}\n{text}");

@@ -6,6 +6,8 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use sm121probe::record::{Record, Standing, Verdict};
+
 /// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
 const MODULES: [(&str, &[&str]); 3] = [
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
@@ -415,8 +417,7 @@ fn documents_name_files_that_exist() {
     for path in documents {
         let text = fs::read_to_string(&path).unwrap();
         for file in text.split('`').filter(|word| word.starts_with("src/") || word.starts_with("crates/")) {
-            // `src/gpu/`, but neither `crates/NAME` nor a pattern.
-            if file.contains(|c: char| c.is_uppercase() || "*{ …".contains(c)) {
+            if is_pattern(file) {
                 continue;
             }
             assert!(root().join(file).exists(), "{} names {file}, which is not there", path.display());
@@ -424,4 +425,102 @@ fn documents_name_files_that_exist() {
         }
     }
     assert!(named > 100, "{named}");
+}
+
+/// Whether a path in a document is a pattern, such as `crates/NAME` or `src/*.rs`.
+fn is_pattern(path: &str) -> bool {
+    path.contains(|c: char| c.is_uppercase() || "*{ …".contains(c))
+}
+
+/// In a row of a table, a name without a folder is in the folder of the file before it.
+#[test]
+fn the_architecture_names_files_by_their_folder() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let mut named = 0;
+    for row in text.lines().filter(|line| line.starts_with('|')) {
+        let mut folder = None;
+        for word in row.split('`').skip(1).step_by(2) {
+            let top = word.split_once('/').is_some_and(|(top, _)| root().join(top).is_dir());
+            if top {
+                folder = word.rsplit_once('/').map(|(folder, _)| folder);
+            } else if (word.ends_with(".rs") || word.ends_with('/')) && !is_pattern(word) {
+                let Some(folder) = folder else { continue };
+                assert!(root().join(folder).join(word).exists(), "{folder} has no {word}: {row}");
+                named += 1;
+            }
+        }
+    }
+    assert!(named > 50, "{named}");
+}
+
+#[test]
+fn the_architecture_lists_what_each_crate_uses() {
+    let text = fs::read_to_string(root().join("docs/architecture.md")).unwrap();
+    let rows = text.lines().filter_map(|line| line.strip_prefix("| `crates/")?.split_once("` | "));
+    let rows: Vec<_> = rows.filter(|(_, rest)| rest.matches('|').count() == 2).collect();
+    let crates: Vec<&str> = rows.iter().map(|(name, _)| *name).collect();
+    let folders = fs::read_dir(root().join("crates")).unwrap().count();
+    assert_eq!(crates.len(), folders, "{crates:?}");
+    for (name, rest) in &rows {
+        let manifest = fs::read_to_string(root().join("crates").join(name).join("Cargo.toml")).unwrap();
+        let section = manifest.split("\n[dependencies]\n").nth(1).unwrap_or_default();
+        let section = section.split("\n[").next().unwrap_or_default();
+        let of = |line: &str| line.split(['.', ' ', '=']).next().unwrap_or_default().to_owned();
+        let direct: BTreeSet<String> = section
+            .lines()
+            .map(of)
+            .filter(|name| crates.contains(&name.as_str()) || name == "sm121probe")
+            .map(|name| if name == "sm121probe" { "src/".to_owned() } else { name })
+            .collect();
+        let listed = rest.split('|').nth(1).unwrap().split('`').skip(1).step_by(2);
+        assert_eq!(listed.map(str::to_owned).collect::<BTreeSet<_>>(), direct, "crates/{name}");
+    }
+}
+
+/// A number as the documents write it: `291,200`.
+fn grouped(number: usize) -> String {
+    let digits = number.to_string();
+    let (head, tail) = digits.split_at(digits.len() % 3);
+    let tail: Vec<&str> = (0..tail.len() / 3).map(|n| &tail[3 * n..3 * n + 3]).collect();
+    [head].into_iter().filter(|head| !head.is_empty()).chain(tail).collect::<Vec<_>>().join(",")
+}
+
+#[test]
+fn documents_state_the_figures_of_the_committed_records() {
+    let matrix = Record::read(&root().join("reports/matrix.json")).unwrap().matrix;
+    let targets: BTreeSet<_> = matrix.pairs.iter().map(|pair| pair.target).collect();
+    let (toolkits, variants) = (matrix.toolkits.len(), grouped(matrix.variants.len()));
+    let cells = grouped(matrix.variants.iter().map(|v| v.answered()).sum());
+    let standing = |of| matrix.claims.iter().filter(|claim| claim.standing == of).count();
+    let versions = (matrix.toolkits[0].version, matrix.toolkits[toolkits - 1].version);
+    let h100 = Record::read(&root().join("reports/h100/run.json")).unwrap();
+    let passed = h100.pipeline.iter().filter(|t| t.device == "gpu:0" && t.verdict() == Verdict::Pass).count();
+    let run =
+        h100.runs.iter().filter(|run| run.checks.iter().all(|check| check.verdict == Verdict::Pass)).count();
+    let readme = [
+        format!("Assembles {variants} variants"),
+        format!("{toolkits} toolkits, {} targets and {cells} cells", targets.len()),
+        format!("of {variants} variants differently"),
+        format!("{} to {}", versions.0, versions.1),
+        format!(
+            "{} sourced claims are checked: {} confirmed, {} refuted, {} untested",
+            grouped(matrix.claims.len()),
+            grouped(standing(Standing::Confirmed)),
+            standing(Standing::Refuted),
+            standing(Standing::Untested)
+        ),
+        format!("{passed} trials of the default set"),
+        format!("{run} snippet variants, all checks passed"),
+    ];
+    let document = [
+        format!("{toolkits} ptxas releases,"),
+        format!("{} to {}), {} targets and {variants} variants", versions.0, versions.1, targets.len()),
+    ];
+    for (file, figures) in [("README.md", &readme[..]), ("docs/matrix.md", &document[..])] {
+        let text = fs::read_to_string(root().join(file)).unwrap();
+        let text = text.split_whitespace().collect::<Vec<_>>().join(" ");
+        for figure in figures {
+            assert!(text.contains(figure), "{file} does not say: {figure}");
+        }
+    }
 }

@@ -14,7 +14,7 @@ use crate::launch::{Wanted, guarded, run};
 use crate::report::failed;
 use crate::text::Module;
 
-/// Bytes behind a pointer that a launch gets at first, and the factor by which they grow.
+/// Initial size in bytes of the memory at a pointer argument, and the factor by which it grows.
 const FIRST: usize = 1 << 16;
 const MORE: usize = 16;
 
@@ -101,7 +101,7 @@ fn launch(
     shared_bytes: u32,
 ) -> (Status, Value) {
     let usage = |what: &str| (Status::Usage, failed(Status::Usage, what));
-    let [name] = module.entries.as_slice() else { return usage("a module with one kernel is wanted") };
+    let [name] = module.entries.as_slice() else { return usage("the module must have exactly one kernel") };
     let program = match module.decoded(name) {
         Ok(program) => program,
         Err(stop) => return crate::report::stopped(&stop),
@@ -159,7 +159,7 @@ fn is_pointer(param: &Parameter) -> bool {
     param.size == 8
 }
 
-/// The memory behind those 8-byte arguments that are pointers into this process; overlapping ranges become one window.
+/// The memory at those 8-byte arguments that are pointers into this process; overlapping ranges become one window.
 fn windows(kernel: &Kernel, args: &[usize]) -> Vec<Window> {
     let mappings = mappings();
     let mut starts: Vec<usize> =

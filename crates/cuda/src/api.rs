@@ -228,7 +228,7 @@ pub(crate) fn runtime_is_12() -> bool {
     *IS_12.get_or_init(|| loaded(c"libcudart.so.12") && !loaded(c"libcudart.so.13"))
 }
 
-/// Reports an entry point that is not served.
+/// Reports an entry point that is not supported.
 pub(crate) fn missed(name: &str) -> c_int {
     answer(Needs::of(name), None, || {
         device()?.miss(name);

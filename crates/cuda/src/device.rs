@@ -195,10 +195,10 @@ impl Device {
         }
     }
 
-    /// Reports an API function that is not served, once.
+    /// Reports an API function that is not supported, once.
     pub(crate) fn miss(&mut self, function: &str) {
         if self.missing.insert(function.to_owned()) {
-            say(&format!("{function} is not served; it returns CUDA_ERROR_NOT_SUPPORTED"));
+            say(&format!("{function} is not supported; it returns CUDA_ERROR_NOT_SUPPORTED"));
             self.results.tell(&Event::Missing { function: function.to_owned() });
         }
     }

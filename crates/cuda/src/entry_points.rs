@@ -76,7 +76,7 @@ fn exact(name: &str) -> Option<*const c_void> {
     served(name).or_else(|| stub(name))
 }
 
-/// A function that is not served; it reports its name once.
+/// A function that is not supported; it reports its name once.
 fn stub(name: &str) -> Option<*const c_void> {
     unserved::driver_stub(name).or_else(|| unserved::runtime_stub(name))
 }
@@ -141,7 +141,7 @@ entry_points! {
         symbol: Text, function: Out<u64>, version: u32, _flags: u64, found: Out<c_int>,
     ) { entry_point(symbol, function, version as c_int, found) }
     fn cuGetExportTable(_table: u64, _id: u64) {
-        device()?.miss("cuGetExportTable: a statically linked CUDA runtime cannot be served; link with `nvcc -cudart shared`");
+        device()?.miss("cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`");
         Err(Status::NOT_SUPPORTED)
     }
 }
@@ -163,7 +163,7 @@ mod tests {
         for (version, name) in [12_050, 12_040, 11_000].into_iter().zip(create) {
             assert_eq!(at("cuCtxCreate", version), served(name), "{version}");
         }
-        // A served form is preferred to a newer form that is not served.
+        // A served form is preferred to a newer form that is not supported.
         for name in ["cuCtxSynchronize", "cuCtxGetDevice", "cuLaunchHostFunc", "cuMemPrefetchAsync"] {
             assert!(
                 [12_000, 13_000]

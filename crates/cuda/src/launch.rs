@@ -219,7 +219,7 @@ impl Device {
                 });
                 if let Some((at, byte)) = differs {
                     let what = format!(
-                        "schedules 0 and {seed} leave other values at byte {byte} of the allocation at {at:#x}"
+                        "schedules 0 and {seed} leave different values at byte {byte} of the allocation at {at:#x}"
                     );
                     let place = emulator::Place { kernel: function.name.to_string(), ..Default::default() };
                     let trap = emulator::Trap { rule: Rule::Race, what, place };

@@ -48,7 +48,7 @@ pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
     only_old(&mut f, 0);
     f.words(&[at(18), 1]);
     only_old(&mut f, 0);
-    // Texture sizes: textures are not served.
+    // Texture sizes: textures are not supported.
     f.words(&[0; 2]);
     only_old(&mut f, 0);
     f.words(&[0; 2 + 2 + 3 + 2 + 3 + 3 + 1 + 2 + 3 + 2]);

@@ -1,4 +1,4 @@
-//! Functions of the headers that are not served: each reports its name once and returns `CUDA_ERROR_NOT_SUPPORTED`, so that a program that
+//! Functions of the headers that are not supported: each reports its name once and returns `CUDA_ERROR_NOT_SUPPORTED`, so that a program that
 //! links them can start.
 #![expect(unsafe_code, reason = "exported names")]
 

@@ -28,7 +28,9 @@ pub(super) fn members(source: &Source, each: &mut dyn FnMut(String, Source)) -> 
         let start = at + HEADER;
         if start.checked_add(size).is_none_or(|end| end > source.len()) {
             let have = source.len() - start;
-            return Err(Trouble::Truncated(format!("a member announces {size} bytes and {have} are there")));
+            return Err(Trouble::Truncated(format!(
+                "a member declares {size} bytes, but only {have} are present"
+            )));
         }
         let raw = String::from_utf8_lossy(&header[..16]).trim_end().to_owned();
         match raw.as_str() {

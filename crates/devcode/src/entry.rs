@@ -292,12 +292,12 @@ impl Trouble {
             Self::Unreadable(_) => "check that the path exists and may be read by this user",
             Self::Truncated(_) => "the copy is incomplete: download or build it again",
             Self::Damaged(_) => {
-                "download or build it again; if it stays so, cuobjdump's word on it helps a report"
+                "download or build it again; if the problem persists, include cuobjdump's output in a report"
             }
             Self::Encrypted => "decrypt the archive and audit the unpacked folder",
             Self::Unsupported(_) => "unpack it with its own tool and audit the result",
             Self::TooLarge(_) => "unpack it and audit the folder, or raise the limit",
-            Self::Loop => "nothing: its contents are audited where they lie",
+            Self::Loop => "no action needed: its contents are audited at their real location",
         }
     }
 }

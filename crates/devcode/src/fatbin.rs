@@ -113,7 +113,7 @@ pub(super) fn walk(source: &Source, dedicated: bool, each: &mut Each<'_>) {
         let end = first.saturating_add(size);
         if end > source.len() {
             let have = source.len().saturating_sub(first);
-            let what = format!("a fatbin announces {size} bytes and {have} are there");
+            let what = format!("a fatbin declares {size} bytes, but only {have} are present");
             each(Err((start, Trouble::Truncated(what))));
         }
         match entries(source, first, end.min(source.len()), each) {
@@ -215,7 +215,7 @@ fn entry(source: &Source, at: u64, end: u64) -> Result<(Option<Block>, u64), Sto
     let Some(next) = start.checked_add(size).filter(|next| *next <= end) else {
         let have = end.saturating_sub(start);
         return Err(Stop::Lost(Trouble::Truncated(format!(
-            "an entry announces {size} bytes and {have} are there"
+            "an entry declares {size} bytes, but only {have} are present"
         ))));
     };
     if size == 0 {

@@ -38,7 +38,12 @@ pub(super) fn walk(path: &Path, seen: &mut Seen, each: &mut dyn FnMut(&Path, Res
         if metadata.is_file() {
             each(path, open(path, &metadata));
         } else if seen.above.is_empty() {
-            each(path, Err(Trouble::Unsupported("a form that is neither a file nor a folder".to_owned())));
+            each(
+                path,
+                Err(Trouble::Unsupported(
+                    "a file type that is neither a regular file nor a folder".to_owned(),
+                )),
+            );
         }
         return;
     }

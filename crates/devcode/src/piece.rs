@@ -36,7 +36,7 @@ pub(super) fn block(place: &Place, block: &Block) -> Vec<Done> {
         return entries(place, block).collect();
     }
     if block.scrambled {
-        return unread(place, block, Trouble::Unsupported("code that its maker scrambled".to_owned()));
+        return unread(place, block, Trouble::Unsupported("obfuscated code".to_owned()));
     }
     let bytes = match unpack::unpack(&block.code, block.compression, block.unpacked) {
         Ok(bytes) => Arc::new(bytes),

@@ -50,7 +50,9 @@ impl Source {
         let wanted = into.len() as u64;
         if at.checked_add(wanted).is_none_or(|end| end > self.len) {
             let have = self.len.saturating_sub(at);
-            return Err(Trouble::Truncated(format!("{wanted} bytes are announced and {have} are there")));
+            return Err(Trouble::Truncated(format!(
+                "{wanted} bytes are declared, but only {have} are present"
+            )));
         }
         let start = self.start + at;
         match &self.store {
@@ -73,7 +75,7 @@ impl Source {
     pub(super) fn read(&self, at: u64, len: u64) -> Result<Vec<u8>, Trouble> {
         if at.checked_add(len).is_none_or(|end| end > self.len) {
             let have = self.len.saturating_sub(at);
-            return Err(Trouble::Truncated(format!("{len} bytes are announced and {have} are there")));
+            return Err(Trouble::Truncated(format!("{len} bytes are declared, but only {have} are present")));
         }
         let size = usize::try_from(len).map_err(|_| Trouble::TooLarge(format!("{len} bytes")))?;
         let mut bytes = vec![0; size];

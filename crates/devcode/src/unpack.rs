@@ -19,17 +19,20 @@ pub(super) fn unpack(code: &Source, compression: Compression, unpacked: u64) -> 
     };
     if bytes.len() != size {
         return Err(Trouble::Damaged(format!(
-            "{size} bytes of code are announced and {} unpack",
+            "{size} bytes of code are declared, but {} were unpacked",
             bytes.len()
         )));
     }
     Ok(bytes)
 }
 
-/// LZ4 expands a byte to at most 255; a header that announces more is wrong, and no memory is allocated for it.
+/// LZ4 expands a byte to at most 255; a header that declares more is wrong, and no memory is allocated for it.
 fn lz4(packed: &[u8], size: usize) -> Result<Vec<u8>, Trouble> {
     if size / 255 > packed.len() {
-        return Err(Trouble::Damaged(format!("{size} bytes cannot come out of {} of LZ4", packed.len())));
+        return Err(Trouble::Damaged(format!(
+            "{size} bytes cannot be decompressed from {} bytes of LZ4 data",
+            packed.len()
+        )));
     }
     let mut bytes = vec![0; size];
     let len = lz4_flex::block::decompress_into(packed, &mut bytes)

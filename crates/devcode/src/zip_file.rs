@@ -88,13 +88,19 @@ impl Member {
             }
             size += len as u64;
             if size > self.size {
-                return Err(Trouble::Damaged(format!("more than the announced {} bytes unpack", self.size)));
+                return Err(Trouble::Damaged(format!(
+                    "it unpacks to more than the declared {} bytes",
+                    self.size
+                )));
             }
             crc.update(&chunk[..len]);
             into(&chunk[..len])?;
         }
         if size != self.size {
-            return Err(Trouble::Damaged(format!("{} bytes are announced and {size} unpack", self.size)));
+            return Err(Trouble::Damaged(format!(
+                "{} bytes are declared, but it unpacks to {size}",
+                self.size
+            )));
         }
         if crc.sum() != self.crc {
             return Err(Trouble::Damaged("its checksum is not that of the archive".to_owned()));
@@ -157,7 +163,10 @@ pub(super) fn members(
             continue;
         }
         if !deflated && size != packed {
-            each(&name, Err(Trouble::Damaged("it is stored, and in another size".to_owned())));
+            each(
+                &name,
+                Err(Trouble::Damaged("it is stored uncompressed, but its two sizes differ".to_owned())),
+            );
             continue;
         }
         let packed = source.part(start, packed);
@@ -182,7 +191,7 @@ fn directory_size(source: &Source) -> Result<u64, Trouble> {
     let start = source.len().saturating_sub(TAIL);
     let tail = source.read(start, source.len() - start)?;
     let at = tail.windows(4).rposition(|window| window == RECORD).ok_or_else(|| {
-        Trouble::Truncated("the table of members at the end of the archive is not there".to_owned())
+        Trouble::Truncated("the end-of-central-directory record of the archive is missing".to_owned())
     })?;
     match (u32_at(&tail, at + 12), u16_at(&tail, at + 10)) {
         // Zip64 has the size in another record, which the locator in front of this one points to.
@@ -194,6 +203,8 @@ fn directory_size(source: &Source) -> Result<u64, Trouble> {
             Ok(super::source::u64_at(&record, 40).unwrap_or(u64::MAX))
         }
         (Some(size), _) => Ok(u64::from(size)),
-        _ => Err(Trouble::Truncated("the record at the end of the archive is cut".to_owned())),
+        _ => Err(Trouble::Truncated(
+            "the end-of-central-directory record of the archive is truncated".to_owned(),
+        )),
     }
 }

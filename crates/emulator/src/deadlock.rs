@@ -84,8 +84,8 @@ pub(super) fn out_of_fuel(
         if left > 0 {
             let count = residents.iter().filter(|r| r.cta.grid == cta.grid).count();
             what += &format!(
-                "; {count} of {} CTAs are resident at once, and {left} have not begun: they begin when others end, in a \
-                 cooperative launch at once",
+                "; {count} of {} CTAs are resident at a time, and {left} have not started: they start when others end, or all together in a \
+                 cooperative launch",
                 grid.total()
             );
         }

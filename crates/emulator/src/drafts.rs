@@ -12,7 +12,7 @@ pub(super) enum Watch {
     /// None: the kernel modifies no tensor map.
     #[default]
     Nothing,
-    /// Stores to shared memory: all maps that the kernel modifies are there.
+    /// Stores to shared memory, which contains all maps that the kernel modifies.
     Shared,
     /// Stores to shared and global memory.
     Everywhere,

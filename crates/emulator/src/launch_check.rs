@@ -30,7 +30,7 @@ pub(super) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), S
     }
     if threads > 1024 || launch.block[2] > 64 {
         return fail(format!(
-            "a block of {:?} is {threads} threads; 1024, and 64 in z, are the limit",
+            "a block of {:?} has {threads} threads; the limit is 1024 threads, and 64 in z",
             launch.block
         ));
     }
@@ -59,7 +59,7 @@ pub(super) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), S
         let address = bytes.map_or(0, |b| u64::from_le_bytes(*b));
         if parameter.size == 8 && !address.is_multiple_of(parameter.align) {
             return fail(format!(
-                "{}: parameter `{}` promises a multiple of {} (.ptr .align), and is {address:#x}",
+                "{}: parameter `{}` is declared as a multiple of {} (.ptr .align), but is {address:#x}",
                 kernel.name, parameter.name, parameter.align
             ));
         }

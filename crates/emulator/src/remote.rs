@@ -76,8 +76,8 @@ impl Machine<'_> {
             || self.cta.races.as_ref().is_none_or(|races| races.knows_begun(rank, self.warp));
         if !began {
             let what = format!(
-                "an access to the shared memory of CTA rank {rank}, which need not have begun: no `barrier.cluster` is \
-                 in front of it"
+                "an access to the shared memory of CTA rank {rank}, which may not have started: no `barrier.cluster` \
+                 precedes it"
             );
             return Err(Fault::new(Rule::Race, what));
         }

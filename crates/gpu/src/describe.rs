@@ -20,7 +20,7 @@ pub struct Description {
     pub capability: (u16, u16),
     /// The CUDA version that the driver brings, as `13.0`.
     pub cuda: String,
-    /// The driver's own version, as `580.159.04`; empty where the system does not say it.
+    /// The driver version, such as `580.159.04`; empty if the system does not report it.
     pub driver: String,
     /// Bytes of memory.
     pub memory: u64,

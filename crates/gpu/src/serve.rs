@@ -99,7 +99,7 @@ fn absent(error: &CudaError, gpus: usize) -> Refusal {
         2 => "; the GPU has no memory left for a context: end other processes on it",
         46 => "; another process uses the GPU in exclusive mode, or its use is prohibited",
         100 | 101 => "",
-        803 => "; the driver's library and its kernel module are of different versions: restart the machine",
+        803 => "; the driver's library and its kernel module have different versions: restart the machine",
         804 => "; the driver's compatibility package does not fit this GPU",
         _ => "; `nvidia-smi` says more",
     };

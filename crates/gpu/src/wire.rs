@@ -43,7 +43,7 @@ pub(super) enum Request {
     Random { len: u64, seed: u64, least: u8, most: u8 },
     /// Replays a graph `times` times. Before each replay it poisons the buffers of `fresh`; after each it compares their contents.
     Often { graph: usize, times: usize, fresh: Vec<usize> },
-    /// Times launches, each queued behind `before`.
+    /// Times launches, each queued after `before`.
     Time { launches: Vec<Launch>, before: Launch, warm_up: usize, samples: usize },
 }
 

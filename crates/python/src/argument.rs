@@ -297,7 +297,7 @@ fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
             Type::F64 => Ok(value.to_le_bytes().to_vec()),
             _ => {
                 let what = format!(
-                    "a float for {size} bytes of .{:?}; pass a NumPy number, which says its type (`numpy.float16({value})`)",
+                    "a float does not fit {size} bytes of .{:?}; pass a NumPy scalar, which has an explicit type (`numpy.float16({value})`)",
                     param.ty
                 );
                 Err(PyTypeError::new_err(what.to_lowercase()))

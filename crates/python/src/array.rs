@@ -222,7 +222,7 @@ impl Array {
     /// `ValueError` unless the array is writable, contiguous and as long as `now`.
     pub(crate) fn replace(&self, now: &[u8]) -> PyResult<()> {
         if self.read_only || !self.contiguous || now.len() != self.len {
-            let what = format!("a writable, contiguous array of {} bytes is wanted", now.len());
+            let what = format!("a writable, contiguous array of {} bytes is required", now.len());
             return Err(PyValueError::new_err(what));
         }
         // SAFETY: as for `store`.

@@ -68,7 +68,7 @@ impl Memory {
         let mut memory = self.lock(py);
         let len = memory.bytes(address).ok_or_else(|| freed(address))?.len();
         if !from.contiguous || from.len != len {
-            return Err(PyValueError::new_err(format!("a contiguous array of {len} bytes is wanted")));
+            return Err(PyValueError::new_err(format!("a contiguous array of {len} bytes is required")));
         }
         memory.write_at(address, Lender::of(py, &[&from]).as_ref());
         Ok(())

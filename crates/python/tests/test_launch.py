@@ -184,7 +184,7 @@ class OnGpu(Foreign):
         (lambda x: [x, x, x], TypeError, "takes 4 arguments, not 3"),
         (lambda x: [x, x, x, 1 << 40], OverflowError, "argument 3 of add (`n`): 1099511627776 does not fit into 4 bytes"),
         (lambda x: [x, x, x, -(1 << 31) - 1], OverflowError, "does not fit"),
-        (lambda x: [x, x, x, 1.5], TypeError, "a float for 4 bytes of .u32"),
+        (lambda x: [x, x, x, 1.5], TypeError, "a float does not fit 4 bytes of .u32"),
         (lambda x: [x, x, x, np.float64(1)], ValueError, "8 bytes for a parameter of 4"),
         (lambda x: [x[::2], x, x, 1], ValueError, "not contiguous"),
         (lambda x: [x[::-1], x, x, 1], ValueError, "negative stride"),

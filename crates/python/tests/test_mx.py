@@ -151,7 +151,7 @@ def altered(q, **changes):
     ("fault", "says"),
     [
         (lambda a, b: (altered(a, scales=np.roll(a.scales, 1, axis=1)), b), "taken from the block before of A"),
-        (lambda a, b: (a, altered(b, scales=np.roll(b.scales, -1, axis=0))), "taken from the row behind of B"),
+        (lambda a, b: (a, altered(b, scales=np.roll(b.scales, -1, axis=0))), "taken from the next row of B"),
         (lambda a, b: (altered(a, scales=np.full_like(a.scales, 127)), b), "scales left out of A"),
         (
             lambda a, b: (a, altered(b, codes=b.codes.reshape(-1, 2)[:, ::-1].reshape(b.shape))),

@@ -9,22 +9,22 @@ use super::tiles::TileTable;
 use crate::words;
 
 words! {
-    /// What becomes of code on a device, the best first.
+    /// How device code runs on a device, the best first.
     #[derive(PartialOrd, Ord, JsonSchema)]
     AuditVerdict {
-        /// Machine code for this very architecture: it loads as it is.
+        /// Machine code for exactly this architecture: it loads without compilation.
         Native "native",
-        /// Machine code for another architecture of the family, or of the major version: it loads as it is.
+        /// Machine code for another architecture of the family or of the major version: it loads without compilation.
         Family "family",
-        /// The driver compiles PTX when it is loaded.
+        /// The driver compiles the PTX when it is loaded.
         Jit "jit",
-        /// It runs, but its name promises block-scaled or FP4 arithmetic that its machine code does not do.
+        /// It runs, but its name promises block-scaled or FP4 arithmetic that its machine code does not contain.
         Fallback "fallback",
-        /// The file does not say enough.
+        /// The file does not contain enough information.
         Undetermined "undetermined",
-        /// It loads and does nothing of what it is for: its body was compiled out.
+        /// It loads but does nothing: its body was compiled out.
         Stub "stub",
-        /// Nothing that this device could load.
+        /// There is no code that this device can load.
         NoCode "no_code",
     }
 }
@@ -58,33 +58,33 @@ impl AuditVerdict {
 }
 
 words! {
-    /// What machine code shows of what a kernel's name promises.
+    /// Whether the machine code contains what the kernel's name promises.
     #[derive(JsonSchema)]
     Shown {
         /// Block-scaled matrix instructions.
         Native "native",
-        /// Other matrix instructions in their place.
+        /// Other matrix instructions instead.
         Emulated "emulated",
         /// No matrix instruction: it moves or converts data, or its body was compiled out.
         None "none",
-        /// Its name promises nothing of the kind.
+        /// Its name promises no such instructions.
         Unknown "unknown",
     }
 }
 
 words! {
-    /// What can be said of a part of an installation on a device.
+    /// Whether a part of an installation works on a device.
     #[derive(JsonSchema)]
     Support {
         /// Its binaries hold code that this device runs.
         Works "works",
         /// It compiles for this device when it is used.
         Compiles "compiles",
-        /// What it would need is not for this device.
+        /// It needs code or a compiler that does not support this device.
         Absent "absent",
-        /// The parts that would tell are not installed.
+        /// The parts that decide this are not installed.
         NotInstalled "not_installed",
-        /// What is there does not tell.
+        /// The installed parts do not decide this.
         Unknown "unknown",
     }
 }
@@ -92,31 +92,31 @@ words! {
 /// The audit of files: every index counts from 0.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditTable {
-    /// What it was answered for; verdicts are in this order.
+    /// The devices of the audit; verdicts are in this order.
     pub devices: Vec<AuditDevice>,
-    /// Why GPUs of this machine could not be asked what they are; empty where all could.
+    /// Why GPUs of this machine could not be identified; empty if all could.
     #[serde(default)]
     pub no_gpu: String,
-    /// The disassembler that named opcodes; none when none was asked, or there was none.
+    /// The disassembler that named opcodes; null if none was used.
     pub disassembler: Option<ToolkitVersion>,
-    /// Why no opcodes were named where they were wanted; empty otherwise.
+    /// Why requested opcodes were not named; empty otherwise.
     #[serde(default)]
     pub no_opcodes: String,
-    /// Installed packages, where an environment was audited.
+    /// Installed packages, if an environment was audited.
     #[serde(default)]
     pub packages: Vec<AuditPackage>,
-    /// Files that hold device code, or ask for a CUDA library.
+    /// Files that contain device code or need a CUDA library.
     pub files: Vec<AuditFile>,
     /// Pieces of device code.
     pub entries: Vec<AuditEntry>,
-    /// Kernels: of one name and file, one row.
+    /// Kernels, one row per name and file.
     pub kernels: Vec<AuditKernel>,
-    /// Reasons, pointed at.
+    /// Reasons, referenced by index.
     pub reasons: Vec<String>,
-    /// Opcode counts such as `HMMA 16, LDSM 8`, pointed at.
+    /// Opcode counts such as `HMMA 16, LDSM 8`, referenced by index.
     #[serde(default)]
     pub opcodes: Vec<String>,
-    /// Which backend of a serving engine can work.
+    /// Whether each backend of a serving engine can work.
     #[serde(default)]
     pub backends: Vec<AuditBackend>,
     /// What was not read.
@@ -124,18 +124,18 @@ pub struct AuditTable {
     pub problems: Vec<AuditProblem>,
 }
 
-/// A device that was asked about.
+/// A device of the audit.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditDevice {
     /// Its architecture: `sm_121`.
     pub name: String,
-    /// The GPU of this machine that is one; empty where none is.
+    /// The GPU of this machine with this architecture; empty if there is none.
     #[serde(default)]
     pub gpu: String,
-    /// The CUDA version of this machine's driver; none without such a GPU.
+    /// The CUDA version of this machine's driver; null without such a GPU.
     #[serde(default)]
     pub cuda: Option<String>,
-    /// The newest PTX that this driver compiles; none where that is not known.
+    /// The newest PTX version that this driver compiles; null if unknown.
     #[serde(default)]
     pub isa: Option<PtxIsa>,
 }
@@ -155,10 +155,10 @@ pub struct AuditPackage {
     pub name: String,
     /// Its version.
     pub version: String,
-    /// What it compiles kernels with when it is used, and what that needs; empty where it does not.
+    /// The compiler that it runs when it is used, and what that needs; empty if it does not compile.
     #[serde(default)]
     pub compiles: String,
-    /// For each device: whether what compiles knows it; empty where it does not compile.
+    /// For each device: whether that compiler supports it; empty if the package does not compile.
     #[serde(default)]
     pub knows: Vec<Support>,
 }
@@ -166,16 +166,16 @@ pub struct AuditPackage {
 /// A file.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditFile {
-    /// The file, with `!member` for every archive on the way.
+    /// The file, with `!member` for each nested archive.
     pub path: String,
-    /// What it is.
+    /// The file format.
     pub format: String,
-    /// Its size.
+    /// Its size in bytes.
     pub bytes: u64,
-    /// The CUDA libraries that it asks for.
+    /// The CUDA libraries that it needs.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub needs: Vec<String>,
-    /// Index into `packages`; none where no package owns it.
+    /// Index into `packages`; null if no package owns it.
     #[serde(default)]
     pub package: Option<usize>,
 }
@@ -185,27 +185,27 @@ pub struct AuditFile {
 pub struct AuditEntry {
     /// Index into `files`.
     pub file: usize,
-    /// The how-many-th of its file.
+    /// Its position in the file, from 0.
     pub index: u32,
     /// Section and offset in the file: `.nv_fatbin+0x1540`.
     pub place: String,
     /// `cubin`, `relocatable`, `ptx`, `ltoir`, `bitcode` or `other`.
     pub kind: String,
-    /// `sm_121a`; `sm_121?` where the file does not tell base from `f`; empty where there is no architecture.
+    /// `sm_121a`; `sm_121?` if the file does not distinguish base from `f`; empty if there is no architecture.
     pub target: String,
-    /// What told the suffix.
+    /// The evidence for the suffix.
     pub told_by: String,
     /// `.version` of PTX.
     #[serde(default)]
     pub isa: Option<PtxIsa>,
-    /// The ptxas that made it, where it says so.
+    /// The ptxas that generated it, if it is recorded.
     #[serde(default)]
     pub toolkit: Option<ToolkitVersion>,
     /// How it is stored.
     pub compression: String,
-    /// Its bytes in the file.
+    /// Its size in the file in bytes.
     pub bytes: u64,
-    /// Its kernels, by number.
+    /// Its number of kernels.
     pub kernels: usize,
     /// For each device.
     pub verdicts: Vec<AuditVerdict>,
@@ -224,7 +224,7 @@ pub struct AuditKernel {
     pub images: Vec<AuditImage>,
     /// For each device.
     pub verdicts: Vec<AuditVerdict>,
-    /// For each device: index into `images` of the one that runs, or would be nearest to it.
+    /// For each device: index into `images` of the image that runs, or of the closest one.
     pub by: Vec<usize>,
     /// For each device: index into `reasons`.
     pub reasons: Vec<usize>,
@@ -238,22 +238,22 @@ pub struct AuditImage {
     /// Registers per thread.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub registers: Option<u32>,
-    /// Static shared memory, bytes.
+    /// Static shared memory in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shared: Option<u64>,
-    /// Stack per thread, bytes.
+    /// Stack per thread in bytes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stack: Option<u64>,
-    /// Most threads of a CTA.
+    /// Maximum threads of a CTA.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threads: Option<u32>,
-    /// Bytes of its machine code; none in PTX.
+    /// Size of its machine code in bytes; null for PTX.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub code: Option<u64>,
-    /// Index into `opcodes`, of PTX its instructions; none where it was not disassembled.
+    /// Index into `opcodes`, for PTX into its instructions; null if it was not disassembled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub opcodes: Option<usize>,
-    /// What the opcodes show of what the name promises; none where it was not disassembled.
+    /// Whether the opcodes match what the name promises; null if it was not disassembled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shown: Option<Shown>,
 }
@@ -261,26 +261,26 @@ pub struct AuditImage {
 /// A backend of a serving engine.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditBackend {
-    /// Its name, as the engine's option has it.
+    /// Its name in the engine's option.
     pub backend: String,
-    /// What it computes with.
+    /// The kernels that it uses.
     pub about: String,
     /// For each device.
     pub standing: Vec<Support>,
-    /// For each device: what shows it.
+    /// For each device: the evidence.
     pub evidence: Vec<String>,
-    /// Where the rule comes from.
+    /// The source of the rule.
     pub source: String,
 }
 
-/// Something that was not read.
+/// A file or part that could not be read.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditProblem {
-    /// Where.
+    /// The file, or its part.
     pub place: String,
     /// What is wrong.
     pub problem: String,
-    /// What to do about it.
+    /// The remedy.
     pub remedy: String,
 }
 

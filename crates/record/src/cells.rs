@@ -31,7 +31,7 @@ impl CellAnswer {
     }
 }
 
-/// The suffix of a row id whose file is assembled as its author wrote it, with the author's target.
+/// The suffix of the id of a row whose file is assembled as its author wrote it, with the author's target.
 pub const AS_WRITTEN: &str = "@as-written";
 
 fn letter_at(letters: &str, pair: usize) -> Option<char> {

@@ -89,7 +89,7 @@ words! {
         Tma "tma",
         /// The same, with tensor maps that the kernel creates for each expert
         TmaReplace "tma_replace",
-        /// Weights are loaded to registers
+        /// Weights are loaded into registers
         Direct "direct",
     }
 }

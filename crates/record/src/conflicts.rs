@@ -3,20 +3,20 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// One question to which merged records give different answers; the merged record holds none of them.
+/// A question to which merged records give different answers; the merged record contains none of them.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictRow {
-    /// What was asked: `mma.mxf4.2X with 13.5.37 on sm_121a`.
+    /// The question: `mma.mxf4.2X with 13.5.37 on sm_121a`.
     pub about: String,
     /// The answers.
     pub answers: Vec<ConflictAnswer>,
 }
 
-/// An answer, and who gives it.
+/// An answer and its sources.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ConflictAnswer {
     /// The answer in words.
     pub answer: String,
-    /// The records that give it.
+    /// The records with this answer.
     pub sources: Vec<String>,
 }

@@ -22,40 +22,40 @@ pub const SCHEMA: u32 = 1;
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct Record {
-    /// Version of this format; raised when a field changes its meaning.
+    /// Version of this format; it increases when a field changes its meaning.
     pub schema: u32,
     /// Name and version of the tool that wrote the record.
     pub tool: String,
     /// The capability matrix.
     pub matrix: Matrix,
-    /// The GPUs that took part; none where there was none, or none was asked.
+    /// The GPUs of the run; empty if none was used.
     #[serde(default)]
     pub devices: Vec<DeviceRow>,
-    /// Variants of snippets on GPUs, check by check.
+    /// Snippet variants on GPUs, with every check.
     #[serde(default)]
     pub runs: Vec<VariantRun>,
-    /// The trials of the pipeline, on the emulator and on GPUs: each names its device; none where it was not run.
+    /// The trials of the pipeline on the emulator and on GPUs; each names its device. Empty if the pipeline was not run.
     #[serde(default)]
     pub pipeline: Vec<TrialRow>,
-    /// What is known of tiles.
+    /// The tiles, by how their kernels would be compiled.
     #[serde(default)]
     pub tiles: TileTable,
-    /// What the trials would have noticed, by kernel.
+    /// The faults that the trials' data expose, per kernel.
     #[serde(rename = "witness", default)]
     pub fault_coverage: Vec<FaultCoverageRow>,
-    /// What the trials put each kernel configuration through.
+    /// What the trials exercise in each kernel configuration.
     #[serde(default)]
     pub exercised: Vec<ExerciseRow>,
-    /// What faults of single bytes each kind of data shows.
+    /// The single-byte faults that each kind of data exposes.
     #[serde(default)]
     pub faults: Vec<FaultRow>,
-    /// Device code of files, and what becomes of it on each device.
+    /// Device code in files, and how it runs on each device.
     #[serde(default)]
     pub audit: AuditTable,
-    /// The parts of the run that were asked for and not done.
+    /// The requested parts of the run that were skipped.
     #[serde(default)]
     pub skipped: Vec<SkippedRow>,
-    /// What the records that this one was merged from disagree about.
+    /// The questions on which the merged records disagree.
     #[serde(default)]
     pub conflicts: Vec<ConflictRow>,
 }
@@ -88,23 +88,23 @@ pub const PIPELINE: &str = "MXFP4 fused-MoE pipeline";
 /// The name of the part of a run that needs a GPU: snippets and the pipeline on it.
 pub const GPU: &str = "GPU";
 
-/// A part of a run that was not done.
+/// A part of a run that was skipped.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct SkippedRow {
-    /// The part, as reports head it.
+    /// The part, as in the headings of reports.
     pub part: String,
-    /// Why, and what would help.
+    /// The reason and the remedy.
     pub reason: String,
 }
 
-/// What every asked assembler did with every asked variant.
+/// The answer of each assembler for each variant.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Matrix {
-    /// The toolkits asked, ascending.
+    /// The toolkits, in ascending order.
     pub toolkits: Vec<ToolkitRow>,
-    /// The disassembler that named the opcodes; none when there was none.
+    /// The disassembler that named the opcodes; null if none was available.
     pub disassembler: Option<ToolkitVersion>,
-    /// The pairs asked. Those with `arch` = `target` come first, by toolkit, then target.
+    /// The pairs. Those with `arch` = `target` come first, sorted by toolkit, then target.
     pub pairs: Vec<Pair>,
     /// The snippet files.
     pub snippets: Vec<SnippetRow>,
@@ -116,29 +116,29 @@ pub struct Matrix {
     pub kinds: Vec<KindRow>,
     /// Opcode sets: opcodes sorted and joined by a space.
     pub opcodes: Vec<String>,
-    /// The claims, and how they stand.
+    /// The claims and their status.
     pub claims: Vec<ClaimRow>,
 }
 
-/// A toolkit that was asked.
+/// A toolkit of the matrix.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ToolkitRow {
     /// The version of its ptxas.
     pub version: ToolkitVersion,
-    /// The highest PTX ISA it knows: the one used unless a snippet pins another.
+    /// The highest PTX version that it supports; it is used unless a snippet pins another one.
     pub isa: PtxIsa,
     /// SHA-256 of its ptxas.
     pub sha256: String,
 }
 
-/// One (toolkit, PTX `.target`, `-arch`).
+/// A combination of toolkit, PTX `.target` and `-arch`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Pair {
     /// The toolkit.
     pub toolkit: ToolkitVersion,
-    /// What the PTX is written for.
+    /// The `.target` of the PTX.
     pub target: Target,
-    /// What it is assembled for.
+    /// The `-arch` that it is assembled for.
     pub arch: Target,
 }
 
@@ -149,11 +149,11 @@ pub struct SnippetRow {
     pub file: String,
     /// Its family: the name of its folder.
     pub family: String,
-    /// What it asks; empty for a plain file.
+    /// What it tests; empty for a file without a header.
     pub about: String,
     /// The manual's section.
     pub spec: String,
-    /// The capabilities that acceptance grants.
+    /// The capabilities that a target has if it accepts the snippet.
     pub grants: Vec<String>,
 }
 
@@ -173,34 +173,34 @@ pub struct VariantRow {
     pub id: String,
     /// Index into `snippets`.
     pub snippet: usize,
-    /// The opcodes that would show the hardware instruction, by dotted prefix.
+    /// The opcodes of the hardware instruction, as dotted prefixes.
     pub expects: Vec<String>,
-    /// One letter per pair: A accepted, R rejected, U unknown target, I unsupported PTX ISA, C crashed, T timed out,
-    /// `.` not asked. Trailing `.` are left out.
+    /// One letter per pair: A accepted, R rejected, U unknown target, I unsupported PTX ISA, C crashed, T timed out, `.` not
+    /// queried. Trailing `.` are omitted.
     pub outcomes: String,
-    /// One letter per pair: N native, S split, E emulated, ? unknown, `.` not accepted. Trailing `.` are left out.
+    /// One letter per pair: N native, S split, E emulated, ? unknown, `.` not accepted. Trailing `.` are omitted.
     pub native: String,
-    /// Which message (index into `messages`) in which pairs.
+    /// The messages (indices into `messages`), with their pairs.
     pub messages: Vec<Spread>,
-    /// Which opcode set (index into `opcodes`) in which pairs.
+    /// The opcode sets (indices into `opcodes`), with their pairs.
     pub sass: Vec<Spread>,
 }
 
-/// One thing in several pairs.
+/// An item that applies to several pairs.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct Spread {
-    /// Index of the thing.
+    /// Index of the item.
     pub index: usize,
     /// The pairs.
     pub pairs: PairSet,
 }
 
-/// What an assembler said.
+/// An assembler's message.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct MessageRow {
-    /// Its words: the first error.
+    /// Its text: the first error.
     pub text: String,
-    /// Index into `kinds`; none when no kind is known for it.
+    /// Index into `kinds`; null if its kind is unknown.
     pub kind: Option<usize>,
 }
 
@@ -227,45 +227,45 @@ impl MessageRow {
 pub struct KindRow {
     /// Its name.
     pub name: String,
-    /// Why ptxas says it, in one sentence.
+    /// The cause, in one sentence.
     pub cause: String,
-    /// What to do about it, in one sentence.
+    /// The remedy, in one sentence.
     pub remedy: String,
 }
 
-/// A claim against the cells it speaks of.
+/// A claim, judged on the cells that it covers.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ClaimRow {
     /// Index into `snippets`.
     pub snippet: usize,
-    /// Who says it.
+    /// The source.
     pub source: String,
-    /// Where to read it.
+    /// The address of the source.
     pub url: Option<String>,
-    /// What it says.
+    /// The claimed result.
     pub expect: Expect,
-    /// The targets it speaks of.
+    /// The targets that it covers.
     pub targets: Vec<Target>,
-    /// The `-arch`s it speaks of; empty for the target itself.
+    /// The `-arch` values that it covers; empty for the target itself.
     #[serde(default)]
     pub archs: Vec<Target>,
-    /// The toolkits it speaks of, as written; empty for all.
+    /// The toolkits that it covers, as written; empty for all.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub toolkits: Option<Named<Requirement>>,
-    /// Ids of the variants it speaks of, or none when it speaks of all of the snippet.
+    /// Ids of the variants that it covers; empty for all variants of the snippet.
     pub variants: Vec<String>,
-    /// Whether every variant it speaks of was asked.
+    /// Whether every variant that it covers was queried.
     pub whole: bool,
     /// Its status in this run.
     pub standing: Standing,
-    /// How it is recorded to stand; a difference (other than untested) is a finding.
+    /// Its recorded status; a different status (other than untested) is a finding.
     pub recorded: Standing,
-    /// Answered cells it speaks of.
+    /// Number of answered cells that it covers.
     pub cells: usize,
-    /// Those that disagree.
+    /// Number of these cells that disagree.
     pub disagree: usize,
-    /// The first that disagrees: `<variant> <toolkit> <target> <arch> <outcome>`; empty when none does.
+    /// The first cell that disagrees: `<variant> <toolkit> <target> <arch> <outcome>`; empty if none does.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub example: Option<Named<ClaimExample>>,

@@ -7,24 +7,24 @@ use serde::{Deserialize, Serialize};
 use super::configuration::ConfigurationKey;
 use super::named::Named;
 
-/// Of one kernel of the grouped GEMM, how many places of its inputs (scale bytes and codes of weights and activations, of
-/// both GEMMs) the data that it got right would have shown changed by one, up and down.
+/// Fault coverage of one kernel of the grouped GEMM: the places of its inputs (scale bytes and codes of weights and activations,
+/// of both GEMMs) at which the data of passed trials expose a change by one, up and down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "WitnessRow")]
 pub struct FaultCoverageRow {
     /// The kernel configuration.
     #[serde(flatten)]
     pub configuration: ConfigurationKey,
-    /// What it was compiled for.
+    /// The target that it was compiled for.
     pub target: Named<Target>,
-    /// What ran it.
+    /// The device that ran it.
     pub device: String,
-    /// The cases whose data these are; none where no exact or impulse case passed.
+    /// The cases of the data; empty if no exact or impulse case passed.
     pub cases: Vec<String>,
-    /// Places of which the data expose a fault.
+    /// Number of places at which the data expose a fault.
     #[serde(rename = "witnessed")]
     pub exposed: u64,
-    /// All places.
+    /// Number of places.
     pub total: u64,
 }
 
@@ -36,31 +36,31 @@ impl FaultCoverageRow {
     }
 }
 
-/// What the trials that a kernel configuration passed put it through.
+/// What the passed trials exercise in a kernel configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExerciseRow {
     /// The kernel configuration.
     #[serde(flatten)]
     pub configuration: ConfigurationKey,
-    /// What it was compiled for.
+    /// The target that it was compiled for.
     pub target: Named<Target>,
-    /// What ran it.
+    /// The device that ran it.
     pub device: String,
-    /// Most tiles along K of one GEMM.
+    /// Maximum tiles along K of one GEMM.
     pub k_tiles: u32,
-    /// How often the ring of stages began again in that GEMM.
+    /// How often the ring of stages wraps around in that GEMM.
     pub wraps: u32,
-    /// Most tiles along N of one GEMM.
+    /// Maximum tiles along N of one GEMM.
     pub n_tiles: u32,
-    /// Most tiles along M of one expert.
+    /// Maximum tiles along M of one expert.
     pub m_tiles: u32,
-    /// Whether a last tile of K was not full.
+    /// Whether the last tile along K is partial in some trial.
     pub ragged_k: bool,
-    /// Whether a tile of N behind a full one was not full.
+    /// Whether a partial tile along N follows a full one in some trial.
     pub ragged_n: bool,
-    /// Whether a tile of M behind a full one was not full.
+    /// Whether a partial tile along M follows a full one in some trial.
     pub ragged_m: bool,
-    /// What it was not put through, as phrases; empty where it is exercised.
+    /// What the trials do not exercise, as phrases; empty if nothing is missing.
     pub missing: Vec<String>,
 }
 
@@ -72,18 +72,18 @@ impl ExerciseRow {
     }
 }
 
-/// Random faults of one byte (a scale or a code that is one more or less) in the operands of a grouped GEMM, and how many each
-/// kind of data shows.
+/// Random single-byte faults (a scale or a code that is one more or less) in the operands of a grouped GEMM, and how many of them
+/// each kind of data exposes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRow {
-    /// Whose dimensions: the model, and what of it.
+    /// The model and the part of it whose dimensions are used.
     pub dimensions: String,
-    /// Faults drawn.
+    /// Number of faults.
     pub faults: u64,
-    /// Those that exact and impulse data show.
+    /// Number of faults that exact and impulse data expose.
     pub exact_and_impulse: u64,
-    /// Those that real-valued data show, with as many rows.
+    /// Number of faults that real-valued data with the same rows expose.
     pub real: u64,
-    /// Those that real-valued data show with one row per expert, as at decode.
+    /// Number of faults that real-valued data with one row per expert, as in decode, expose.
     pub real_decode: u64,
 }

@@ -27,7 +27,7 @@ pub enum RecordError {
     Large {
         /// The file is larger than a record can be.
         path: PathBuf,
-        /// Its size.
+        /// Its size in bytes.
         bytes: u64,
     },
     /// The file cannot be written.

@@ -70,7 +70,7 @@ answers! {
     }
 }
 
-/// What a claim says ptxas does.
+/// The result that a claim states.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Expect {
@@ -78,7 +78,7 @@ pub enum Expect {
     Accepted,
     /// ptxas rejects it.
     Rejected,
-    /// ptxas rejects it, and is meant to: the hardware has no such instruction.
+    /// ptxas rejects it by design: the hardware has no such instruction.
     AbsentByDesign,
 }
 
@@ -94,16 +94,16 @@ impl Expect {
     }
 }
 
-/// How a claim stands against measurement.
+/// The status of a claim after measurement.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Standing {
-    /// Every cell it speaks of agrees.
+    /// Every cell that it covers agrees.
     #[default]
     Confirmed,
-    /// Some cell it speaks of disagrees.
+    /// A cell that it covers disagrees.
     Refuted,
-    /// No cell it speaks of was answered.
+    /// No cell that it covers was answered.
     Untested,
 }
 

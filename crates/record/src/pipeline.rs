@@ -6,20 +6,20 @@ use serde::{Deserialize, Serialize};
 use crate::words;
 
 words! {
-    /// One step of the pipeline, in the order in which they run.
+    /// A stage of the pipeline, in execution order.
     #[derive(PartialOrd, Ord, JsonSchema)]
     Stage {
-        /// Router logits to the experts and weights of every token.
+        /// Selects experts and weights of every token from the router logits.
         Route "route",
-        /// Tokens to rows ordered by expert.
+        /// Sorts the tokens' rows by expert.
         Permute "permute",
-        /// Hidden states to MXFP8.
+        /// Quantizes the hidden states.
         Quantize "quantize",
         /// The first grouped GEMM.
         Fc1 "fc1",
         /// The clamped SwiGLU.
         Activation "activation",
-        /// Its result to MXFP8.
+        /// Quantizes the result of the activation.
         Requantize "requantize",
         /// The second grouped GEMM.
         Fc2 "fc2",
@@ -29,34 +29,34 @@ words! {
 }
 
 words! {
-    /// What is said of a trial or a stage.
+    /// The verdict on a trial or a stage.
     #[derive(PartialOrd, Ord, JsonSchema)]
     Verdict {
-        /// Right, within the bound.
+        /// Correct within the bound.
         Pass "pass",
         /// Wrong.
         Fail "fail",
-        /// Not run, since admission forbids it.
+        /// Not run because admission rejects it.
         Blocked "blocked",
-        /// Refused by design, and it was refused.
+        /// Rejected, as expected by design.
         ExpectedAbsent "expected_absent",
         /// Not run or not judged.
         Skipped "skipped",
-        /// Wrong as a known report says.
+        /// Wrong, as in a known report.
         KnownFail "known_fail",
-        /// Right where a known report says it is wrong.
+        /// Correct, although a known report says that it is wrong.
         UnexpectedPass "unexpected_pass",
-        /// PTX leaves the answer open.
+        /// PTX does not determine the result.
         Undetermined "undetermined",
-        /// The emulator lacks a form.
+        /// The emulator does not support an instruction form.
         Unsupported "unsupported",
-        /// It did not end in time.
+        /// It exceeded its time limit.
         TimedOut "timed_out",
-        /// It died.
+        /// It crashed.
         Crashed "crashed",
-        /// The GPU is gone.
+        /// The GPU was lost.
         DeviceLost "device_lost",
-        /// The trial itself is wrong.
+        /// The trial itself is defective.
         Broken "broken",
     }
 }
@@ -77,12 +77,12 @@ impl Verdict {
     }
 }
 
-/// An element of a stage's output, by the expert it belongs to.
+/// An element of a stage's output, with its expert.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, JsonSchema)]
 pub struct Place {
-    /// The expert; none where a stage knows no experts (`route`, `finalize`).
+    /// The expert; null for stages without experts (`route`, `finalize`).
     pub expert: Option<usize>,
-    /// The row of the whole tensor: a permuted row, or a token where `expert` is none.
+    /// The row of the whole tensor: a permuted row, or a token if `expert` is null.
     pub row: usize,
     /// The column.
     pub col: usize,
@@ -97,23 +97,23 @@ impl std::fmt::Display for Place {
     }
 }
 
-/// How one stage stands.
+/// The result of one stage.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct StageResult {
     /// The stage.
     pub stage: Stage,
-    /// What is said of it.
+    /// Its verdict.
     pub verdict: Verdict,
-    /// The largest |found − reference| / bound of all elements, half a step of the stored format counted into the bound:
-    /// 0 where everything is exact, infinite where a bound of 0 or a rule of NaN is violated (`"inf"` in JSON).
+    /// The largest |found − reference| / bound of all elements; the bound includes half a step of the stored format. 0 if
+    /// everything is exact, infinite (`"inf"` in JSON) if a bound of 0 or a NaN rule is violated.
     #[serde(with = "infinite")]
     #[schemars(with = "infinite::Number")]
     pub worst_over_bound: f64,
-    /// Elements that are wrong.
+    /// Number of wrong elements.
     pub mismatches: u64,
-    /// The first element that is wrong, by row and column.
+    /// The first wrong element, by row and column.
     pub place: Option<Place>,
-    /// Why, where the verdict does not say it: the sentence of a skip, what was found and what is allowed.
+    /// The reason if the verdict alone does not give it: why the stage was skipped, or what was found and what is allowed.
     #[serde(default)]
     pub note: String,
 }
@@ -142,7 +142,7 @@ mod infinite {
     #[derive(Serialize, Deserialize, JsonSchema)]
     #[serde(untagged)]
     pub(super) enum Number {
-        /// A finite one.
+        /// A finite number.
         Finite(f64),
         /// `inf`.
         Word(String),

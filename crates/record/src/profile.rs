@@ -50,22 +50,22 @@ pub struct ClassTime {
     pub nanoseconds: f64,
     /// Launches.
     pub launches: u64,
-    /// Its kernel that takes most.
+    /// Its kernel with the most time.
     pub longest: String,
     /// That kernel's share, 0 to 1.
     pub longest_share: f64,
 }
 
-/// A profile, judged.
+/// A judged profile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct ProfileRow {
     /// The form of the file: `nsys` or `chrome`.
     pub form: String,
-    /// Kernels by name.
+    /// Number of kernels with different names.
     pub kernels: u64,
     /// Nanoseconds of the kernels that the file lists.
     pub nanoseconds: f64,
-    /// Share of the time that the file lists; below 1 where it was cut.
+    /// Share of the time that the file lists; below 1 if the file omits kernels.
     pub listed: f64,
     /// Classes, the longest first.
     pub classes: Vec<ClassTime>,
@@ -73,6 +73,6 @@ pub struct ProfileRow {
     pub gemm_share: f64,
     /// Share of the whole MoE layer.
     pub moe_share: f64,
-    /// What that decides.
+    /// The resulting decision.
     pub decision: Decision,
 }

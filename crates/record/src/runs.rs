@@ -8,27 +8,27 @@ use super::code_by::CodeBy;
 use super::named::Named;
 use super::trials::CheckResult;
 
-/// A GPU that took part in a run: what the devices of trials and variants are.
+/// A GPU of a run, referenced by trials and variants.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct DeviceRow {
-    /// What trials and variants call it: `gpu:0`.
+    /// Its name in trials and variants: `gpu:0`.
     pub device: String,
     /// Its name.
     pub name: String,
     /// `sm_121`.
     pub architecture: String,
-    /// The driver's own version; empty where the system does not say it.
+    /// The driver version; empty if the system does not report it.
     pub driver: String,
-    /// The CUDA version that the driver brings.
+    /// The CUDA version of the driver.
     pub cuda: String,
-    /// Multiprocessors.
+    /// Number of multiprocessors.
     pub multiprocessors: i32,
-    /// Bytes of memory.
+    /// Memory in bytes.
     pub memory: u64,
-    /// Bytes of the L2 cache.
+    /// L2 cache in bytes.
     pub l2: i32,
-    /// What tells this GPU from others, and says nothing else: a digest of the machine's own identity and the GPU's number; empty
-    /// where the machine has none.
+    /// An identifier that reveals nothing else: a digest of the machine's identity and the GPU's number; empty if the machine has
+    /// no identity.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub id: String,
 }
@@ -38,11 +38,11 @@ pub struct DeviceRow {
 pub struct VariantRun {
     /// The variant.
     pub variant: String,
-    /// What it was compiled for.
+    /// The target that it was compiled for.
     pub target: Named<Target>,
-    /// What ran it.
+    /// The device that ran it.
     pub device: String,
-    /// Who made the code: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator.
+    /// The compiler of the code: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator.
     pub code: CodeBy,
     /// The checks.
     #[serde(rename = "rungs")]

@@ -8,15 +8,15 @@ use super::configuration::{ConfigurationKey, Tile};
 use super::named::{Named, or_empty};
 use crate::words;
 
-/// What is known of tiles. Empty where nobody asked.
+/// The tiles; empty if they were not requested.
 #[derive(Debug, Clone, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TileTable {
     /// Every tile, by how its kernel would be compiled.
     pub rows: Vec<TileRow>,
-    /// What other projects have for each tile and side.
+    /// The kernels of other projects for each tile and operand order.
     #[serde(rename = "offers")]
     pub peers: Vec<PeerRow>,
-    /// What policies choose.
+    /// The choices of the policies.
     pub policies: Vec<PolicyRow>,
 }
 
@@ -26,25 +26,25 @@ pub struct TileRow {
     /// The kernel configuration.
     #[serde(flatten)]
     pub configuration: ConfigurationKey,
-    /// What it would be compiled for.
+    /// The target that it would be compiled for.
     pub target: Named<Target>,
-    /// The ptxas that answered; empty where none did.
+    /// The ptxas that compiled it; empty if none did.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub toolkit: Option<Named<ToolkitVersion>>,
-    /// Tiles in flight; none where the geometry has no kernel.
+    /// Tiles in flight; null if the geometry has no kernel.
     pub stages: Option<u32>,
-    /// Shared memory of a CTA, bytes: dynamic, and static where ptxas has said it.
+    /// Shared memory of a CTA in bytes: dynamic, plus static if ptxas reports it.
     pub shared: Option<u32>,
-    /// What a CTA may have.
+    /// The limit of shared memory per CTA in bytes.
     pub shared_limit: u32,
-    /// Registers of a thread, by ptxas.
+    /// Registers per thread, as reported by ptxas.
     pub registers: Option<u32>,
-    /// Bytes that a thread spills, stores and loads, by ptxas.
+    /// Spill stores and spill loads per thread in bytes, as reported by ptxas.
     pub spills: Option<(u32, u32)>,
-    /// Why it may not run; none where it may.
+    /// Why it cannot run; null if it can.
     pub blocked: Option<String>,
-    /// What it costs where it may run, such as spills; empty where nothing.
+    /// Its costs if it can run, such as spills; empty if there are none.
     pub remark: String,
 }
 
@@ -60,7 +60,7 @@ words! {
     }
 }
 
-/// What a project has for a tile.
+/// A project's kernel for a tile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[schemars(rename = "OfferRow")]
 pub struct PeerRow {
@@ -72,7 +72,7 @@ pub struct PeerRow {
     pub stack: String,
     /// `offered`, `elsewhere` or `refused`.
     pub answer: Named<PeerAnswer>,
-    /// What it has, or why not.
+    /// The kernel, or why there is none.
     pub sentence: String,
 }
 
@@ -84,29 +84,29 @@ impl TileTable {
     }
 }
 
-/// What a policy chooses for a batch.
+/// The choice of a policy for a batch.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct PolicyRow {
     /// The policy.
     pub policy: String,
-    /// What it must know.
+    /// The input that it needs.
     pub needs: String,
-    /// Whose it is.
+    /// Its source.
     pub source: String,
     /// How tokens choose experts.
     pub shape: String,
     /// Tokens of the batch.
     pub tokens: u32,
-    /// Rows of the expert that has most.
+    /// Rows of the expert with the most rows.
     pub most: u32,
     /// Rows of the tile it chooses.
     pub m: u32,
     /// Tiles of tokens.
     pub tiles: u64,
-    /// Rows that are there.
+    /// Rows with data.
     pub rows: u64,
-    /// Rows that are thrown away.
+    /// Padding rows.
     pub padding: u64,
-    /// Padding among all rows that are multiplied.
+    /// Share of padding among all multiplied rows.
     pub waste: f64,
 }

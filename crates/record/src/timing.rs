@@ -18,26 +18,26 @@ pub struct BenchTable {
     pub tool: String,
     /// The GPU.
     pub device: DeviceRow,
-    /// What the kernels were compiled for.
+    /// The target that the kernels were compiled for.
     pub target: Named<Target>,
-    /// Who made the code.
+    /// The compiler of the code.
     pub code: CodeBy,
     /// The dimensions: a model's or a case's name.
     pub dimensions: String,
-    /// Width of hidden states, width between the GEMMs, experts, experts of a token.
+    /// Width of the hidden states, width between the GEMMs, number of experts, experts per token.
     pub sizes: [usize; 4],
-    /// How tokens choose experts: the word of a case.
+    /// How tokens choose experts, as in a case.
     #[serde(default = "by_random")]
     pub routing: String,
     /// Rounds that are not counted.
     pub warm_up: usize,
-    /// Rounds of which the median is taken.
+    /// Rounds that the median is computed from.
     pub samples: usize,
-    /// Bytes that are read in front of every launch, so that caches hold nothing of its inputs.
+    /// Bytes that are read before every launch, so that no input is in a cache.
     pub flushed: u64,
-    /// Bytes per second that the GPU reads from memory at most, measured.
+    /// Measured peak read bandwidth of the GPU's memory in bytes per second.
     pub bandwidth: f64,
-    /// Operations per second of the tensor cores at most, measured, by path.
+    /// Measured peak rate of the tensor cores in operations per second, by path.
     pub rates: Vec<RateRow>,
     /// The times.
     pub rows: Vec<BenchRow>,
@@ -60,7 +60,7 @@ impl BenchTable {
     }
 }
 
-/// What `mma.sync` of a path does at most.
+/// The peak rate of `mma.sync` on a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRow {
     /// `native` or `portable`.
@@ -80,45 +80,45 @@ pub struct BenchRow {
     pub configuration: ConfigurationKey,
     /// Tokens of the batch.
     pub tokens: usize,
-    /// Experts that have rows.
+    /// Number of experts with rows.
     pub experts: usize,
     /// The stage.
     pub stage: Stage,
-    /// Median of the samples, by the GPU's own events.
+    /// Median of the samples in microseconds, by the GPU's events.
     pub microseconds: f64,
-    /// The least and the most.
+    /// Minimum and maximum of the samples in microseconds.
     pub range: [f64; 2],
-    /// Bytes that must be read or written once, padding as stored counted.
+    /// Bytes that must be read or written at least once, including stored padding.
     pub bytes: u64,
-    /// Of these, weights and their scales.
+    /// Of these, bytes of weights and their scales.
     pub weights: u64,
-    /// Multiplications and additions of the rows that are there; 0 for stages without a GEMM.
+    /// Multiplications and additions of the rows with data; 0 for stages without a GEMM.
     pub operations: u64,
-    /// The same with the rows that fill tiles up.
+    /// The same, including padding rows of tiles.
     pub multiplied: u64,
-    /// Bytes over time over the measured bandwidth.
+    /// Bytes per time, as a share of the measured bandwidth.
     pub of_bandwidth: f64,
-    /// Multiplied operations over time over the measured rate; none where the path has no such rate.
+    /// Multiplied operations per time, as a share of the measured rate; null if the path has no such rate.
     pub of_rate: Option<f64>,
 }
 
-/// What a policy's tile costs against the best that was measured.
+/// The cost of a policy's tile compared with the best measured tile.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RegretRow {
     /// The policy.
     pub policy: String,
-    /// The path among whose tiles it chooses.
+    /// The path whose tiles it chooses from.
     #[serde(rename = "kernel_path")]
     pub path: Named<MmaPath>,
     /// Tokens of the batch.
     pub tokens: usize,
     /// Rows of the tile it chooses.
     pub m: u32,
-    /// Both GEMMs with the fastest measured tile of so many rows; none where none was measured.
+    /// Time of both GEMMs in microseconds with the fastest measured tile of that many rows; null if none was measured.
     pub microseconds: Option<f64>,
-    /// The fastest of all.
+    /// The fastest kernel configuration.
     pub best: String,
-    /// Its time.
+    /// Its time in microseconds.
     pub best_microseconds: f64,
 }
 

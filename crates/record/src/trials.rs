@@ -11,23 +11,23 @@ use super::pipeline::{StageResult, Verdict};
 use crate::words;
 
 words! {
-    /// A check of a trial or of a variant on a device; none implies another.
+    /// A check of a trial or of a variant on a device; no check implies another.
     #[derive(PartialOrd, Ord, JsonSchema)]
     #[schemars(rename = "Rung")]
     Check {
-        /// The device takes the code.
+        /// The device loads the code.
         Loads "loads",
-        /// Every launch ends, and no guard is touched.
+        /// Every launch ends, and no guard zone is written.
         Runs "runs",
-        /// Every stage is right, within its bound.
+        /// Every stage is correct within its bound.
         Correct "correct",
-        /// The stored bits are those of the emulator.
+        /// All stored bits equal the emulator's.
         AsEmulator "as_emulator",
         /// A hundred replays store the same bits.
         Deterministic "deterministic",
-        /// Kernels that begin before their predecessor has ended store the same bits.
+        /// Kernels that start before their predecessor has ended store the same bits.
         Pdl "pdl",
-        /// A graph stores the right bits for another routing than it was captured with.
+        /// A graph stores the correct bits for a routing other than the captured one.
         Graph "graph",
     }
 }
@@ -44,7 +44,7 @@ pub struct CheckResult {
     pub check: Check,
     /// Its verdict.
     pub verdict: Verdict,
-    /// What was run, or why the check did not pass.
+    /// What the check ran, or why it did not pass.
     #[serde(default)]
     pub note: String,
 }
@@ -59,17 +59,17 @@ pub struct TrialRow {
     pub configuration: ConfigurationKey,
     /// Tiles in flight.
     pub stages: u32,
-    /// What the kernels were compiled for.
+    /// The target that the kernels were compiled for.
     pub target: Named<Target>,
-    /// What ran them.
+    /// The device that ran them.
     pub device: String,
-    /// What the kernels cost although they run, such as spills, and the reading of products and sums that was asked for; empty where
-    /// nothing or where no assembler was asked.
+    /// Costs of the kernels, such as spills, and the requested contraction of products and sums; empty if there are none or no
+    /// assembler was used.
     #[serde(default)]
     pub remark: String,
-    /// The stages in order. One entry without results stands for a trial that did not run; its note is the sentence.
+    /// The stages in order. A single entry without results represents a trial that did not run; its note gives the reason.
     pub results: Vec<StageResult>,
-    /// Who made the code that the device ran: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator, which runs PTX.
+    /// The compiler of the code that the device ran: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator, which runs PTX.
     #[serde(default, skip_serializing_if = "CodeBy::is_nobody")]
     pub code: CodeBy,
     /// The checks, on a device other than the emulator.

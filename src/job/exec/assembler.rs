@@ -28,7 +28,7 @@ const REPLACED: [(&str, &str); 2] = [
 const LIMIT: Duration = Duration::from_secs(600);
 
 /// The output of `--version` without a real ptxas: the CUDA release whose PTX the emulator reads.
-const VERSION: &str = "ptxas of `sm121probe exec`: gives PTX in place of machine code\n\
+const VERSION: &str = "ptxas of `sm121probe exec`: returns PTX instead of machine code\n\
     Cuda compilation tools, release 13.0, V13.0.0\n";
 
 /// The result of a call.

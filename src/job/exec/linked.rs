@@ -1,6 +1,6 @@
 //! How a program is linked with CUDA, read from its ELF file before it runs.
 //!
-//! The static runtime, nvcc's default, asks the driver for tables of functions that no header documents, so it cannot be served.
+//! The static runtime, nvcc's default, asks the driver for tables of functions that no header documents, so it is not supported.
 
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object, ObjectSymbol, ReadRef};

@@ -101,7 +101,7 @@ pub enum ExecError {
         error: io::Error,
     },
     /// The program is linked with the static CUDA runtime.
-    #[error("{} is linked with the static CUDA runtime, nvcc's default, which cannot be served; link it with `nvcc -cudart shared`", .0.display())]
+    #[error("{} is linked with the static CUDA runtime, nvcc's default, which is not supported; link it with `nvcc -cudart shared`", .0.display())]
     StaticRuntime(PathBuf),
     /// The program cannot be started.
     #[error("{} cannot be started: {error}", Path::new(.program).display())]

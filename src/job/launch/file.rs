@@ -290,7 +290,7 @@ where
             let mut all = IndexMap::new();
             while let Some(key) = map.next_key::<K>()? {
                 if all.contains_key(&key) {
-                    return Err(A::Error::custom(format!("`{key}` is there twice; rename one of them")));
+                    return Err(A::Error::custom(format!("`{key}` occurs twice; rename one of them")));
                 }
                 all.insert(key, map.next_value()?);
             }

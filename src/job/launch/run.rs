@@ -101,7 +101,7 @@ impl Session {
             let Some(variables) = &module.variables else { continue };
             let at: Vec<u64> = variables.iter().map(|n| addresses[*n]).collect();
             if !module.program.adopt_variables(&mut memory, &at) {
-                let what = format!("{} has not {} variables in global memory", module.name, at.len());
+                let what = format!("{} does not have {} variables in global memory", module.name, at.len());
                 return Err(LaunchError::Fit(what).into());
             }
         }
@@ -214,8 +214,10 @@ impl Session {
                 (Some(wanted), bytes) => {
                     let unwritten = bytes.is_none();
                     if !memory.place_at(wanted, bytes.unwrap_or_else(|| vec![0; len])) {
-                        let what =
-                            format!("buffer `{}` cannot be at {wanted:#x}: the place is taken", buffer.name);
+                        let what = format!(
+                            "buffer `{}` cannot be placed at {wanted:#x}: the address range is in use",
+                            buffer.name
+                        );
                         return Err(LaunchError::Fit(what));
                     }
                     if unwritten {

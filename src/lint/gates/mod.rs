@@ -142,7 +142,7 @@ enum ReadError {
     Io(#[from] std::io::Error),
     #[error("is not a file")]
     NoFile,
-    #[error("is not a C++, CUDA, Python, CMake or Bazel source")]
+    #[error("is not a C++, CUDA, Python, TOML, CMake or Bazel source")]
     NoSource,
     #[error("is larger than {} MiB", SIZE_LIMIT >> 20)]
     Large,

@@ -1,4 +1,4 @@
-//! Splits C++, CUDA, Python, CMake and Bazel text into the tokens that conditions need. Comments are skipped.
+//! Splits C++, CUDA, Python, TOML, CMake and Bazel text into the tokens that conditions need. Comments are skipped.
 
 /// The syntax in which a file is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

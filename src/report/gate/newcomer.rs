@@ -15,7 +15,7 @@ pub struct Newcomer {
     pub answer: String,
 }
 
-/// Holds the run of a toolkit to the baseline's newest toolkit before it: none where the baseline holds it.
+/// Compares a toolkit's run with the newest older toolkit of the baseline; `None` if the baseline contains the toolkit.
 #[must_use]
 pub fn newcomer(baseline: &Record, file: &str, run: &Record, toolkit: ToolkitVersion) -> Option<Newcomer> {
     if baseline.matrix.toolkits.iter().any(|t| t.version == toolkit) {

@@ -129,7 +129,7 @@ const instead = (form) => {
   const near = rows.length ? [] : nearest(form, target).map((f) => [f, ""]);
   const items = [...rows, ...near].map(([other, how]) => el("li", {}, el("a", { href: formAddress(other) }, other.id), how ? `: ${how}` : null, other.text?.line ? el("code", { class: "line" }, oneLine(other.text.line)) : null));
   if (!items.length) return null;
-  const title = rows.length ? "What SM12x has in its place" : `Nearest forms that ${targets[target]} accepts`;
+  const title = rows.length ? "What SM12x has instead" : `Nearest forms that ${targets[target]} accepts`;
   return el("section", {}, el("h2", {}, title), el("ul", {}, items));
 };
 

@@ -190,13 +190,13 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
         (GateRule::OneDevice, "A test is true on one of 12.0 and 12.1, which accept the same instructions."),
         (
             GateRule::NoFamily,
-            "A test admits the suffix `a` and shuts out `f`, though nothing that it guards needs `a`.",
+            "A test admits the suffix `a` and excludes `f`, although nothing that it guards needs `a`.",
         ),
         (
             GateRule::NeedsSuffix,
             "A test admits a target without the suffix that a guarded instruction needs.",
         ),
-        (GateRule::Absent, "A test admits SM12x to an instruction that SM12x lacks."),
+        (GateRule::Absent, "A test lets SM12x reach an instruction that SM12x lacks."),
         (GateRule::OneBuild, "Options build code that loads on one of 12.0 and 12.1 alone."),
     ];
     let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text)).collect();

@@ -14,7 +14,7 @@ const FRAME: &str = "\
 
 /* SM12X_HAS(mma_mxf4): whether the target of this compilation has the capability, 1 or 0, for `#if` and `if constexpr`.
    SM12X_HAS_FORM(mma_mxf4_isa_2X): the same of one form; `.` of its name is `_`.
-   A name that this header lacks is an error of the preprocessor.
+   A name that this header does not define is a preprocessor error.
    In host code, and for targets other than SM12x, every answer is 0.
    SM12X_GENCODE(mma_mxf4): the nvcc options that make code with the capability for every SM12x GPU by the newest toolkit, as a
    string; empty where no SM12x target has it. */
@@ -22,8 +22,8 @@ const FRAME: &str = "\
 #define SM12X_HAS_FORM(form) SM12X_FORM_##form()
 #define SM12X_GENCODE(capability) SM12X_GENCODE_##capability
 
-/* Whose ptxas assembles the code, as major * 1000000 + minor * 10000 + build. The compiler's own by default; define it before
-   the inclusion where another assembles, such as a driver or Triton's. */
+/* The version of the ptxas that assembles the code, as major * 1000000 + minor * 10000 + build. The compiler's own by default; define it before
+   including this header if another ptxas assembles the code, such as a driver's or Triton's. */
 #ifndef SM12X_TOOLKIT
 #if defined(__CUDACC_VER_MAJOR__) && defined(__CUDACC_VER_MINOR__) && defined(__CUDACC_VER_BUILD__)
 #define SM12X_TOOLKIT (__CUDACC_VER_MAJOR__ * 1000000 + __CUDACC_VER_MINOR__ * 10000 + __CUDACC_VER_BUILD__)

@@ -98,7 +98,7 @@ fn launch(text: &str, code: i32, more: &[&str]) -> String {
 #[test]
 fn launches_run_in_order_on_the_same_memory() {
     let text = launch(FILE, 0, &["--schedules", "3"]);
-    assert!(text.contains("gather: ") && text.contains("twice: 12 instructions of warps"), "{text}");
+    assert!(text.contains("gather: ") && text.contains("twice: 12 warp instructions"), "{text}");
     assert!(text.contains("3 schedules, equal outputs"), "{text}");
     assert!(text.contains("y f32[2,4]\n  1.5 7.5 13.5 7.5 25.5 7.5 37.5 7.5\n"), "{text}");
     assert!(
@@ -113,7 +113,7 @@ fn launches_run_in_order_on_the_same_memory() {
     assert_eq!(json["buffers"][3]["changed"], true);
     assert_eq!(json["expectations"][0]["wrong"], 0);
     let text = launch(FILE, 2, &["--format", "json", "--profile"]);
-    assert!(text.contains("this has no format json; it has text"), "{text}");
+    assert!(text.contains("this command has no format json; it has text"), "{text}");
 }
 
 #[test]
@@ -189,7 +189,7 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
         ("fill: iota", "fill: many", 4, "`many` is not of type f32; `fill` is zeros, iota or a value"),
         ("fill: iota", "fill: iota, random: 3", 4, "both `fill` and `random`"),
         ("fill: iota", "fill: iota, range: [1, 2]", 4, "`range` is for `random`"),
-        ("fill: iota", "random: 1, range: [2, 1]", 4, "the least comes first"),
+        ("fill: iota", "random: 1, range: [2, 1]", 4, "the minimum must come first"),
         ("type: f32, shape: 8", "type: f31, shape: 8", 6, "`f31` is not one of u8, s8"),
         ("{type: f32, shape: 8, fill: 1}", "{type: f32, fill: 1}", 6, "needs a `shape`"),
         ("{type: f32, shape: 8, fill: 1}", "{shape: 8, fill: 1}", 6, "needs a `type`"),
@@ -227,7 +227,7 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
         ("m: {file: k.ptx}", "m: {}", 2, "a module is a `file`"),
         ("m: {file: k.ptx}", "m: {file: k.ptx, target: sm_90}", 2, "`target` is for .cu files"),
         ("- {u32: 8}", "- {u32: 8, at: 2000000000000}", 17, "more than a struct may have"),
-        ("  ones:", "  a:", 4, "`a` is there twice"),
+        ("  ones:", "  a:", 4, "`a` occurs twice"),
     ] {
         assert!(FILE.contains(from), "{from}");
         let text = launch(&FILE.replacen(from, to, 1), 2, &[]);

@@ -112,11 +112,11 @@ fn real_moe_says_which_reading_ran_and_what_depends_on_it() {
         let line = text.lines().find(|line| line.starts_with("remark")).unwrap();
         assert!(line.contains(&format!("--contract {word}")), "{line}");
         assert!(line.contains("undetermined by PTX: the values stored by finalize"), "{line}");
-        let verdicts = format!("{here} in this reading, {there} in the other");
+        let verdicts = format!("{here} with this choice, {there} with the other");
         assert!(text.contains("finalize fail") && text.contains(&verdicts), "{text}");
     }
     let text = moe(true, &["--contract", "on"]);
-    assert!(text.contains("no product and sum of these kernels is left open"), "{text}");
+    assert!(text.contains("PTX leaves no product and sum of these kernels open"), "{text}");
 }
 
 #[test]

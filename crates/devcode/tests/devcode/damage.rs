@@ -95,9 +95,9 @@ fn what_announces_more_than_it_may_gets_no_memory() {
     let mut bytes = data("lz4.fatbin");
     for (size, words) in [
         (1_u64 << 40, "is left out: it unpacks to 1099511627776 bytes"),
-        (100 << 20, "is damaged: 104857600 bytes cannot come out of"),
+        (100 << 20, "is damaged: 104857600 bytes cannot be decompressed from"),
         (8197, "is damaged: its LZ4 code"),
-        (8199, "is damaged: 8199 bytes of code are announced and 8198 unpack"),
+        (8199, "is damaged: 8199 bytes of code are declared, but 8198 were unpacked"),
     ] {
         bytes[0x10 + 0x38..0x10 + 0x40].copy_from_slice(&size.to_le_bytes());
         let answer = of_bytes("x.fatbin", bytes.clone());

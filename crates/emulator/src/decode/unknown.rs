@@ -18,7 +18,7 @@ const DEVICE_RUNTIME: [&str; 7] = [
 /// Why a function without a body cannot be called.
 pub(super) fn absent(name: &str) -> Refusal {
     if DEVICE_RUNTIME.iter().any(|known| name.starts_with(known)) {
-        return format!("`{name}` is of the device runtime; launches from the device are not emulated");
+        return format!("`{name}` belongs to the device runtime; launches from the device are not emulated");
     }
     format!("`{name}` is declared but has no body")
 }

@@ -297,7 +297,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             continue;
         }
         if address == 0 {
-            m.said.push((lane, "an acquire of the tensor map at address 0, which is none".to_owned()));
+            m.said.push((lane, "an acquire of a tensor map at address 0, where there is none".to_owned()));
             continue;
         }
         m.world.touch(address, TENSOR_MAP_BYTES, false);

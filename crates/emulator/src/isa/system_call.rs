@@ -177,7 +177,7 @@ fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
         if m.world.heap.remove(&base).is_none() || !m.world.global.free(base) {
             let freed = matches!(m.split(Space::Generic, base), Ok((Window::Global, _)));
-            let what = format!("free of {base:#x}, which `malloc` has not given or which was freed before");
+            let what = format!("free of {base:#x}, which `malloc` did not return or which was already freed");
             let rule = if freed { Rule::UseAfterFree } else { Rule::WrongSpace };
             return m.fail(Fault::new(rule, what).at(lane));
         }

@@ -61,8 +61,8 @@ fn the_heap_gives_memory_and_takes_it_back() {
     broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Rule::Uninitialised, "");
     broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Rule::OutOfBounds, "");
     broken(&format!("{malloc} {FREE} st.u32 [a], t;"), Rule::UseAfterFree, "");
-    broken(&format!("{malloc} {FREE} {FREE}"), Rule::UseAfterFree, "`malloc` has not given");
-    broken(&format!("mov.u64 a, out; {FREE}"), Rule::UseAfterFree, "`malloc` has not given");
+    broken(&format!("{malloc} {FREE} {FREE}"), Rule::UseAfterFree, "`malloc` did not return");
+    broken(&format!("mov.u64 a, out; {FREE}"), Rule::UseAfterFree, "`malloc` did not return");
     // More than the heap has is null, and null may be freed.
     let large = MALLOC.replace("SIZE", "9000000");
     let null = format!(

@@ -105,7 +105,7 @@ fn pointers_keep_the_alignment_that_parameters_promise() {
             .replace("(.param .u64 p_out)", &format!("(.param .u64 .ptr .global .align {align} p_out)"))
     };
     gives(&promise(128), &How::of(1, 32), &[5]);
-    refused(&promise(1 << 20), &How::of(1, 32), "promises a multiple of");
+    refused(&promise(1 << 20), &How::of(1, 32), "is declared as a multiple of");
 }
 
 #[test]

@@ -17,8 +17,8 @@ const DEEP_INTER: usize = 160;
 /// Elements of K up to which rounds are made: what deeper tiles do with a parity, others of the same kernel do.
 const DEEPEST: usize = 768;
 
-/// Rows behind the last full tile of the largest expert: no tile divides them, and every tile has more than so many or a full one
-/// in front.
+/// Rows after the last full tile of the largest expert: no tile size divides them, and every tile is larger or follows a full
+/// one.
 const RAGGED_ROWS: usize = 13;
 
 /// Returns the case as this configuration runs it; a case without a minimum is unchanged.

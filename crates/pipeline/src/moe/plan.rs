@@ -269,7 +269,7 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
     out
 }
 
-/// Whether this is the one trial kept for a tile and a side whose every configuration is blocked; it states the reason.
+/// Whether this is the one trial kept for a tile and operand order of which every configuration is blocked; it states the reason.
 fn stands_for_blocked(trial: &Trial<'_>) -> bool {
     let blocked = |configuration: Configuration| {
         Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path)

@@ -75,7 +75,7 @@ impl Readings {
         let word = asked.contract.word();
         let remark = match pairs {
             0 => format!(
-                "--contract {word}{by}: no product and sum of these kernels is left open, so every reading is the same"
+                "--contract {word}{by}: PTX leaves no product and sum of these kernels open, so every choice gives the same result"
             ),
             _ => format!(
                 "--contract {word}{by}: {contracted} of {pairs} pairs of a product and a sum round once"
@@ -101,7 +101,7 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
         let mut note = format!("{UNDETERMINED}: the stored values depend on whether mul and add round once");
         if here != there_conforms {
             note = format!(
-                "{note}; {} in this reading, {} in the other",
+                "{note}; {} with this choice, {} with the other",
                 result.verdict.word(),
                 there.verdict.word()
             );
@@ -113,7 +113,7 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
     }
     let words: Vec<&str> = differing.iter().map(|stage| stage.word()).collect();
     let said = match words.as_slice() {
-        [] => "; no stage stores other bits in the other reading".to_owned(),
+        [] => "; every stage stores the same bits with the other choice".to_owned(),
         words => format!("; {UNDETERMINED}: the values stored by {}", words.join(", ")),
     };
     (stages, said)

@@ -31,7 +31,7 @@ pub enum TrialError {
     #[error(transparent)]
     Contraction(#[from] toolchain::toolkit::ContractionError),
     /// A kernel that decodes as written does not decode in another reading.
-    #[error("kernel `{0}` cannot be decoded in another reading of its products and sums: {1}")]
+    #[error("kernel `{0}` cannot be decoded with another choice of contraction: {1}")]
     Reading(String, emulator::Stop),
 }
 

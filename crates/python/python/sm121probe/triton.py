@@ -104,7 +104,7 @@ def _driver(target: str, options: dict) -> Any:
 
     digits = "".join(c for c in target if c.isdigit())
     if not target.startswith("sm_") or not digits:
-        raise ValueError(f"{target!r} is no target, as in 'sm_121'")
+        raise ValueError(f"{target!r} is not a target, such as 'sm_121'")
 
     class Utils:
         """Triton's interface to loaded kernels: nothing is loaded, and the name of the kernel serves as its handle."""
@@ -183,7 +183,7 @@ def _driver(target: str, options: dict) -> Any:
             raise RuntimeError("there is no GPU to be timed: results come from an emulator")
 
         def get_benchmarker(self):
-            raise RuntimeError("an emulator has no times")
+            raise RuntimeError("the emulator does not measure times")
 
         def map_python_to_cpp_type(self, ty):
             return "void*" if ty.startswith("*") else ty

@@ -236,7 +236,7 @@ pub(super) fn is_of_the_file(text: &str) -> bool {
     classify(text).is_some_and(|i| OF_THE_FILE.contains(&KINDS[i].name))
 }
 
-/// The outcome that an error with this text stands for.
+/// The outcome of an error with this text.
 pub(super) fn outcome_of(text: &str) -> Outcome {
     classify(text).map_or(Outcome::Rejected, |i| KINDS[i].outcome)
 }

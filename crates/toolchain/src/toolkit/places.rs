@@ -51,9 +51,9 @@ impl Origin {
             Self::Conda => "Builds inside this conda environment use it.",
             Self::Torch => "PyTorch's wheel includes it for torch.compile.",
             Self::Triton => {
-                "Triton, and so torch.compile and vLLM's Triton kernels, assembles with it for GPUs before Blackwell."
+                "Triton, and therefore torch.compile and vLLM's Triton kernels, uses it to assemble code for GPUs older than Blackwell."
             }
-            Self::TritonBlackwell => "Triton assembles with it for Blackwell GPUs, SM12x among them.",
+            Self::TritonBlackwell => "Triton uses it to assemble code for Blackwell GPUs, including SM12x.",
             Self::Python => "JAX, Numba and other packages that depend on NVIDIA's compiler wheels use it.",
             Self::Cache => "Only sm121probe uses it.",
         }

@@ -200,9 +200,10 @@ fn random(seed: u64, range: Option<[f64; 2]>, shape: &Shape, path: &[Part]) -> R
         Some([least, most]) if least <= most && (most - least).is_finite() => {
             Ok(argument::random_between(seed, shape, least, most))
         }
-        Some([least, most]) => {
-            fault(with(path, "range"), format!("`range` goes from {least} to {most}; the least comes first"))
-        }
+        Some([least, most]) => fault(
+            with(path, "range"),
+            format!("`range` goes from {least} to {most}; the minimum must come first"),
+        ),
     }
 }
 

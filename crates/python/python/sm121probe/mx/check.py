@@ -114,14 +114,14 @@ def _scale_faults(x: Quantized):
         pairs[:, 0:even:2], pairs[:, 1:even:2] = scales[:, 1:even:2], scales[:, 0:even:2]
         yield "scales of neighbouring blocks exchanged", pairs
         yield "the scale of each block taken from the block before", np.roll(scales, 1, axis=1)
-        yield "the scale of each block taken from the block behind", np.roll(scales, -1, axis=1)
+        yield "the scale of each block taken from the next block", np.roll(scales, -1, axis=1)
         yield "the first scale of a row taken for all of it", np.broadcast_to(scales[:, :1], scales.shape).copy()
         last = scales.copy()
         last[:, -1] = scales[:, -2]
         yield "the last scale of a row taken from the block before", last
     if scales.shape[0] > 1:
         yield "scales taken from the row before", np.roll(scales, 1, axis=0)
-        yield "scales taken from the row behind", np.roll(scales, -1, axis=0)
+        yield "scales taken from the next row", np.roll(scales, -1, axis=0)
 
 
 def _with(x: Quantized, **changes) -> Quantized:

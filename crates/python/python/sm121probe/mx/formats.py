@@ -74,7 +74,7 @@ _VALUES = {name: _values(f) for name, f in FORMATS.items()}
 def named(name: str) -> Format:
     """Return the format `name`; raises `ValueError` for an unknown name."""
     if name not in FORMATS:
-        raise ValueError(f"{name!r} is no format; there are {', '.join(FORMATS)}")
+        raise ValueError(f"{name!r} is not a format; the formats are {', '.join(FORMATS)}")
     return FORMATS[name]
 
 

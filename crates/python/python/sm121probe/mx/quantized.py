@@ -93,7 +93,7 @@ def quantize(
     A block with a NaN has a NaN scale; infinities saturate under the largest scale.
     """
     if format not in _LAYOUTS:
-        raise ValueError(f"{format!r} is no format; there are {', '.join(_LAYOUTS)}")
+        raise ValueError(f"{format!r} is not a format; the formats are {', '.join(_LAYOUTS)}")
     elements, scale_format, block = _LAYOUTS[format]
     element = element or elements[0]
     if element not in elements:
