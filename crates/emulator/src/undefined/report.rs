@@ -29,7 +29,7 @@ pub(crate) fn with_cause(
 pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: &mut GlobalMemory) {
     for ((grid, pc), stored) in stores {
         let what = format!(
-            "undefined bytes are stored at global address {:#x} and remain in an output buffer after the launch",
+            "undefined bytes are stored at global address {:#x} and remain after the launch in a buffer whose contents count",
             stored.low
         );
         let what = with_cause(launches, grid, what, Some(stored.cause));
