@@ -40,9 +40,9 @@ Without a command, sm121probe assembles all snippets with the newest toolkit and
 targets, runs the pipeline on the emulator, runs both on the GPU if there is one, and prints the report.";
 
 const EXIT_CODES: &str = "\
-Exit codes: 0 conforms, 1 internal error, 2 usage or unusable input file, 4 nothing selected,
-100 does not conform, 110 a claim differs from its recorded status, 111 differs from the baseline,
-120 a toolkit is missing, 121 a device is missing.
+Exit codes: 0 checked and conforms, 1 internal error, 2 usage or unusable input file, 4 incomplete:
+nothing was checked, or less than was asked; 100 does not conform, 110 a claim differs from its
+recorded status, 111 differs from the baseline, 120 a toolkit is missing, 121 a device is missing.
 The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 
 /// The commands by purpose, as `--help` lists them.

@@ -14,7 +14,7 @@ use crate::audit::Which;
 use crate::event::Event;
 use crate::gate::Glob;
 use crate::job::{self, AuditOptions, Audited, Context};
-use crate::record::{AuditTable, AuditVerdict, Record};
+use crate::record::{AuditTable, AuditVerdict, Incomplete, Record, first_line};
 use crate::report::{self, Format};
 use crate::toolkit::Environment;
 
@@ -129,13 +129,27 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
     }
     match args.require {
         Some(require) => required(table, require),
-        None => Ok(()),
+        None => incomplete(args, &record).map_or(Ok(()), |incomplete| Err(incomplete.into())),
     }
+}
+
+/// Returns what was not audited: code that cannot be read, and globs that match no kernel.
+fn incomplete(args: &AuditArgs, record: &Record) -> Option<Incomplete> {
+    let mut all = record.completeness();
+    for glob in &args.kernels {
+        if !record.audit.kernels.iter().any(|kernel| glob.matches(&kernel.name)) {
+            all.add_gap(format!("no kernel matches `{}`", glob.as_str()));
+        }
+    }
+    all.incomplete("no GPU code found in the given paths")
 }
 
 fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     Ok(match args.format {
-        Format::Text => report::audit_text(&record.audit, &output::styles(args.output.output.is_some())),
+        Format::Text => {
+            let styles = output::styles(args.output.output.is_some());
+            first_line(incomplete(args, record).as_ref()) + &report::audit_text(&record.audit, &styles)
+        }
         Format::Md => report::audit_markdown(&record.audit, 1),
         Format::Json => record.to_json().map_err(|e| CliError::Output(e.into()))?,
         Format::Csv => report::audit_csv(&record.audit),

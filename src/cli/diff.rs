@@ -44,7 +44,7 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     };
     output::write(&text, &args.output)?;
     match diff.worse() + diff.regressions.len() {
-        0 => Ok(()),
+        0 => diff.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
         _ => Err(CliError::Worse(report::diff_summary(&diff))),
     }
 }

@@ -18,6 +18,7 @@ use crate::job::Context;
 use crate::job::launch::{
     self, CommandLine, Compile, Ended, Heard, JudgeBy, LaunchError, LaunchResults, Session, Tolerance, Trials,
 };
+use crate::record::first_line;
 use crate::report::Format;
 
 const FORMATS: &Formats = &[
@@ -139,8 +140,27 @@ fn tolerance(text: &str) -> Result<f64, String> {
     number.ok_or_else(|| format!("`{text}` is not 0 or a positive number"))
 }
 
-/// Runs `emulate`.
+/// Runs `emulate`. A kernel that cannot run is said to be unchecked, in the output too.
 pub(super) fn emulate(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let done = judge(args, context);
+    if let Err(CliError::Ptx(error)) = &done
+        && let Some(incomplete) = error.incomplete()
+    {
+        let text = match args.format {
+            Format::Json => {
+                let refused = serde_json::json!({
+                    "launches": [], "failure": error.to_string(), "incomplete": incomplete,
+                });
+                serde_json::to_string_pretty(&refused).map_err(|e| CliError::Output(e.into()))? + "\n"
+            }
+            _ => first_line(Some(&incomplete)),
+        };
+        output::print(&text)?;
+    }
+    done
+}
+
+fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.format == Format::Json && (args.trace || args.profile) {
         return Err(lacks(Format::Json, &FORMATS[..1]));
     }

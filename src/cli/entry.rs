@@ -55,7 +55,10 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     let code = std::panic::catch_unwind(|| match run(cli, embedded) {
         Ok(()) => exit::CONFORMS,
         Err(error) => {
-            let code = error.exit_code();
+            let (code, error) = (error.exit_code(), error.in_words_of_incomplete());
+            if let Some(incomplete) = error.incomplete() {
+                super::gate::annotate(&incomplete);
+            }
             eprintln!("{:?}", miette::Report::new(error));
             code
         }

@@ -8,7 +8,7 @@ use super::ptx_error::PtxError;
 use crate::job::JobError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::code::CodeError;
-use crate::record::RecordError;
+use crate::record::{Incomplete, RecordError};
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
@@ -55,7 +55,7 @@ pub(super) enum CliError {
     Selftest(usize),
     #[error("{0} snippet files cannot be used; the others were judged")]
     UnusableFiles(usize),
-    #[error("nothing to lint: name PTX files, folders with .ptx files, or --stdin")]
+    #[error("no file: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
     #[error("no source below {0}: C++, CUDA, Python, TOML, CMake and Bazel files are read")]
     NoSources(String),
@@ -94,9 +94,6 @@ pub(super) enum CliError {
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
-    #[diagnostic(help(
-        "`cargo build -p sm121probe-cuda` builds the library; packages contain it next to the command"
-    ))]
     Exec(#[from] crate::job::ExecError),
     #[error("{0} violations in the program's kernels")]
     Violations(usize),
@@ -110,12 +107,12 @@ pub(super) enum CliError {
     Ptx(#[from] Box<PtxError>),
     #[error("{0} trials do not conform")]
     Trials(usize),
-    #[error("nothing was judged: no stage has both its inputs and its output in the file")]
+    #[error("no stage has both its inputs and its output in the file")]
     NothingJudged,
     #[error("{0} results contradict the architecture rules")]
     #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
-    #[error("nothing was run: no selected variant specifies how it is run")]
+    #[error("no selected variant specifies how it is run")]
     NothingToRun,
     #[error("{0} variants do not conform")]
     Runs(usize),
@@ -163,9 +160,11 @@ pub(super) enum CliError {
     Conflicts(usize),
     #[error("{0}: no record found; in a folder, the .json files are read")]
     NoRecords(String),
-    #[error("nothing was judged: the run and the baseline have nothing in common")]
-    NothingJudgedByGate,
-    #[error("nothing was audited: no GPU code found in the given paths")]
+    #[error(transparent)]
+    Incomplete(#[from] Incomplete),
+    #[error("{0}")]
+    NothingChecked(Incomplete, #[help] Option<String>),
+    #[error("no GPU code found in the given paths")]
     #[diagnostic(help(
         "a package without GPU code uses that of other packages, or compiles it at run time: audit the environment"
     ))]
@@ -186,6 +185,29 @@ pub(super) enum CliError {
 }
 
 impl CliError {
+    /// Returns the error of a command that could not check anything in the words of every other incomplete run.
+    pub(super) fn in_words_of_incomplete(self) -> Self {
+        match self {
+            // They say it already.
+            Self::Incomplete(_) | Self::NothingChecked(..) | Self::Gate(..) | Self::Ptx(_) => self,
+            _ if self.exit_code() != exit::INCOMPLETE => self,
+            other => {
+                let help = other.help().map(|help| help.to_string());
+                Self::NothingChecked(Incomplete::nothing(other.to_string()), help)
+            }
+        }
+    }
+
+    /// Returns what was not checked, unless the command has annotated it itself.
+    pub(super) fn incomplete(&self) -> Option<String> {
+        match self {
+            Self::Incomplete(incomplete) | Self::NothingChecked(incomplete, _) => {
+                Some(incomplete.to_string())
+            }
+            _ => None,
+        }
+    }
+
     /// The exit code of the error.
     pub(super) fn exit_code(&self) -> u8 {
         match self {
@@ -230,8 +252,9 @@ impl CliError {
             | Self::NothingToLint
             | Self::NoSources(_)
             | Self::NothingJudged
-            | Self::NothingJudgedByGate
-            | Self::NoRecords(_) => exit::NOTHING_SELECTED,
+            | Self::Incomplete(_)
+            | Self::NothingChecked(..)
+            | Self::NoRecords(_) => exit::INCOMPLETE,
             Self::Timing(_)
             | Self::AuditRequire(..)
             | Self::AuditUnread(_)
@@ -258,7 +281,7 @@ impl CliError {
 fn of_job(error: &JobError) -> u8 {
     match error {
         JobError::Snippet(SnippetError::Empty(_)) | JobError::Plan(_) | JobError::NothingRan => {
-            exit::NOTHING_SELECTED
+            exit::INCOMPLETE
         }
         // A kernel of the user's folder does not compile.
         JobError::Nvrtc(NvrtcError::Rejected { .. })

@@ -9,6 +9,7 @@ use super::error::CliError;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
 use crate::job::{self, Context, Execution};
+use crate::record::Record;
 use crate::report::{self, Format};
 
 /// Arguments of `exec`.
@@ -51,7 +52,8 @@ const FORMATS: &Formats = &[
     (Format::Sarif, "SARIF 2.1.0: a result for each violation"),
 ];
 
-/// Runs `exec`. Exits with the program's exit code if it is not 0 and no rule was violated.
+/// Runs `exec`. Exits with the program's exit code if it is not 0 and no rule was violated; a program that ends with 0 although a call
+/// was refused or no kernel ran is incomplete.
 pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliError> {
     let Some((program, arguments)) = args.command.split_first() else { return Ok(()) };
     let execution = Execution {
@@ -75,13 +77,14 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         other => return Err(format::lacks(other, FORMATS)),
     };
     match &args.output {
-        Some(path) => std::fs::write(path, text).map_err(CliError::Output)?,
+        Some(path) => Record::write_report(path, &text)?,
         None => eprint!("{text}"),
     }
-    match (done.violations.len(), done.code) {
-        (0, 0) => Ok(()),
+    match (done.violations.len(), done.code, done.incomplete) {
+        (0, 0, None) => Ok(()),
+        (0, 0, Some(incomplete)) => Err(incomplete.into()),
         // The program's own exit code, as without `exec`.
-        (0, code) => std::process::exit(code.into()),
-        (count, _) => Err(CliError::Violations(count)),
+        (0, code, _) => std::process::exit(code.into()),
+        (count, ..) => Err(CliError::Violations(count)),
     }
 }

@@ -2,14 +2,15 @@
 //!
 //! A code names the kind of result: 110 is a finding about documents, 2 is a mistake in the call.
 
-/// The run is complete, and nothing contradicts the records.
+/// Something was checked, all that was asked was checked, and it conforms.
 pub const CONFORMS: u8 = 0;
 /// A defect of sm121probe, including a panic.
 pub const INTERNAL: u8 = 1;
 /// The call or an input file is wrong.
 pub const USAGE: u8 = 2;
-/// The call selects nothing.
-pub const NOTHING_SELECTED: u8 = 4;
+/// Nothing was checked, or less than was asked: something was refused, is missing, or was not selected
+/// ([`crate::record::Completeness`]).
+pub const INCOMPLETE: u8 = 4;
 /// The run does not conform: a verdict is wrong, an expectation does not hold, records disagree, batch and isolated verdicts
 /// differ, or an emulated kernel violated a rule of PTX.
 pub const DOES_NOT_CONFORM: u8 = 100;

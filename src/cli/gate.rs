@@ -9,10 +9,10 @@ use super::args::{JobArgs, OutputArgs};
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use crate::gate::{self, Date, Disagreement, Judgement, Merger, Question};
+use crate::gate::{self, Date, Disagreement, Judgement, LeftOut, Merger, Question};
 use crate::job::{self, Context, Folder, Job, OfKernels};
 use crate::moe::tile::Tile;
-use crate::record::{Finding, Ground, Record};
+use crate::record::{Finding, Ground, Incomplete, Matrix, Record};
 use crate::report::{self, Format};
 
 /// Arguments of `gate`.
@@ -105,7 +105,10 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
             mutants: mutants.as_ref(),
         };
         return match job::kernels(&asked, context)? {
-            OfKernels::Nothing(why) => output::write(&format!("{why}\n"), &args.reports.output),
+            OfKernels::Nothing(why) => {
+                let nothing = Record::of_matrix(String::new(), Matrix::default());
+                deliver(&Judgement::nothing(why), &nothing, &args.reports)
+            }
             OfKernels::Judged(judgement, run) => deliver(&judgement, &run, &args.reports),
             OfKernels::Mutants(survey) => super::gate_mutants::deliver(&survey, folder, &args.reports),
         };
@@ -128,8 +131,11 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
     if args.bless {
         return bless(path, baseline, run, &args.reports.output);
     }
-    let narrowed =
-        !args.job.toolkits.is_empty() || !args.job.targets.is_empty() || !args.job.filters.is_empty();
+    let left_out = LeftOut {
+        toolkits: !args.job.toolkits.is_empty(),
+        targets: !args.job.targets.is_empty(),
+        all_but_cells: !args.job.filters.is_empty(),
+    };
     if let Some(baseline) = &mut baseline {
         narrow(baseline, &args.job)?;
     }
@@ -139,7 +145,8 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
         expectations: &expectations,
         expectations_file: &file,
         today,
-        narrowed,
+        left_out,
+        reran: args.from.is_none(),
     });
     deliver(&judgement, &run, &args.reports)
 }
@@ -153,6 +160,9 @@ fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Res
         }
         if asked.toolkits.is_empty() {
             asked.toolkits = baseline.matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
+        }
+        if asked.filters.is_empty() {
+            asked.filters.clone_from(&baseline.filters);
         }
     }
     let job = Job::prepare(&asked, context)?;
@@ -222,23 +232,35 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
         Record::write_report(path, &sarif()?)?;
     }
     if let Some(path) = &to.junit {
-        Record::write_report(path, &report::junit(run))?;
+        Record::write_report(path, &report::junit_of(run, judgement.incomplete().as_ref()))?;
     }
     if let Some(path) = &to.record {
         Record::write_report(path, &run.to_json().map_err(|e| CliError::Output(e.into()))?)?;
     }
     on_github(&judgement.findings, &report::verdict_markdown(judgement))?;
     let summary = judgement.summary();
-    match judgement.ground() {
-        _ if judgement.is_empty() && judgement.findings.is_empty() => Err(CliError::NothingJudgedByGate),
-        None => Ok(()),
-        Some(ground) => Err(CliError::Gate(ground, summary)),
+    match (judgement.ground(), judgement.incomplete()) {
+        (None, None) => Ok(()),
+        (ground, _) => Err(CliError::Gate(ground.unwrap_or(Ground::Incomplete), summary)),
+    }
+}
+
+/// Whether this is a step of GitHub Actions.
+fn is_on_github() -> bool {
+    std::env::var_os("GITHUB_ACTIONS").is_some_and(|v| v == "true")
+}
+
+/// On GitHub Actions, annotates the step with what was not checked.
+pub(super) fn annotate(incomplete: &str) {
+    if is_on_github() {
+        let finding = Finding::new(Ground::Incomplete, Incomplete::WORD.to_owned(), incomplete.to_owned());
+        eprint!("{}", report::annotations(&[finding]));
     }
 }
 
 /// On GitHub Actions, prints annotations and appends to the step's summary.
 pub(super) fn on_github(findings: &[Finding], summary: &str) -> Result<(), CliError> {
-    if std::env::var_os("GITHUB_ACTIONS").is_none_or(|v| v != "true") {
+    if !is_on_github() {
         return Ok(());
     }
     // GitHub also reads annotations on standard error; standard output may be a report that another program parses.
@@ -259,7 +281,6 @@ pub(super) fn exit_code(ground: Ground) -> u8 {
         Ground::Wrong | Ground::Survivor => exit::DOES_NOT_CONFORM,
         Ground::Claim => exit::CLAIMS_CONTRADICTED,
         Ground::Baseline => exit::BASELINE_CONTRADICTED,
-        Ground::Toolkit => exit::TOOLKIT_MISSING,
-        Ground::Device => exit::DEVICE_MISSING,
+        Ground::Incomplete => exit::INCOMPLETE,
     }
 }

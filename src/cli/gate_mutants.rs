@@ -11,7 +11,7 @@ use super::output;
 use crate::gate::{self, Judgement};
 use crate::job::MutantOptions;
 use crate::mutants::{Operator, Survey};
-use crate::record::Record;
+use crate::record::{Ground, Record};
 use crate::report::{self, Format};
 
 /// Which mutants are made, and on how many trials each is run.
@@ -66,6 +66,10 @@ pub(super) fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Resul
     super::gate::on_github(&judgement.findings, &markdown)?;
     match judgement.ground() {
         None => Ok(()),
+        Some(Ground::Incomplete) => Err(CliError::Gate(
+            Ground::Incomplete,
+            "NOTHING CHECKED: no mutant builds and has another PTX".to_owned(),
+        )),
         Some(_) => Err(CliError::Mutants(report::survivors_summary(survey))),
     }
 }

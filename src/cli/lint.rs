@@ -200,7 +200,7 @@ fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), Cli
 
 /// Reads every named file and every file below a named folder. Also returns the errors of unusable files.
 fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
-    let (mut sources, mut unusable) = (Vec::new(), Vec::new());
+    let (mut sources, mut unusable, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
     let mut take = |source: Result<Source, lint::SourceError>| match source {
         Ok(source) => sources.push(source),
         Err(error) => unusable.push(error.to_string()),
@@ -218,7 +218,7 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
             continue;
         }
         let mut files = Vec::new();
-        below(path, DEPTH, &mut files);
+        below(path, DEPTH, &mut files, &mut unreadable);
         files.sort();
         for file in files {
             if seen.insert(file.clone()) {
@@ -229,23 +229,27 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
     if args.stdin {
         take(Source::take(STDIN, std::io::stdin().lock()));
     }
+    unusable.append(&mut unreadable);
     (sources, unusable)
 }
 
-/// Collects the .ptx files below a folder. Links to folders are not followed, since they may form cycles.
-fn below(folder: &Path, depth: usize, out: &mut Vec<PathBuf>) {
+/// Collects the .ptx files below a folder, and the errors of folders that cannot be read. Links to folders are not followed, since they
+/// may form cycles.
+fn below(folder: &Path, depth: usize, out: &mut Vec<PathBuf>, unreadable: &mut Vec<String>) {
+    let words = |error: std::io::Error| format!("{}: cannot be read: {error}", folder.display());
     let entries = match fs::read_dir(folder) {
         Ok(entries) => entries,
-        Err(error) => {
-            eprintln!("error: {}: cannot be read: {error}", folder.display());
-            return;
-        }
+        Err(error) => return unreadable.push(words(error)),
     };
-    for entry in entries.flatten() {
+    for entry in entries {
+        let entry = match entry {
+            Ok(entry) => entry,
+            Err(error) => return unreadable.push(words(error)),
+        };
         let path = entry.path();
         let is_folder = entry.file_type().is_ok_and(|t| t.is_dir());
         if is_folder && depth > 0 {
-            below(&path, depth - 1, out);
+            below(&path, depth - 1, out, unreadable);
         } else if path.extension().is_some_and(|e| e == "ptx") && path.is_file() {
             out.push(path);
         }

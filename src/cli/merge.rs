@@ -57,7 +57,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     };
     output::write(&text, &args.output)?;
     match merged.conflicts.len() {
-        0 => Ok(()),
+        0 => merged.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
         n => Err(CliError::Conflicts(n)),
     }
 }

@@ -25,7 +25,7 @@ use crate::moe::readings::Asked;
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
-use crate::record::TrialRow;
+use crate::record::first_line;
 use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::Contract;
@@ -207,17 +207,15 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         }
     }
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
-    if ran.rows.is_empty() {
-        return Err(JobError::NothingRan.into());
-    }
-    if args.shrink {
+    let rows = &ran.rows;
+    let incomplete = args.trials.completeness(&cases, &targets, rows).incomplete("no trial is selected");
+    if args.shrink && rows.iter().any(|row| !row.conforms()) {
         return shrink(&runner, &ran, &args.output);
     }
-    let rows = &ran.rows;
     let text = match format {
         Format::Text => {
             let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
-            report::trials_text(rows) + &evidence
+            first_line(incomplete.as_ref()) + &report::trials_text(rows) + &evidence
         }
         Format::Csv => report::trials_csv(rows),
         Format::Md => report::trials_markdown(rows),
@@ -228,12 +226,8 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     if !library.problems.is_empty() {
         return Err(JobError::UnusableCases(library.problems.len()).into());
     }
-    // A run with only blocked trials proves nothing.
-    if !rows.iter().any(TrialRow::is_judged) {
-        return Err(JobError::NothingRan.into());
-    }
     match rows.iter().filter(|r| !r.conforms()).count() {
-        0 => Ok(()),
+        0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
         wrong => Err(CliError::Trials(wrong)),
     }
 }
@@ -246,8 +240,8 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
         .zip(&ran.trials)
         .find_map(|(row, t)| Some((row.first_wrong()?.stage, *row.target.known()?, t)));
     let Some((stage, target, trial)) = failed else {
-        eprintln!("every trial conforms: nothing to reduce");
-        return Ok(());
+        // A check of a device fails although every stage conforms: there is no stage that a smaller case could keep.
+        return Err(CliError::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()));
     };
     let mut fails = |case: &Case| {
         let smaller = Trial { case: Cow::Owned(Case { minimum: None, ..case.clone() }), ..trial.clone() };

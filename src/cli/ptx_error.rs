@@ -4,6 +4,7 @@ use emulator::Stop;
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::exit;
+use crate::record::Incomplete;
 
 /// A [`Stop`] and the PTX to which it refers.
 #[derive(Debug, thiserror::Error, Diagnostic)]
@@ -29,7 +30,7 @@ impl PtxError {
                 let help = source.map(|(file, line)| format!("the source line is {file}:{line}"));
                 (trap.place.line, trap.rule.word().to_owned(), help, exit::DOES_NOT_CONFORM)
             }
-            Stop::Unsupported(form) => (form.line, "not emulated".to_owned(), None, exit::USAGE),
+            Stop::Unsupported(form) => (form.line, "not emulated".to_owned(), None, exit::INCOMPLETE),
             Stop::Launch(_) => (0, String::new(), None, exit::USAGE),
             Stop::Bug(_) => (0, String::new(), None, exit::INTERNAL),
         };
@@ -45,6 +46,12 @@ impl PtxError {
 
     pub(super) fn exit_code(&self) -> u8 {
         self.code
+    }
+
+    /// Returns what was not checked, if the kernel uses something that is not emulated.
+    pub(super) fn incomplete(&self) -> Option<Incomplete> {
+        let refused = self.code == exit::INCOMPLETE;
+        refused.then(|| Incomplete::nothing(format!("1 kernel could not run: {}", self.message)))
     }
 }
 

@@ -7,8 +7,8 @@ use super::device::DeviceArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use crate::job::{self, Context, JobError, Question};
-use crate::record::Verdict;
+use crate::job::{self, Context, Question};
+use crate::record::{Completeness, first_line};
 use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
 
@@ -48,6 +48,7 @@ const FORMATS: &Formats = &[
 /// Runs `run`.
 pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = job::snippets(args.snippets.as_deref(), context.sink)?;
+    job::check_filters(&library, &args.filters)?;
     let filters: Vec<Filter> = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
     let chosen: Vec<&snippet::Variant> = library
         .variants
@@ -67,19 +68,27 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
         None => job::variants_on_emulator(&chosen, &asked)?,
         Some(gpu) => job::variants_on_gpu(&chosen, gpu, &asked)?.0,
     };
+    let mut all = Completeness::of_checks(runs.iter().filter(|run| run.is_judged()).count());
+    for (glob, filter) in args.filters.iter().zip(&filters) {
+        let of_glob = |id: &str| {
+            let of = |v: &&snippet::Variant| v.id == id;
+            let family = chosen.iter().copied().find(of).map(|v| &library.snippets[v.snippet].family);
+            family.is_some_and(|family| filter.matches(family, id))
+        };
+        if !runs.iter().any(|run| run.is_judged() && of_glob(&run.variant)) {
+            all.add_gap(format!("no variant of `{glob}` could run on this device"));
+        }
+    }
+    let incomplete = all.incomplete("no selected variant could run on this device");
     let text = match args.format {
-        Format::Text => report::runs_text(&runs),
+        Format::Text => first_line(incomplete.as_ref()) + &report::runs_text(&runs),
         Format::Csv => report::runs_csv(&runs),
         Format::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
-        // A blocked check says nothing about the variant.
-        0 if !runs.iter().any(|run| run.checks.iter().any(|check| check.verdict == Verdict::Pass)) => {
-            Err(JobError::NothingRan.into())
-        }
-        0 => Ok(()),
+        0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
         wrong => Err(CliError::Runs(wrong)),
     }
 }

@@ -13,6 +13,7 @@ use super::model::ModelArgs;
 use super::output;
 use super::vectors::FreshArgs;
 use crate::job::Context;
+use crate::record::{Completeness, first_line};
 use crate::report::{self, Format};
 use crate::selftest;
 
@@ -47,14 +48,16 @@ fn exhaustive(args: &SelftestArgs, file: Option<&Path>, context: &Context<'_>) -
         None => Digests::builtin()?,
     };
     let results = selftest::compare(&recorded, context.sink);
+    let compared = Completeness::of_checks(results.len());
+    let incomplete = compared.incomplete("the file has no digest of a function that is compared");
     let text = match args.format {
-        Format::Text => report::exhaustive_text(&results),
+        Format::Text => first_line(incomplete.as_ref()) + &report::exhaustive_text(&results),
         Format::Csv => report::exhaustive_csv(&results),
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.differ.is_empty()).count() {
-        0 => Ok(()),
+        0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
         failed => Err(CliError::Selftest(failed)),
     }
 }
@@ -77,14 +80,16 @@ pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(),
         recordings = vec![fresh.recording];
     }
     let results = selftest::run(&recordings, args.hardware.model);
+    let compared = Completeness::of_checks(results.iter().map(|r| r.outputs).sum());
+    let incomplete = compared.incomplete("the recordings have no answer of an instruction");
     let text = match args.format {
-        Format::Text => report::selftest_text(&results),
+        Format::Text => first_line(incomplete.as_ref()) + &report::selftest_text(&results),
         Format::Csv => report::selftest_csv(&results),
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.verdict.passes()).count() {
-        0 => Ok(()),
+        0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
         failed => Err(CliError::Selftest(failed)),
     }
 }

@@ -73,7 +73,7 @@ fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Resul
     match record.matrix.claims.iter().filter(|c| c.is_finding()).count() {
         0 => match record.pipeline.iter().filter(|t| !t.conforms()).count() {
             0 => match record.runs.iter().filter(|run| run.first_wrong().is_some()).count() {
-                0 => Ok(()),
+                0 => record.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
                 wrong => Err(CliError::Runs(wrong)),
             },
             wrong => Err(CliError::Trials(wrong)),
@@ -135,7 +135,6 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
         Some(path) => Record::read(path)?,
         None => {
             let mut asked = args.job.options();
-            asked.filters = vec![args.variant.clone()];
             if asked.targets.is_empty() {
                 asked.targets = vec!["all".to_owned()];
             }
@@ -148,6 +147,7 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
                 let ids = job.library.variants.iter().map(|v| v.id.as_str());
                 return Err(report::ExplainError::unknown(&args.variant, ids).into());
             }
+            asked.filters = vec![args.variant.clone()];
             let (record, figures) = job.run(&asked, false)?;
             output::figures(&args.job, &figures);
             record

@@ -12,6 +12,7 @@ use crate::job::TARGETS;
 use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::plan::{self, LOADS, PATHS, Trial};
 use crate::moe::tile::Tile;
+use crate::record::{Completeness, TrialRow};
 
 /// Tiles, and how they are compiled.
 #[derive(Debug, Clone, Default, Args)]
@@ -139,6 +140,50 @@ impl TrialArgs {
             return Ok(TARGETS.iter().map(|t| t.parse()).collect::<Result<_, _>>()?);
         }
         Ok(self.targets.iter().map(|t| t.parse()).collect::<Result<_, _>>()?)
+    }
+
+    /// Returns what was checked, with a gap for each value of an option that no judged trial has: its trials are blocked or were not
+    /// run. Values that the command chose itself are not asked for.
+    pub(super) fn completeness(
+        &self,
+        cases: &[&Case],
+        targets: &[Target],
+        rows: &[TrialRow],
+    ) -> Completeness {
+        let mut all = Completeness::of_checks(rows.iter().filter(|row| row.is_judged()).count());
+        let mut named = |what: String, is_of: &dyn Fn(&TrialRow) -> bool| {
+            if rows.iter().any(|row| row.is_judged() && is_of(row)) {
+                return;
+            }
+            let blocked = rows.iter().find(|row| is_of(row)).and_then(|row| row.results.first());
+            let why = match blocked {
+                Some(result) => format!("{}: {}", result.verdict.word().replace('_', " "), result.note),
+                None => "no trial has it".to_owned(),
+            };
+            all.add_gap(format!("{what} was not run: {why}"));
+        };
+        if !self.cases.is_empty() {
+            for case in cases {
+                named(format!("case {}", case.name), &|row| row.case == case.name);
+            }
+        }
+        for tile in &self.ways.tiles {
+            named(format!("tile {tile}"), &|row| row.configuration.tile.known() == Some(tile));
+        }
+        if let Some(path) = self.ways.kernel_path {
+            let is_of = |row: &TrialRow| row.configuration.path.known() == Some(&path);
+            named(format!("kernel path {}", path.word()), &is_of);
+        }
+        if let Some(load) = self.ways.load {
+            let is_of = |row: &TrialRow| row.configuration.load.known() == Some(&load);
+            named(format!("load {}", load.word()), &is_of);
+        }
+        if !self.targets.is_empty() {
+            for target in targets {
+                named(format!("target {target}"), &|row| row.target.known() == Some(target));
+            }
+        }
+        all
     }
 
     /// The trials of these cases for each target: the named ones, or the default set.

@@ -98,37 +98,50 @@ impl<'a> Cells<'a> {
     }
 }
 
-/// Returns every cell whose answer changed. A toolkit missing from the old record is compared with the newest earlier toolkit in
-/// either record. For other toolkits, a pair of target and `-arch` that only one record contains is skipped, since it was not
-/// queried twice.
+/// A pair of the new record, and the pair that gives its old answers.
+struct Lane {
+    pair: Pair,
+    was: Pair,
+    /// The earlier toolkit that the old answers are from; `None` if they are from the same one.
+    before: Option<ToolkitVersion>,
+}
+
+/// Returns the pairs that are compared. A toolkit missing from the old record is compared with the newest earlier toolkit in either
+/// record. For other toolkits, a pair of target and `-arch` that only one record contains is left out, since it was not queried
+/// twice.
+fn lanes(old: &Cells<'_>, new: &Cells<'_>) -> Vec<Lane> {
+    let all: BTreeSet<ToolkitVersion> = old.toolkits.union(&new.toolkits).copied().collect();
+    let pairs: BTreeSet<Pair> = old.pairs.keys().chain(new.pairs.keys()).copied().collect();
+    let of_pair = |pair: Pair| {
+        if old.toolkits.contains(&pair.toolkit) {
+            let in_both = new.pairs.contains_key(&pair) && old.pairs.contains_key(&pair);
+            return in_both.then_some(Lane { pair, was: pair, before: None });
+        }
+        let before = all.range(..pair.toolkit).next_back().copied()?;
+        Some(Lane { pair, was: Pair { toolkit: before, ..pair }, before: Some(before) })
+    };
+    pairs.into_iter().filter_map(of_pair).collect()
+}
+
+/// Returns the number of cells of the new record that have an answer to be compared with.
+pub(super) fn compared(old: &Cells<'_>, new: &Cells<'_>) -> usize {
+    let lanes = lanes(old, new);
+    let mut count = 0;
+    for (id, now) in &new.variants {
+        let Some(then) = old.variants.get(id) else { continue };
+        for lane in lanes.iter().filter(|lane| new.at(now, &lane.pair).is_some()) {
+            let earlier = lane.before.and_then(|_| new.at(now, &lane.was));
+            count += usize::from(earlier.or_else(|| old.at(then, &lane.was)).is_some());
+        }
+    }
+    count
+}
+
+/// Returns every cell whose answer changed, in the pairs of [`lanes`].
 pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a>> {
     let mut out = Vec::new();
     let same_pairs = old.matrix.pairs == new.matrix.pairs;
-    let all: BTreeSet<ToolkitVersion> = old.toolkits.union(&new.toolkits).copied().collect();
-    let lanes: BTreeSet<Pair> = old.pairs.keys().chain(new.pairs.keys()).copied().collect();
-    // A pair of the new record, the pair that gave its old answers, and the earlier toolkit if these are from one.
-    struct Lane {
-        pair: Pair,
-        was: Option<Pair>,
-        before: Option<ToolkitVersion>,
-        only_new: bool,
-    }
-    let of_lane = |pair: Pair| {
-        if old.toolkits.contains(&pair.toolkit) {
-            let here = new.pairs.contains_key(&pair);
-            return here.then_some(Lane {
-                pair,
-                was: Some(pair),
-                before: None,
-                only_new: !old.pairs.contains_key(&pair),
-            });
-        }
-        let before = all.range(..pair.toolkit).next_back().copied();
-        let was = before.map(|toolkit| Pair { toolkit, ..pair });
-        Some(Lane { pair, was, before, only_new: false })
-    };
-    let lanes: Vec<Lane> =
-        lanes.into_iter().filter_map(of_lane).filter(|l| !l.only_new && l.was.is_some()).collect();
+    let lanes = lanes(old, new);
     let ids: BTreeSet<&'a str> = old.variants.keys().chain(new.variants.keys()).copied().collect();
     for id in ids {
         let (then, now) = (old.variants.get(id), new.variants.get(id));
@@ -139,7 +152,7 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
             continue;
         }
         for lane in &lanes {
-            let Some(was) = lane.was else { continue };
+            let was = lane.was;
             let of = |cells: &Cells<'a>, row: Option<&&'a VariantRow>, pair: &Pair| {
                 row.and_then(|v| cells.at(v, pair))
             };

@@ -6,7 +6,7 @@ use super::cells::{self, CellChange, Cells, Regression};
 use super::direction::Direction;
 use super::facts::{Fact, FactAnswer, Facts, facts};
 use super::subject::{Kind, Lane, Subject};
-use crate::record::{CodeBy, Record, Standing, VariantRow};
+use crate::record::{CodeBy, Completeness, Incomplete, Record, Standing};
 
 /// A changed answer that is not a cell.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -73,8 +73,10 @@ pub struct Diff<'a> {
     pub not_asked_again: Lanes,
     /// The lanes that only the new record covers.
     pub asked_anew: Lanes,
-    /// The number of answered cells in the new record.
-    pub compared: usize,
+    /// The number of cells of the new record that have an answer to be compared with.
+    pub compared_cells: usize,
+    /// The number of other answers that both records contain, without claims, which follow from the cells.
+    pub compared_facts: usize,
     /// The snippet of each variant, for grouping.
     pub snippets: BTreeMap<&'a str, &'a str>,
 }
@@ -84,6 +86,13 @@ impl Diff<'_> {
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells.is_empty() && self.facts.is_empty() && self.regressions.is_empty()
+    }
+
+    /// Returns why the comparison says nothing; `None` if the records have an answer in common.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<Incomplete> {
+        let compared = Completeness::of_checks(self.compared_cells + self.compared_facts);
+        compared.incomplete("the records have no answer in common")
     }
 
     /// Counts the answers that are worse or gone.
@@ -112,13 +121,17 @@ pub fn diff<'a>(old: &'a Record, new: &'a Record) -> Diff<'a> {
             snippets.insert(variant.id.as_str(), stem);
         }
     }
+    let (facts_then, facts_now) = (facts(old), facts(new));
+    let in_both = |subject: &&Subject| subject.kind() != Kind::Claim && facts_then.contains_key(subject);
+    let compared_facts = facts_now.keys().filter(in_both).count();
     Diff {
         cells: cells::changes(&then, &now),
         regressions: cells::regressions(&then, &now),
-        facts: fact_changes(&facts(old), &facts(new), &lanes_now),
+        facts: fact_changes(&facts_then, &facts_now, &lanes_now),
         not_asked_again: only(&lanes_then, &lanes_now),
         asked_anew: only(&lanes_now, &lanes_then),
-        compared: new.matrix.variants.iter().map(VariantRow::answered).sum(),
+        compared_cells: cells::compared(&then, &now),
+        compared_facts,
         snippets,
     }
 }

@@ -26,6 +26,12 @@ impl Glob {
         Ok(Self(text.to_owned()))
     }
 
+    /// Returns the glob as written.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
     /// Whether the glob matches all of `name`.
     #[must_use]
     pub fn matches(&self, name: &str) -> bool {

@@ -2,6 +2,8 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
+use ptx::arch::ToolkitVersion;
+
 use super::date::Date;
 use super::diff::{Diff, diff};
 use super::direction::Direction;
@@ -10,7 +12,9 @@ use super::facts::{Fact, facts};
 use super::groups::groups;
 use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
-use crate::record::{ConfigurationKey, Finding, Ground, Pair, Record, Stage, Verdict};
+use crate::record::{
+    Completeness, ConfigurationKey, Finding, Ground, Incomplete, Pair, Record, Stage, Verdict,
+};
 
 /// The input of the gate.
 pub struct Question<'a> {
@@ -24,15 +28,44 @@ pub struct Question<'a> {
     pub expectations_file: &'a str,
     /// The date on which expiry is checked.
     pub today: Date,
-    /// Whether the caller selected only a part of the baseline. Missing lanes are then not findings.
-    pub narrowed: bool,
+    /// The lanes that the caller left out; their absence is no finding.
+    pub left_out: LeftOut,
+    /// Whether the run was made to be compared with this baseline: a toolkit that it lacks is then not installed.
+    pub reran: bool,
+}
+
+/// The kinds of lanes that a caller left out when it selected a part of the baseline.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct LeftOut {
+    /// The toolkits that it did not name.
+    pub toolkits: bool,
+    /// The targets that it did not name.
+    pub targets: bool,
+    /// Everything but cells.
+    pub all_but_cells: bool,
+}
+
+impl LeftOut {
+    /// Every lane of which the run has nothing.
+    pub const ALL: Self = Self { toolkits: true, targets: true, all_but_cells: true };
+
+    const fn has(self, lane: &Lane) -> bool {
+        match lane {
+            Lane::Toolkit(_) => self.toolkits,
+            Lane::Target(_) => self.targets,
+            Lane::Kernels(_) => self.targets || self.all_but_cells,
+            Lane::Device(_) | Lane::Tiles => self.all_but_cells,
+        }
+    }
 }
 
 /// The result of the gate.
 #[derive(Debug, Default)]
 pub struct Judgement {
-    /// The violations.
+    /// What does not conform, and what was not checked.
     pub findings: Vec<Finding>,
+    /// What was asked and not checked, without remedies; each is a finding, too.
+    pub gaps: Vec<String>,
     /// Sentences about new, better and omitted answers.
     pub notes: Vec<String>,
     /// The number of cells compared with the baseline.
@@ -46,10 +79,35 @@ pub struct Judgement {
 }
 
 impl Judgement {
+    /// Creates the judgement of a run that checked nothing, for this reason.
+    #[must_use]
+    pub fn nothing(reason: &str) -> Self {
+        let mut out = Self::default();
+        out.lacks("the selection".to_owned(), reason.to_owned(), "");
+        out
+    }
+
+    /// Adds what was asked and not checked, as a gap and as a finding, which also tells the remedy.
+    fn lacks(&mut self, about: String, what: String, remedy: &str) {
+        let semicolon = if remedy.is_empty() { "" } else { "; " };
+        self.findings.push(Finding::new(Ground::Incomplete, about, format!("{what}{semicolon}{remedy}")));
+        self.gaps.push(what);
+    }
+
     /// Whether nothing was compared.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.cells == 0 && self.facts == 0
+    }
+
+    /// Returns what was asked and not checked.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<Incomplete> {
+        let mut all = Completeness::of_checks(self.cells + self.facts);
+        // What is wrong was checked.
+        all.add_checks(self.findings.iter().filter(|f| f.ground != Ground::Incomplete).count());
+        self.gaps.iter().for_each(|gap| all.add_gap(gap));
+        all.incomplete("the run and the baseline have nothing in common")
     }
 
     /// Returns the most severe ground of the findings; `None` if the run conforms.
@@ -62,6 +120,19 @@ impl Judgement {
     /// met`.
     #[must_use]
     pub fn summary(&self) -> String {
+        let wrong = self.findings.iter().filter(|f| f.ground != Ground::Incomplete).count();
+        let word = match (wrong, self.incomplete()) {
+            (0, Some(incomplete)) => incomplete.to_string(),
+            (0, None) => "conforms".to_owned(),
+            (1, _) => "does not conform: 1 finding".to_owned(),
+            (n, _) => format!("does not conform: {n} findings"),
+        };
+        format!("{word}; {}", self.counts())
+    }
+
+    /// Counts the answers: `1264 cells, 3 trials (2 pass, 1 blocked), 0 other answers, 1 expectation met`.
+    #[must_use]
+    pub fn counts(&self) -> String {
         let mut counts = vec![format!("{} cells", self.cells)];
         let trials: usize = self.trials.values().sum();
         if trials > 0 {
@@ -75,13 +146,7 @@ impl Judgement {
             self.expected,
             if self.expected == 1 { "" } else { "s" }
         ));
-        let word = match self.findings.len() {
-            0 if self.is_empty() => "nothing was judged".to_owned(),
-            0 => "conforms".to_owned(),
-            1 => "does not conform: 1 finding".to_owned(),
-            n => format!("does not conform: {n} findings"),
-        };
-        format!("{word}; {}", counts.join(", "))
+        counts.join(", ")
     }
 }
 
@@ -149,11 +214,14 @@ pub fn judge(question: &Question<'_>) -> Judgement {
         return out;
     };
     let mut found = diff(baseline, run);
+    // A trial that the baseline lacks was judged all the same.
+    let compared_facts = found.compared_facts.max(out.trials.values().sum());
+    let compared_cells = found.compared_cells;
     lanes(question, &found, &mut out);
     against_baseline(question, &mut found, &excused, &wrong, &mut out);
-    let then = facts(baseline);
-    out.facts = now.keys().filter(|key| then.contains_key(key)).count().max(out.trials.values().sum());
-    out.cells = compared(baseline, run);
+    out.facts = compared_facts;
+    out.cells = compared_cells;
+    nothing_in_common(baseline, run, &mut out);
     out
 }
 
@@ -165,13 +233,28 @@ fn counted(run: &Record) -> BTreeMap<Verdict, usize> {
     out
 }
 
-fn compared(baseline: &Record, run: &Record) -> usize {
-    let pairs: BTreeSet<_> = baseline.matrix.pairs.iter().collect();
-    let shared: Vec<usize> =
-        (0..run.matrix.pairs.len()).filter(|n| pairs.contains(&run.matrix.pairs[*n])).collect();
-    let ids: BTreeSet<&str> = baseline.matrix.variants.iter().map(|v| v.id.as_str()).collect();
-    let of = |v: &crate::record::VariantRow| shared.iter().filter(|p| v.answer(**p).is_some()).count();
-    run.matrix.variants.iter().filter(|v| ids.contains(v.id.as_str())).map(of).sum()
+/// Reports a matrix of which no cell could be compared, with what distinguishes the two.
+fn nothing_in_common(baseline: &Record, run: &Record, out: &mut Judgement) {
+    let (then, now) = (&baseline.matrix, &run.matrix);
+    if out.cells > 0 || then.variants.is_empty() || now.variants.is_empty() {
+        return;
+    }
+    let toolkits = |matrix: &crate::record::Matrix| {
+        let names: BTreeSet<String> = matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
+        names.into_iter().collect::<Vec<_>>().join(", ")
+    };
+    let variants = |matrix: &crate::record::Matrix| match matrix.variants.len() {
+        1 => "1 variant".to_owned(),
+        n => format!("{n} variants"),
+    };
+    let message = format!(
+        "no cell was compared: the baseline has {} with {}, the run {} with {}",
+        variants(then),
+        toolkits(then),
+        variants(now),
+        toolkits(now)
+    );
+    out.lacks("the matrix".to_owned(), message, "");
 }
 
 fn not_conforming(subject: &Subject, fact: &Fact) -> Finding {
@@ -276,6 +359,17 @@ fn expectations(question: &Question<'_>, now: &super::Facts, out: &mut Judgement
     excused
 }
 
+/// Returns the number of answers of a toolkit in the baseline, for the targets of the run, or for all if it has none.
+fn cells_of(question: &Question<'_>, version: ToolkitVersion) -> usize {
+    let Some(baseline) = question.baseline.map(|record| &record.matrix) else { return 0 };
+    let targets = question.run.matrix.targets();
+    let counts =
+        |pair: &Pair| pair.toolkit == version && (targets.is_empty() || targets.contains(&pair.target));
+    let pairs: Vec<usize> = (0..baseline.pairs.len()).filter(|n| counts(&baseline.pairs[*n])).collect();
+    let answered = |v: &crate::record::VariantRow| pairs.iter().filter(|p| v.answer(**p).is_some()).count();
+    baseline.variants.iter().map(answered).sum()
+}
+
 /// Reports lanes that the baseline covers and the run does not.
 fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
     let mut missing: Vec<&Lane> = found.not_asked_again.iter().collect();
@@ -283,39 +377,41 @@ fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
         // Without a toolkit no target can be queried, and the missing toolkit is already reported.
         missing.retain(|lane| !matches!(lane, Lane::Target(_)));
     }
-    if question.narrowed {
-        if !missing.is_empty() {
-            let names: Vec<String> = missing.iter().map(ToString::to_string).collect();
-            out.notes.push(format!("excluded by the command line: {}", names.join(", ")));
-        }
-        return;
+    let (left_out, missing): (Vec<&Lane>, Vec<&Lane>) =
+        missing.into_iter().partition(|lane| question.left_out.has(lane));
+    if !left_out.is_empty() {
+        let names: Vec<String> = left_out.iter().map(ToString::to_string).collect();
+        out.notes.push(format!("excluded by the command line: {}", names.join(", ")));
     }
     let reasons: Vec<String> =
         question.run.skipped.iter().map(|s| format!("{}: {}", s.part, s.reason)).collect();
     let reasons = if reasons.is_empty() { String::new() } else { format!(" ({})", reasons.join("; ")) };
     for lane in missing {
-        let (ground, remedy) = match lane {
+        let absent = || format!("{lane} is in the baseline, but not in this run{reasons}");
+        let (what, remedy) = match lane {
             Lane::Toolkit(version) => (
-                Ground::Toolkit,
+                format!(
+                    "{}: {version}; {} not compared",
+                    if question.reran { "not installed" } else { "not in this run" },
+                    match cells_of(question, *version) {
+                        1 => "1 cell was".to_owned(),
+                        n => format!("{n} cells were"),
+                    }
+                ),
                 format!(
                     "fetch it with `sm121probe toolkit install {version}`, or name the toolkits to query with --toolkit"
                 ),
             ),
-            Lane::Device(_) if lane.is_gpu() => (
-                Ground::Device,
-                "run on a machine with this device, or bless a baseline without it".to_owned(),
-            ),
-            Lane::Target(_) => (Ground::Baseline, "select it with --target".to_owned()),
+            Lane::Device(_) if lane.is_gpu() => {
+                (absent(), "run on a machine with this device, or bless a baseline without it".to_owned())
+            }
+            Lane::Target(_) => (absent(), "select it with --target".to_owned()),
             Lane::Device(_) | Lane::Kernels(_) | Lane::Tiles => (
-                Ground::Toolkit,
+                absent(),
                 "`sm121probe toolkit install nvrtc` fetches the compiler of the kernels".to_owned(),
             ),
         };
-        out.findings.push(Finding::new(
-            ground,
-            lane.to_string(),
-            format!("in the baseline, but not in this run{reasons}; {remedy}"),
-        ));
+        out.lacks(lane.to_string(), what, &remedy);
     }
 }
 

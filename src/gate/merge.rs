@@ -121,7 +121,7 @@ impl Merger {
         if !rest.audit.append(record.audit) {
             let reason =
                 format!("{source} has an audit for other devices, which cannot be merged with the first");
-            add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason }]);
+            add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason, needed: true }]);
         }
         add_new(&mut rest.devices, record.devices);
         add_new(&mut rest.tiles.peers, record.tiles.peers);
@@ -131,6 +131,12 @@ impl Merger {
         add_new(&mut rest.faults, record.faults);
         add_new(&mut rest.skipped, record.skipped);
         add_new(&mut rest.conflicts, record.conflicts);
+        // Records of one selection keep it; together, records of several selections are a selection that no glob describes.
+        if number == 0 {
+            rest.filters = record.filters;
+        } else if rest.filters != record.filters {
+            rest.filters.clear();
+        }
     }
 
     fn add_matrix(&mut self, number: usize, matrix: Matrix) {

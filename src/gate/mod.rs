@@ -35,7 +35,7 @@ pub use facts::{Fact, FactAnswer, Facts, facts};
 pub use fleet::{Fleet, Model, Seen};
 pub use glob::Glob;
 pub use groups::{Group, groups};
-pub use judge::{Judgement, Question, judge};
+pub use judge::{Judgement, LeftOut, Question, judge};
 pub use merge::{Disagreement, Merger};
 pub use places::{locate, named};
 pub use private::{Names, private};

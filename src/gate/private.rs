@@ -99,7 +99,7 @@ mod tests {
             ("1/2 of 3/4, 512/1024 bytes at 0x10", "1/2 of 3/4, 512/1024 bytes at 0x10"),
         ];
         for (text, _) in planted {
-            record.skipped.push(SkippedRow { part: "p".to_owned(), reason: text.to_owned() });
+            record.skipped.push(SkippedRow { part: "p".to_owned(), reason: text.to_owned(), needed: false });
         }
         let left = private(&record, &names).unwrap();
         for ((_, wanted), row) in planted.iter().zip(&left.skipped) {

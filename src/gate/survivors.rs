@@ -55,6 +55,11 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
         finding.place = place(&m.file, m.line);
         out.push(finding);
     }
+    let total = survey.total();
+    if total.killed + total.survivors + total.explained == 0 {
+        let message = "NOTHING CHECKED: no mutant builds and has another PTX".to_owned();
+        out.push(Finding::new(Ground::Incomplete, "the selection".to_owned(), message));
+    }
     out
 }
 

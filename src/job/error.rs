@@ -72,7 +72,7 @@ pub enum JobError {
     #[error("{0} case files cannot be used; the other cases were run")]
     UnusableCases(usize),
     /// Nothing was selected, or everything is blocked.
-    #[error("nothing was run: nothing is selected, or everything is blocked")]
+    #[error("nothing is selected, or everything is blocked")]
     NothingRan,
     /// A device cannot be used: its name and the failure.
     #[error("{0} cannot be used: {1}")]

@@ -211,7 +211,8 @@ pub(super) fn pipeline(
             wanted - begun,
             time.as_secs()
         );
-        record.skipped.push(SkippedRow { part: format!("the rest of the {PIPELINE} on {name}"), reason });
+        let part = format!("the rest of the {PIPELINE} on {name}");
+        record.skipped.push(SkippedRow { part, reason, needed: false });
     }
     Ok(())
 }

@@ -128,7 +128,8 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
                 expectations: asked.expectations,
                 expectations_file: asked.expectations_file,
                 today: asked.today,
-                narrowed: true,
+                left_out: gate::LeftOut::ALL,
+                reran: true,
             })
         }
         Err(error) => Judgement { findings: vec![refused(error, asked.folder)?], ..Judgement::default() },

@@ -28,4 +28,4 @@ pub use mutants::MutantOptions;
 pub use tiles::{POLICY_MODEL, TILE_TARGET, TileOptions, policies, tile_table};
 pub use toolchain::{Toolchain, ptxas};
 pub use trials::{Ran, TARGETS, admitted, run};
-pub use whole::{Job, Options, snippets};
+pub use whole::{Job, Options, check_filters, snippets};

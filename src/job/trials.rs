@@ -43,7 +43,7 @@ pub(super) fn default_set(
     targets.retain(|t| asked.contains(t));
     if targets.is_empty() {
         let reason = format!("it runs for {}, but neither target is selected", TARGETS.join(" and "));
-        record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason });
+        record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason, needed: false });
         return Ok(());
     }
     let library = case::library();

@@ -11,7 +11,7 @@ use super::{compiler, gpu, trials};
 use crate::event::{Event, Sink};
 use crate::gate::Shard;
 use crate::gpu::GpuDevice;
-use crate::matrix::{self, Figures, Plan, Selection};
+use crate::matrix::{self, Figures, Plan, PlanError, Selection};
 use crate::record::{GPU, PIPELINE, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
@@ -89,6 +89,7 @@ impl<'a> Job<'a> {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
         }
         let mut library = snippets(options.snippets.as_deref(), context.sink)?;
+        check_filters(&library, &options.filters)?;
         if let Some(shard) = options.shard {
             shard.of_snippets(&mut library);
         }
@@ -176,28 +177,38 @@ impl<'a> Job<'a> {
     /// # Errors
     /// Errors of compilation and execution that are not a verdict.
     pub fn pipeline(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
-        let nvrtc = self.nvrtc(options, record)?;
-        if let Some(nvrtc) = &nvrtc {
-            trials::default_set(nvrtc, self.store.as_ref(), (options, self.context), record)?;
+        if self.record_missing_nvrtc(options, record) {
+            return Ok(None);
         }
-        Ok(nvrtc)
+        let store = self.store.as_ref();
+        let nvrtc = match self.may_fetch(options) {
+            true => compiler::nvrtc(None, store, self.context.sink)?,
+            false => {
+                toolkit::select_nvrtc(&toolkit::nvrtcs(store, &Environment::of_process()), None)?.clone()
+            }
+        };
+        trials::default_set(&nvrtc, store, (options, self.context), record)?;
+        Ok(Some(nvrtc))
     }
 
-    /// Returns the NVRTC that compiles the pipeline's kernels, fetched if the machine has none. If it has none and nothing may be
-    /// fetched, records the pipeline as skipped, with the reason, and returns `None`.
-    fn nvrtc(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
-        let store = self.store.as_ref();
-        if !options.offline && store.is_some() {
-            return compiler::nvrtc(None, store, self.context.sink).map(Some);
+    const fn may_fetch(&self, options: &Options) -> bool {
+        !options.offline && self.store.is_some()
+    }
+
+    /// Whether the machine has no NVRTC, which compiles the pipeline's kernels, and none may be fetched; the pipeline is then recorded
+    /// as skipped, with the reason.
+    fn record_missing_nvrtc(&self, options: &Options, record: &mut Record) -> bool {
+        if self.may_fetch(options) {
+            return false;
         }
-        let found = toolkit::nvrtcs(store, &Environment::of_process());
-        let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
+        let found = toolkit::nvrtcs(self.store.as_ref(), &Environment::of_process());
+        let missing = toolkit::select_nvrtc(&found, None).is_err();
+        if missing {
             let reason =
                 "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches one".to_owned();
-            record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason });
-            return Ok(None);
-        };
-        Ok(Some(nvrtc.clone()))
+            record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason, needed: true });
+        }
+        missing
     }
 
     /// Runs the selected executable variants on this GPU and, with an NVRTC, the pipeline; adds the results to `record`.
@@ -240,11 +251,19 @@ impl<'a> Job<'a> {
         matrix_done: impl FnOnce(&Record),
     ) -> Result<(Record, Figures), JobError> {
         let (mut record, figures) = self.run(options, false)?;
+        // The report begins with what the run lacks, so this is known before its first part is shown.
+        let lacks_nvrtc = options.is_whole() && self.record_missing_nvrtc(options, &mut record);
         matrix_done(&record);
-        let nvrtc = if options.is_whole() { self.pipeline(options, &mut record)? } else { None };
+        let nvrtc = match options.is_whole() && !lacks_nvrtc {
+            true => self.pipeline(options, &mut record)?,
+            false => None,
+        };
         match device {
             Some(Ok(device)) => self.on_gpu(options, (device, time), nvrtc.as_ref(), &mut record)?,
-            Some(Err(reason)) => record.skipped.push(SkippedRow { part: GPU.to_owned(), reason }),
+            // Nobody asked for a GPU by name: an error of one that is named ends the command.
+            Some(Err(reason)) => {
+                record.skipped.push(SkippedRow { part: GPU.to_owned(), reason, needed: false });
+            }
             None => {}
         }
         Ok((record, figures))
@@ -264,11 +283,29 @@ impl<'a> Job<'a> {
             self.context.sink.emit(Event::Warning { text: text.to_owned() });
         }
         let store = self.store.as_ref();
-        let result =
+        let (mut record, figures) =
             matrix::run(&self.library, &plan, &toolkits, disassembler, store, &how, self.context.sink)?;
+        record.filters.clone_from(&options.filters);
         self.trim();
-        Ok(result)
+        Ok((record, figures))
     }
+}
+
+/// Checks that each glob matches a variant; a shard may have none of them.
+///
+/// # Errors
+/// [`JobError::Plan`] if one does not, [`JobError::Filter`] if it is not a glob.
+pub fn check_filters(library: &Library, globs: &[String]) -> Result<(), JobError> {
+    for glob in globs {
+        let filter = Filter::new(glob)?;
+        let matches =
+            |v: &crate::snippet::Variant| filter.matches(&library.snippets[v.snippet].family, &v.id);
+        if !library.variants.iter().any(matches) {
+            let (filter, available) = (glob.clone(), library.variants.len());
+            return Err(PlanError::UselessFilter { filter, available }.into());
+        }
+    }
+    Ok(())
 }
 
 /// Loads the snippets of a folder, or the built-in ones, and reports problems to the sink.

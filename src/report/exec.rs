@@ -4,25 +4,28 @@ use std::fmt::Write as _;
 
 use serde_json::{Value, json};
 
-use super::junit::{Status, Test, document};
+use super::junit::{Status, Test, document, incomplete_suite};
 use super::markup::{Align, code, head, plain, row};
-use super::phrase::{clean, grouped};
+use super::phrase::{clean, counted, grouped};
 use super::sarif;
 use crate::job::{ExecViolation, Executed};
-use crate::record::readable_kernel;
+use crate::record::{Incomplete, first_line, readable_kernel};
 
 /// For the terminal.
 #[must_use]
 pub fn exec_text(of: &Executed) -> String {
-    let mut out = String::new();
+    let mut out = first_line(of.incomplete.as_ref());
     for (kernel, ran) in &of.kernels {
         _ = writeln!(
             out,
-            "{}: {} launches, {} warp instructions{}",
+            "{}: {}, {}{}",
             clean(&readable_kernel(kernel)),
-            ran.launches,
-            grouped(ran.instructions as usize),
-            if ran.violations == 0 { String::new() } else { format!(", {} violations", ran.violations) }
+            counted(ran.launches as usize, "launch"),
+            counted(ran.instructions as usize, "warp instruction"),
+            match ran.violations {
+                0 => String::new(),
+                count => format!(", {}", counted(count as usize, "violation")),
+            }
         );
     }
     for violation in &of.violations {
@@ -31,13 +34,13 @@ pub fn exec_text(of: &Executed) -> String {
     for note in notes(of) {
         _ = writeln!(out, "{note}");
     }
-    let launches: u64 = of.kernels.values().map(|k| k.launches).sum();
-    let verdict = if of.violations.is_empty() { "no violation" } else { "does not conform" };
-    _ = writeln!(
-        out,
-        "exec on {}: {launches} launches, {verdict}; the program ended with {}",
-        of.gpu, of.code
-    );
+    let verdict = match (of.violations.is_empty(), of.launches()) {
+        (true, 0) => "nothing checked",
+        (true, _) => "no violation",
+        (false, _) => "does not conform",
+    };
+    let launches = counted(of.launches() as usize, "launch");
+    _ = writeln!(out, "exec on {}: {launches}, {verdict}; the program ended with {}", of.gpu, of.code);
     out
 }
 
@@ -45,6 +48,9 @@ pub fn exec_text(of: &Executed) -> String {
 #[must_use]
 pub fn exec_markdown(of: &Executed) -> String {
     let mut out = format!("## Launches on {}\n\n", plain(&of.gpu));
+    if let Some(incomplete) = &of.incomplete {
+        _ = writeln!(out, "**{}**\n", plain(&incomplete.to_string()));
+    }
     out += &head(&["Kernel", "Launches", "Warp instructions", "Violations"], Align::Right);
     for (kernel, ran) in &of.kernels {
         out += &row(&[
@@ -78,7 +84,11 @@ pub fn exec_junit(of: &Executed) -> String {
             Some(_) => Status::Failed("violation", lines.join("\n")),
             None => Status::Passed,
         };
-        let out = format!("{} launches, {} warp instructions", ran.launches, ran.instructions);
+        let out = format!(
+            "{}, {}",
+            counted(ran.launches as usize, "launch"),
+            counted(ran.instructions as usize, "warp instruction")
+        );
         tests.push(Test { name: kernel.clone(), class: "exec".to_owned(), status, out });
     }
     for (kernel, why) in &of.refused {
@@ -91,7 +101,9 @@ pub fn exec_junit(of: &Executed) -> String {
         });
     }
     let properties = vec![("gpu".to_owned(), of.gpu.clone()), ("exit_code".to_owned(), of.code.to_string())];
-    document(&[("exec".to_owned(), properties, tests)])
+    let mut suites = vec![("exec".to_owned(), properties, tests)];
+    suites.extend(of.incomplete.as_ref().map(incomplete_suite));
+    document(&suites)
 }
 
 /// As SARIF 2.1.0: a rule for each violated rule, a result for each violation.
@@ -102,9 +114,14 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     let mut names: Vec<&str> = of.violations.iter().map(|v| v.rule.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let rules =
+    let mut rules: Vec<Value> =
         names.iter().map(|name| sarif::rule(name, &format!("A kernel violates the rule {name}."))).collect();
-    sarif::document(rules, of.violations.iter().map(|v| result(v, &names)).collect())
+    let mut results: Vec<Value> = of.violations.iter().map(|v| result(v, &names)).collect();
+    if let Some(incomplete) = &of.incomplete {
+        results.push(sarif::incomplete(incomplete, rules.len()));
+        rules.push(sarif::rule(Incomplete::WORD, Incomplete::SENTENCE));
+    }
+    sarif::document(rules, results)
 }
 
 fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
@@ -131,9 +148,14 @@ fn sentence(violation: &ExecViolation) -> String {
 
 /// Remarks that are no violations.
 fn notes(of: &Executed) -> Vec<String> {
-    let mut notes: Vec<String> =
-        of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")).collect();
-    notes.extend(of.missing.iter().map(|name| format!("not supported: {name}")));
+    let mut notes = Vec::new();
+    // The first line names a single kernel and all that is not supported.
+    if of.refused.len() > 1 {
+        notes.extend(of.refused.iter().map(|(kernel, why)| format!("kernel {kernel} did not run: {why}")));
+    }
+    if of.unchecked.len() > 1 {
+        notes.extend(of.unchecked.iter().cloned());
+    }
     if let Some(model) = &of.model {
         notes.push(format!("tensor cores and special functions are those of {model} (--model)"));
     }
@@ -142,16 +164,12 @@ fn notes(of: &Executed) -> Vec<String> {
     }
     let (count, bytes) = of.leaks;
     if count > 0 {
-        notes.push(format!("{count} allocations of {} bytes in all were not freed", grouped(bytes as usize)));
+        let allocations = counted(count, "allocation");
+        let were = if count == 1 { "was" } else { "were" };
+        notes.push(format!("{allocations} of {} bytes in all {were} not freed", grouped(bytes as usize)));
     }
     if of.cut_short > 0 {
         notes.push(format!("{} of {} processes crashed or were killed", of.cut_short, of.processes));
-    }
-    if of.processes == 0 {
-        notes.push(
-            "the program did not use the simulated GPU: is the CUDA runtime linked statically? `nvcc -cudart shared` links it dynamically"
-                .to_owned(),
-        );
     }
     notes
 }

@@ -9,7 +9,7 @@ use std::fmt::Write as _;
 use super::claims::{measured, says};
 use super::trials::{check_sentence, name, sentence};
 use super::view::{Answer, View, speaks_of};
-use crate::record::{CheckResult, Record, TrialRow, VariantRow, VariantRun, Verdict};
+use crate::record::{CheckResult, Incomplete, Record, TrialRow, VariantRow, VariantRun, Verdict};
 
 /// The result of a test.
 pub(super) enum Status {
@@ -33,9 +33,15 @@ pub(super) struct Test {
 /// Its name, its properties, its tests.
 pub(super) type Suite = (String, Vec<(String, String)>, Vec<Test>);
 
-/// The record as JUnit XML.
+/// The record as JUnit XML. What is incomplete is an error.
 #[must_use]
 pub fn junit(record: &Record) -> String {
+    junit_of(record, record.incomplete().as_ref())
+}
+
+/// The record of a run as JUnit XML, with what its command did not check.
+#[must_use]
+pub fn junit_of(record: &Record, incomplete: Option<&Incomplete>) -> String {
     let mut suites: Vec<Suite> = Vec::new();
     let view = View::new(&record.matrix);
     let mut families: BTreeMap<&str, Vec<Test>> = BTreeMap::new();
@@ -73,7 +79,19 @@ pub fn junit(record: &Record) -> String {
         };
         suites.push(("skipped".to_owned(), Vec::new(), record.skipped.iter().map(of).collect()));
     }
+    suites.extend(incomplete.map(incomplete_suite));
     document(&suites)
+}
+
+/// A suite of one test, which could not be judged.
+pub(super) fn incomplete_suite(incomplete: &Incomplete) -> Suite {
+    let test = Test {
+        name: Incomplete::WORD.to_owned(),
+        class: Incomplete::WORD.to_owned(),
+        status: Status::Error(Incomplete::WORD, incomplete.to_string()),
+        out: String::new(),
+    };
+    (Incomplete::WORD.to_owned(), Vec::new(), vec![test])
 }
 
 fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {

@@ -73,7 +73,7 @@ pub use instructions::{
     InstructionForm, InstructionState, Instructions, instructions_csv, instructions_markdown,
     instructions_text,
 };
-pub use junit::junit;
+pub use junit::{junit, junit_of};
 pub use lint::{
     gates_csv, gates_findings, gates_json, gates_markdown, gates_sarif, gates_text, lint_csv, lint_findings,
     lint_json, lint_markdown, lint_text,

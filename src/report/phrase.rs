@@ -23,7 +23,12 @@ pub(super) fn grouped(number: usize) -> String {
 
 /// `1 variant`, `2,000 variants`.
 pub(super) fn counted(number: usize, noun: &str) -> String {
-    format!("{} {noun}{}", grouped(number), if number == 1 { "" } else { "s" })
+    let plural = match number {
+        1 => "",
+        _ if noun.ends_with("ch") => "es",
+        _ => "s",
+    };
+    format!("{} {noun}{plural}", grouped(number))
 }
 
 /// `99.8 %` of a whole, rounded down, so that only all of it is 100 %; 0 % of nothing.

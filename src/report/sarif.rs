@@ -5,9 +5,22 @@ use std::fmt::Write as _;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
+use crate::record::Incomplete;
+
 /// A rule and its meaning.
 pub(super) fn rule(id: &str, text: &str) -> Value {
     json!({"id": id, "shortDescription": {"text": text}})
+}
+
+/// A result for what was not checked, of the rule at an index.
+pub(super) fn incomplete(incomplete: &Incomplete, rule: usize) -> Value {
+    json!({
+        "ruleId": Incomplete::WORD,
+        "ruleIndex": rule,
+        "level": "error",
+        "message": {"text": incomplete.to_string()},
+        "partialFingerprints": {"sm121probe/v1": fingerprint(&[Incomplete::WORD])},
+    })
 }
 
 /// A run of this tool with these rules and results.

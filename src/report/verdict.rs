@@ -8,7 +8,7 @@ use crate::record::{Record, TrialRow};
 
 /// The verdict in one word, and its counts.
 pub(super) struct Verdict {
-    /// `conforms`, `does not conform`, or `claims contradicted`.
+    /// `conforms`, `does not conform`, `claims contradicted`, `incomplete` or `nothing checked`.
     pub(super) word: &'static str,
     /// Whether the verdict is good.
     pub(super) good: bool,
@@ -22,14 +22,15 @@ pub(super) struct Verdict {
 pub(super) fn verdict(record: &Record) -> Verdict {
     let wrong = record.pipeline.iter().any(|t| !t.conforms())
         || record.runs.iter().any(|run| run.first_wrong().is_some());
-    let judged = record.pipeline.iter().any(TrialRow::is_judged) || !record.runs.is_empty();
+    let incomplete = record.incomplete();
     let claims = claims::counts(&record.matrix);
     let asked = !record.matrix.variants.is_empty();
-    let (word, good) = match (wrong, claims.findings > 0) {
-        (true, _) => ("does not conform", false),
-        (false, true) => ("claims contradicted", false),
-        (false, false) if judged || asked => ("conforms", true),
-        (false, false) => ("nothing was run", false),
+    let (word, good) = match (wrong, claims.findings > 0, incomplete) {
+        (true, ..) => ("does not conform", false),
+        (false, true, _) => ("claims contradicted", false),
+        (false, false, None) => ("conforms", true),
+        (false, false, Some(incomplete)) if incomplete.nothing_checked => ("nothing checked", false),
+        (false, false, Some(_)) => ("incomplete", false),
     };
     let mut counts = Vec::new();
     if asked {

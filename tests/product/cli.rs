@@ -266,7 +266,9 @@ fn crashes_hangs_and_garbage_are_outcomes_of_their_cells_alone() {
         assert_eq!(of("f_bad@as-written").0, "rejected");
     };
     let batched = desk.matrix(&[]);
-    assert_eq!(batched.status.code(), Some(0), "{}", stderr(&batched));
+    // A time limit leaves cells open.
+    assert_eq!(batched.status.code(), Some(4), "{}", stderr(&batched));
+    assert!(stderr(&batched).contains("INCOMPLETE: ptxas exceeded the time limit on 2 cells"));
     want(&outcomes(&batched));
     let isolated = desk.matrix(&["--isolated"]);
     want(&outcomes(&isolated));

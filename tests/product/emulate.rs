@@ -198,10 +198,10 @@ fn a_broken_law_is_named_with_its_line() {
 fn what_is_not_emulated_is_said() {
     let dir = TempDir::new().unwrap();
     let file = kernel(&dir, "", "mul.frob.u32 %r1, %r2, %r3;\n");
-    let text = run(2, &["emulate", &file]);
+    let text = run(4, &["emulate", &file]);
     assert!(text.contains("`mul.frob.u32` is not emulated") && text.contains("╰── not emulated"), "{text}");
     let file = kernel(&dir, "", "mull.u32 %r1, %r2, %r3;\n");
-    let text = run(2, &["emulate", &file]);
+    let text = run(4, &["emulate", &file]);
     assert!(text.contains("the nearest known one is `mul"), "{text}");
     let file = kernel(&dir, "", "add.u32 %r1 %r2, %r3;\n");
     let text = run(2, &["emulate", &file]);
@@ -231,7 +231,7 @@ fn blocks_clusters_remarks_and_addresses_are_options() {
     );
     let text = run(2, &[&args[..], &["--block", "32"]].concat());
     assert!(text.contains("requires .reqntid [32, 2, 1]"), "{text}");
-    let text = run(2, &["emulate", &file, "--entry", "other"]);
+    let text = run(4, &["emulate", &file, "--entry", "other"]);
     assert!(text.contains("`elsewhere` is declared but has no body"), "{text}");
 }
 

@@ -13,6 +13,7 @@ mod execute;
 mod gate;
 #[cfg(debug_assertions)]
 mod gpu;
+mod incomplete;
 mod kernel_sources;
 mod lint;
 mod nvrtc;

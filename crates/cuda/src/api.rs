@@ -9,6 +9,7 @@ use std::sync::OnceLock;
 use crate::contexts::{self, Needs};
 use crate::device::device;
 use crate::launch::Arguments;
+use crate::results::REPORTED;
 use crate::status::Status;
 
 /// The result of an entry point's body.
@@ -199,15 +200,32 @@ pub(crate) fn last_error(clear: bool) -> c_int {
     }
 }
 
-/// Runs a body in a thread prepared for the entry point and returns the status code. A panic is a defect of the library and must not
-/// end the program.
-pub(crate) fn answer(needs: Needs, stream: Option<u64>, body: impl FnOnce() -> Answer) -> c_int {
+/// Runs the body of the entry point `name` in a thread prepared for it and returns the status code. What is not supported is reported.
+/// A panic is a defect of the library: it must not end the program, and is reported, too.
+pub(crate) fn answer(name: &str, needs: Needs, stream: Option<u64>, body: impl FnOnce() -> Answer) -> c_int {
     let needs = contexts::needs_of_call(needs);
     let prepared = || contexts::enter(needs, stream).and_then(|()| body());
+    REPORTED.set(false);
     let code = match catch_unwind(AssertUnwindSafe(prepared)) {
         Ok(Ok(())) => 0,
+        Ok(Err(Status::NOT_SUPPORTED)) => {
+            // The body has dropped its lock. A kernel or function that it has named needs no second line.
+            if !REPORTED.get()
+                && let Ok(mut device) = device()
+            {
+                device.miss(name);
+            }
+            Status::NOT_SUPPORTED.0
+        }
         Ok(Err(status)) => status.0,
-        Err(_) => Status::UNKNOWN.0,
+        Err(_) => {
+            if let Ok(mut device) = device() {
+                device
+                    .results
+                    .unchecked(format!("{name} failed by a defect of sm121probe: please report it"));
+            }
+            Status::UNKNOWN.0
+        }
     };
     if needs.is_runtime() && code != 0 && code != Status::NOT_READY.0 {
         LAST.set(code);
@@ -230,10 +248,7 @@ pub(crate) fn runtime_is_12() -> bool {
 
 /// Reports an entry point that is not supported.
 pub(crate) fn missed(name: &str) -> c_int {
-    answer(Needs::of(name), None, || {
-        device()?.miss(name);
-        Err(Status::NOT_SUPPORTED)
-    })
+    answer(name, Needs::of(name), None, || Err(Status::NOT_SUPPORTED))
 }
 
 /// Writes the output of kernels through C's stdout, so that it keeps its order with the program's own output.
@@ -273,7 +288,7 @@ macro_rules! entry_point {
         #[unsafe(no_mangle)]
         extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
             const NEEDS: $crate::contexts::Needs = $crate::contexts::Needs::of(stringify!($name));
-            $crate::api::answer(NEEDS, $crate::api::stream_of!($($arg $arg)*), || $body)
+            $crate::api::answer(stringify!($name), NEEDS, $crate::api::stream_of!($($arg $arg)*), || $body)
         }
     };
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block $alias:ident $($more:ident)*) => {

@@ -14,7 +14,7 @@ use crate::host_memory;
 use crate::module::Module;
 use crate::pools::Pools;
 use crate::record::Recorder;
-use crate::results::{Results, say};
+use crate::results::{REPORTED, Results, say};
 use crate::status::Status;
 use crate::streams::Streams;
 
@@ -197,6 +197,7 @@ impl Device {
 
     /// Reports an API function that is not supported, once.
     pub(crate) fn miss(&mut self, function: &str) {
+        REPORTED.set(true);
         if self.missing.insert(function.to_owned()) {
             say(&format!("{function} is not supported; it returns CUDA_ERROR_NOT_SUPPORTED"));
             self.results.tell(&Event::Missing { function: function.to_owned() });
@@ -328,7 +329,7 @@ impl Device {
 
     /// Loads a module.
     pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
-        self.modules.push(Module::of(image, self.gpu.arch(), self.contracts));
+        self.modules.push(Module::of(image, self.gpu, self.contracts));
         self.modules.len() - 1
     }
 

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::api::{Answer, Out, Text, entry_points, runtime_is_12};
+use crate::api::{Answer, In, Out, Text, entry_points, runtime_is_12};
 use crate::device::device;
 use crate::device_calls::{VERSION, device_function};
 use crate::error_calls::error_function;
@@ -125,6 +125,11 @@ fn entry_point(symbol: Text, function: Out<u64>, version: c_int, found: Out<c_in
     }
 }
 
+/// The table of undocumented functions that the static CUDA runtime requests when it starts, found by logging the requests of programs
+/// that are linked with it.
+const RUNTIME_TABLE: [u8; 16] =
+    [0x6b, 0xd5, 0xfb, 0x6c, 0x5b, 0xf4, 0xe7, 0x4a, 0x89, 0x87, 0xd9, 0x39, 0x12, 0xfd, 0x9d, 0xf9];
+
 entry_points! {
     entry_point_function;
 
@@ -140,7 +145,11 @@ entry_points! {
     fn cudaGetDriverEntryPointByVersion | cudaGetDriverEntryPointByVersion_ptsz(
         symbol: Text, function: Out<u64>, version: u32, _flags: u64, found: Out<c_int>,
     ) { entry_point(symbol, function, version as c_int, found) }
-    fn cuGetExportTable(_table: u64, _id: u64) {
+    fn cuGetExportTable(_table: u64, id: In<[u8; 16]>) {
+        // Other libraries, such as NVRTC, ask for tables too, and do without them.
+        if id.get()? != RUNTIME_TABLE {
+            return Err(Status::INVALID_VALUE);
+        }
         device()?.miss("cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`");
         Err(Status::NOT_SUPPORTED)
     }

@@ -117,6 +117,16 @@ impl Gpu {
         self.capability.0 * 10 + self.capability.1
     }
 
+    /// Returns the option of nvcc that builds PTX for it and, for SM12x, for every GPU of the family: `compute_120f`.
+    #[must_use]
+    pub const fn nvcc_architecture(&self) -> &'static str {
+        match self.capability {
+            (12, 0) => "compute_120f",
+            (12, 1) => "compute_121a",
+            _ => "compute_90a",
+        }
+    }
+
     /// Returns a device attribute by its number (`CUdevice_attribute`, `cudaDeviceAttr`); attributes without meaning here are 0.
     #[must_use]
     pub fn attribute(&self, number: i32) -> i32 {

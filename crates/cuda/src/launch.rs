@@ -6,7 +6,7 @@ use emulator::{InStream, Judge, Launch, Observer, Options, Rule, Stop};
 use crate::device::{Device, Function};
 use crate::host_memory;
 use crate::record::Recorder;
-use crate::results::{refusal, say};
+use crate::results::refusal;
 use crate::status::Status;
 
 /// The launch configuration of a kernel.
@@ -182,7 +182,7 @@ impl Device {
                 match recorder.begin((program, kernel), &constants, launched, &self.memory) {
                     Ok(begun) => Some(begun),
                     Err(error) => {
-                        say(&format!("launches cannot be recorded: {error}"));
+                        self.results.unchecked(format!("launches are no longer recorded: {error}"));
                         self.recorder = None;
                         None
                     }
@@ -199,7 +199,7 @@ impl Device {
             if counts.is_err() && trap.is_none() {
                 Recorder::drop(&begun);
             } else if let Err(error) = recorder.end(begun, &self.memory, trap) {
-                say(&format!("launches cannot be recorded: {error}"));
+                self.results.unchecked(format!("launches are no longer recorded: {error}"));
                 self.recorder = None;
             }
         }

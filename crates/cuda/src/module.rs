@@ -1,12 +1,14 @@
 //! Modules: the PTX in an image for the simulated GPU, with its kernels and variables.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::Arc;
 
 use devcode::{CodeKind, Found, Limits, scan_bytes};
 use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared};
+use ptx::arch::Target;
 
 use crate::cute_dsl::kept_ptx;
+use crate::gpus::{GPUS, Gpu};
 use crate::status::Status;
 
 /// A loaded module. Kernels are decoded on first use, so that instructions the emulator does not support in other kernels do not
@@ -15,6 +17,9 @@ pub(crate) struct Module {
     text: Option<Arc<str>>,
     /// Kernels that exist only as machine code, and why they cannot run.
     machine_code: Vec<String>,
+    /// The targets of PTX that the GPU cannot run.
+    other_targets: Vec<Target>,
+    gpu: Gpu,
     /// Whether an unqualified product and the sum that uses it are rounded once.
     contracts: bool,
     programs: HashMap<String, Result<Program, Stop>>,
@@ -25,9 +30,10 @@ pub(crate) struct Module {
 impl Module {
     /// Reads the module from an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it are
     /// rounded once.
-    pub(crate) fn of(image: Vec<u8>, arch: u32, contracts: bool) -> Self {
+    pub(crate) fn of(image: Vec<u8>, gpu: &Gpu, contracts: bool) -> Self {
         let mut best: Option<(u32, Arc<str>)> = None;
         let mut machine_code = Vec::new();
+        let mut other_targets = Vec::new();
         let mut kept = None;
         scan_bytes("image", image, &Limits::default(), &mut |found| {
             let Found::Entry { entry, code } = found else { return };
@@ -37,7 +43,11 @@ impl Module {
                     .extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
                 return;
             }
-            let Some(rank) = entry.target().and_then(|target| runs(target, arch)) else { return };
+            let Some(target) = entry.target() else { return };
+            let Some(rank) = runs(target, gpu.arch()) else {
+                other_targets.push(target);
+                return;
+            };
             if let Ok(text) = std::str::from_utf8(code)
                 && best.as_ref().is_none_or(|(known, _)| *known < rank)
             {
@@ -47,6 +57,8 @@ impl Module {
         Self {
             text: best.map(|(_, text)| text).or(kept.map(Arc::from)),
             machine_code,
+            other_targets,
+            gpu: *gpu,
             contracts,
             programs: HashMap::new(),
             constants: HashMap::new(),
@@ -55,7 +67,7 @@ impl Module {
 
     /// Whether there is no code for the GPU.
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.is_none() && self.machine_code.is_empty()
+        self.text.is_none() && self.machine_code.is_empty() && self.other_targets.is_empty()
     }
 
     /// If all kernels are machine code: their names, and why they cannot run.
@@ -78,8 +90,9 @@ impl Module {
     }
 
     fn decoded(&mut self, name: &str) -> &mut Result<Program, Stop> {
-        let (text, machine_code, contracts) = (&self.text, &self.machine_code, self.contracts);
-        self.programs.entry(name.to_owned()).or_insert_with(|| match text {
+        let Self { text, machine_code, other_targets, gpu, programs, .. } = self;
+        let contracts = self.contracts;
+        programs.entry(name.to_owned()).or_insert_with(|| match text {
             Some(text) => {
                 // To `load_shared`, an empty name would denote the only kernel of the text.
                 let names = if name.is_empty() { &[][..] } else { &[name] };
@@ -94,10 +107,7 @@ impl Module {
                 let why = if code { ": it exists only as machine code; add PTX with -gencode" } else { "" };
                 Err(Stop::Launch(format!("the module has no entry `{name}`{why}")))
             }
-            None => Err(Stop::Launch(format!(
-                "the module has no PTX for this GPU; build it with -gencode arch=compute_121a,code=compute_121a (found: {})",
-                if machine_code.is_empty() { "no kernel".to_owned() } else { machine_code.join(", ") }
-            ))),
+            None => Err(Stop::Launch(no_ptx(gpu, other_targets, machine_code))),
         })
     }
 
@@ -152,8 +162,34 @@ impl Module {
     }
 }
 
+/// Why a module without PTX for the GPU cannot run, and how to build it.
+fn no_ptx(gpu: &Gpu, other_targets: &[Target], machine_code: &[String]) -> String {
+    let flag = gpu.nvcc_architecture();
+    let build = format!("-gencode arch={flag},code={flag}");
+    if let Some(target) = other_targets.first() {
+        let names: BTreeSet<String> = other_targets.iter().map(ToString::to_string).collect();
+        let names = names.into_iter().collect::<Vec<_>>().join(", ");
+        let fits = GPUS.iter().find(|other| runs(*target, other.arch()).is_some());
+        let or = fits.map_or_else(String::new, |other| format!(", or use `--gpu {}`", other.key));
+        return format!(
+            "the PTX here is for {names}; an {} needs {flag}: build it with {build}{or}",
+            gpu.name
+        );
+    }
+    if machine_code.is_empty() {
+        return format!(
+            "the module has neither PTX nor kernels for this GPU: build it with {build} and without -rdc=true, since separate \
+             compilation is not supported"
+        );
+    }
+    let code = machine_code.join(", ");
+    format!(
+        "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
+    )
+}
+
 /// How well PTX for a target matches a GPU; `None` if the GPU cannot run it.
-fn runs(target: ptx::arch::Target, arch: u32) -> Option<u32> {
+fn runs(target: Target, arch: u32) -> Option<u32> {
     use ptx::arch::Suffix;
     let number = u32::from(target.number);
     let fits = match target.suffix {

@@ -23,6 +23,7 @@ fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
     let mut device = device()?;
     let index = device.load(image);
     if device.modules[index].is_empty() {
+        device.results.unchecked("a module that the program loads has neither PTX nor kernels".to_owned());
         return Err(Status::INVALID_IMAGE);
     }
     if let Some((kernels, why)) = device.modules[index].unrunnable() {
@@ -32,7 +33,7 @@ fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
         return Err(Status::NO_BINARY);
     }
     if let Err(stop) = device.modules[index].program("") {
-        crate::results::say(&format!("a module cannot be loaded: {stop}"));
+        device.results.unchecked(format!("a module cannot be loaded: {stop}"));
         return Err(if matches!(stop, Stop::Launch(_)) {
             Status::INVALID_PTX
         } else {

@@ -136,7 +136,7 @@ extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn __cudaInitModule(binary: u64) -> u8 {
-    let done = answer(Needs::Runtime, None, || {
+    let done = answer("__cudaInitModule", Needs::Runtime, None, || {
         let mut device = device()?;
         registry().manage(&mut device, (binary / 16).saturating_sub(1) as usize)
     });
@@ -210,7 +210,7 @@ extern "C" fn __cudaPopCallConfiguration(
     shared: Out<usize>,
     stream: Out<u64>,
 ) -> c_int {
-    answer(Needs::Runtime, None, || {
+    answer("__cudaPopCallConfiguration", Needs::Runtime, None, || {
         let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(Status::MISSING_CONFIGURATION)?;
         grid.set(top.grid)?;
         block.set(top.block)?;

@@ -1,5 +1,6 @@
 //! The event and count files that `sm121probe exec` reads after the program has ended.
 
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 use std::fs::{File, OpenOptions};
 use std::io::Write as _;
@@ -8,7 +9,12 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use emulator::Stop;
-use emulator::events::{Event, RESULTS, SLOT, ViolationRecord, counts_of};
+use emulator::events::{Event, LOST, RESULTS, SLOT, ViolationRecord, counts_of};
+
+thread_local! {
+    /// Whether the current call of this thread has reported why it is refused.
+    pub(crate) static REPORTED: Cell<bool> = const { Cell::new(false) };
+}
 
 /// Identifies a violation for counting: rule, kernel, line of the PTX.
 type Instruction = (String, String, usize);
@@ -43,6 +49,9 @@ impl Results {
                 }
             }
         }
+        let lost = all.new_slot();
+        debug_assert_eq!(lost, LOST);
+        all.count(lost, [0; 2]);
         all.tell(&Event::Start { process: all.process.clone(), gpu: gpu.to_owned() });
         all
     }
@@ -51,8 +60,20 @@ impl Results {
     pub(crate) fn tell(&mut self, event: &Event) {
         let (Some(file), Ok(mut line)) = (self.events.as_mut(), serde_json::to_vec(event)) else { return };
         line.push(b'\n');
-        // A full disk must not end the program.
-        let _ = file.write_all(&line);
+        // A full disk must not end the program, but the report must not pass what it does not know.
+        if let Err(error) = file.write_all(&line) {
+            say(&format!("an event cannot be written: {error}"));
+            self.count(LOST, [1, 0]);
+        }
+    }
+
+    /// Reports something that was not checked, once.
+    pub(crate) fn unchecked(&mut self, what: String) {
+        REPORTED.set(true);
+        if self.refused.insert(what.clone()) {
+            say(&what);
+            self.tell(&Event::Unchecked { what });
+        }
     }
 
     fn count(&mut self, slot: usize, by: [u64; 2]) {
@@ -106,6 +127,7 @@ impl Results {
 
     /// Reports a kernel that cannot run, once.
     pub(crate) fn refused(&mut self, kernel: &str, why: String) {
+        REPORTED.set(true);
         if self.refused.insert(kernel.to_owned()) {
             say(&format!("kernel {kernel} cannot run: {why}"));
             self.tell(&Event::Refused { kernel: kernel.to_owned(), why });

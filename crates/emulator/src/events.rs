@@ -120,6 +120,11 @@ pub enum Event {
         /// Its name.
         function: String,
     },
+    /// Something was not checked for another reason: a launch that could not be recorded, or a defect of this project.
+    Unchecked {
+        /// What, and why.
+        what: String,
+    },
     /// The process ends.
     End {
         /// The process.
@@ -133,6 +138,10 @@ pub enum Event {
 
 /// Size of a slot in bytes: two little-endian numbers.
 pub const SLOT: usize = 16;
+
+/// The slot that counts events that could not be written, for example on a full disk. It exists from the start, so that counting
+/// needs no space.
+pub const LOST: usize = 0;
 
 /// The path of a process's counts file.
 #[must_use]

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::audit::AuditTable;
 use super::cells::CellAnswer;
 use super::claim_example::ClaimExample;
+use super::completeness::{Completeness, Incomplete};
 use super::conflicts::ConflictRow;
 use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 use super::named::{Named, or_empty};
@@ -58,9 +59,45 @@ pub struct Record {
     /// The questions on which the merged records disagree.
     #[serde(default)]
     pub conflicts: Vec<ConflictRow>,
+    /// The globs that selected the variants; empty if all were selected. The gate repeats the selection of its baseline.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub filters: Vec<String>,
 }
 
 impl Record {
+    /// Returns what the run did not check although it was asked to.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<Incomplete> {
+        self.completeness().incomplete("every cell is unknown to its toolkit, or its ptxas crashed")
+    }
+
+    /// Counts what the run checked, and names its gaps. A cell counts as checked if an assembler accepted or rejected it.
+    #[must_use]
+    pub fn completeness(&self) -> Completeness {
+        let cells = |outcome| -> usize { self.matrix.variants.iter().map(|v| v.count(outcome)).sum() };
+        let mut all = Completeness::of_checks(cells(Outcome::Accepted) + cells(Outcome::Rejected));
+        all.add_checks(self.pipeline.iter().filter(|trial| trial.is_judged()).count());
+        all.add_checks(self.runs.iter().filter(|run| run.is_judged()).count());
+        all.add_checks(self.tiles.rows.len() + self.audit.entries.len());
+        // A crash is an answer about the assembler; a time limit leaves the question open.
+        match cells(Outcome::TimedOut) {
+            0 => {}
+            1 => all.add_gap("ptxas exceeded the time limit on 1 cell"),
+            many => all.add_gap(format!("ptxas exceeded the time limit on {many} cells")),
+        }
+        for row in self.skipped.iter().filter(|row| row.needed) {
+            all.add_gap(format!("{} was skipped: {}", row.part, row.reason));
+        }
+        if let Some(first) = self.audit.problems.first() {
+            let such = format!("{}: {}", first.place, first.problem);
+            all.add_gap(match self.audit.problems.len() {
+                1 => format!("1 piece of code was not read: {such}"),
+                many => format!("{many} pieces of code were not read, such as {such}"),
+            });
+        }
+        all
+    }
+
     /// Creates a record that contains only a matrix.
     #[must_use]
     pub fn of_matrix(tool: String, matrix: Matrix) -> Self {
@@ -78,6 +115,7 @@ impl Record {
             audit: AuditTable::default(),
             skipped: Vec::new(),
             conflicts: Vec::new(),
+            filters: Vec::new(),
         }
     }
 }
@@ -95,6 +133,9 @@ pub struct SkippedRow {
     pub part: String,
     /// The reason and the remedy.
     pub reason: String,
+    /// Whether the run is incomplete without it: it was asked for, and the machine lacks what it needs.
+    #[serde(default)]
+    pub needed: bool,
 }
 
 /// The answer of each assembler for each variant.

@@ -134,6 +134,10 @@ impl Record {
             serde_json::to_string(&self.tool)?,
             object(serde_json::to_value(&self.matrix)?)?
         );
+        // For readers of the file; the record derives it again.
+        if let Some(incomplete) = self.incomplete() {
+            out.push_str(&format!(",\n\"incomplete\": {}", serde_json::to_string(&incomplete)?));
+        }
         // Parts that a run does not have are omitted.
         if self.tiles != TileTable::default() {
             out.push_str(&format!(",\n\"tiles\": {}", object(serde_json::to_value(&self.tiles)?)?));
@@ -150,6 +154,7 @@ impl Record {
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),
             ("conflicts", serde_json::to_value(&self.conflicts)?),
+            ("filters", serde_json::to_value(&self.filters)?),
         ] {
             if value.as_array().is_some_and(|rows| !rows.is_empty()) {
                 out.push_str(&format!(",\n\"{name}\": {}", rows(&value)?));

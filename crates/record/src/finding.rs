@@ -1,6 +1,6 @@
 //! A finding: something that does not conform, with its kind, subject, message and place in a file.
 
-use super::{ConfigurationKey, Stage};
+use super::{ConfigurationKey, Incomplete, Stage};
 
 /// Why a run does not conform, the most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -13,10 +13,8 @@ pub enum Ground {
     Claim,
     /// An answer differs from the baseline.
     Baseline,
-    /// A toolkit of the baseline was not queried.
-    Toolkit,
-    /// A device of the baseline was not used.
-    Device,
+    /// Something that was asked was not checked: a toolkit or device of the baseline is missing, or nothing was selected.
+    Incomplete,
 }
 
 impl Ground {
@@ -28,8 +26,7 @@ impl Ground {
             Self::Survivor => "mutant_survives",
             Self::Claim => "claim_contradicted",
             Self::Baseline => "baseline_contradicted",
-            Self::Toolkit => "toolkit_missing",
-            Self::Device => "device_missing",
+            Self::Incomplete => Incomplete::WORD,
         }
     }
 
@@ -43,14 +40,12 @@ impl Ground {
             }
             Self::Claim => "A claim about cells differs from its recorded status.",
             Self::Baseline => "An answer differs from the baseline.",
-            Self::Toolkit => "A toolkit of the baseline was not queried.",
-            Self::Device => "A device of the baseline was not used.",
+            Self::Incomplete => Incomplete::SENTENCE,
         }
     }
 
     /// Every ground, the most serious first.
-    pub const ALL: [Self; 6] =
-        [Self::Wrong, Self::Survivor, Self::Claim, Self::Baseline, Self::Toolkit, Self::Device];
+    pub const ALL: [Self; 5] = [Self::Wrong, Self::Survivor, Self::Claim, Self::Baseline, Self::Incomplete];
 }
 
 /// Something that does not conform.

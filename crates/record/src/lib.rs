@@ -11,6 +11,7 @@ mod cells;
 mod claim_example;
 pub mod claims;
 mod code_by;
+mod completeness;
 mod configuration;
 mod conflicts;
 mod document;
@@ -36,6 +37,7 @@ pub use audit::{
 pub use cells::{AS_WRITTEN, CellAnswer};
 pub use claim_example::ClaimExample;
 pub use code_by::CodeBy;
+pub use completeness::{Completeness, Incomplete, first_line};
 pub use configuration::{ConfigurationKey, Load, MmaPath, TILE_K, TILE_M, TILE_N, Tile, TileError};
 pub use conflicts::{ConflictAnswer, ConflictRow};
 pub use document::{

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
 use super::named::Named;
+use super::pipeline::Verdict;
 use super::trials::CheckResult;
 
 /// A GPU of a run, referenced by trials and variants.
@@ -50,6 +51,12 @@ pub struct VariantRun {
 }
 
 impl VariantRun {
+    /// Whether a check passed or failed; a run that is only blocked says nothing about the variant.
+    #[must_use]
+    pub fn is_judged(&self) -> bool {
+        self.checks.iter().any(|check| check.verdict == Verdict::Pass) || self.first_wrong().is_some()
+    }
+
     /// Returns the first check that does not conform.
     #[must_use]
     pub fn first_wrong(&self) -> Option<&CheckResult> {

@@ -2,25 +2,50 @@
 //!
 //! The static runtime, nvcc's default, asks the driver for tables of functions that no header documents, so it is not supported.
 
+use devcode::{Found, Limits, scan_bytes};
 use object::read::elf::ElfFile64;
-use object::{LittleEndian, Object, ObjectSymbol, ReadRef};
+use object::{LittleEndian, Object, ObjectSection, ObjectSymbol, ReadRef};
 
 /// The function that nvcc's host code calls before `main` to register device code; an import if the runtime is shared.
 const REGISTERS: &[u8] = b"__cudaRegisterFatBinary";
 
-/// Whether a program contains nvcc's device code and is statically linked with the runtime that registers it.
+/// The size in bytes from which device code is not searched for kernels: nvcc links less than this into a program without any.
+const SEARCHED: usize = 1 << 16;
+
+/// Whether a program contains kernels of nvcc and is statically linked with the runtime that registers them.
 pub(super) fn has_static_runtime<'data>(file: impl ReadRef<'data>) -> bool {
     let Ok(file) = ElfFile64::<LittleEndian, _>::parse(file) else { return false };
-    file.section_by_name_bytes(b".nv_fatbin").is_some()
-        && !file.dynamic_symbols().any(|s| s.is_undefined() && s.name_bytes() == Ok(REGISTERS))
+    let Some(section) = file.section_by_name_bytes(b".nv_fatbin") else { return false };
+    let registers = file.dynamic_symbols().any(|s| s.is_undefined() && s.name_bytes() == Ok(REGISTERS));
+    !registers && section.data().map_or(true, has_kernels)
+}
+
+/// Whether the section of device code may contain a kernel.
+fn has_kernels(code: &[u8]) -> bool {
+    if code.len() >= SEARCHED {
+        return true;
+    }
+    let (mut kernels, mut unread) = (0, false);
+    scan_bytes("program", code.to_vec(), &Limits::default(), &mut |found| match found {
+        Found::Entry { entry, .. } => kernels += entry.kernels.len(),
+        Found::Problem(_) => unread = true,
+        Found::Holder(_) => {}
+    });
+    kernels > 0 || unread
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    /// Builds an ELF file that imports a function and has a section named `device_code`.
+    const KERNEL: &str = ".version 9.0\n.target sm_120\n.address_size 64\n.visible .entry k() { ret; }\n";
+
+    /// Builds an ELF file that imports a function and has a section of this name with a kernel.
     fn file(imported: &str, device_code: &str) -> Vec<u8> {
+        file_with(imported, device_code, KERNEL.as_bytes())
+    }
+
+    fn file_with(imported: &str, device_code: &str, code: &[u8]) -> Vec<u8> {
         let names = format!("\0.dynsym\0{device_code}\0.strings\0");
         let strings = format!("\0{imported}\0");
         let mut symbols = vec![0u8; 48];
@@ -34,7 +59,7 @@ mod tests {
         let parts: [(u32, u32, u32, u64, &[u8]); 4] = [
             (0, strtab, 0, 0, names.as_bytes()),
             (at(".dynsym"), dynsym, 4, 24, &symbols),
-            (at(device_code), progbits, 0, 0, b"code"),
+            (at(device_code), progbits, 0, 0, code),
             (at(".strings"), strtab, 0, 0, strings.as_bytes()),
         ];
         for (name, kind, link, entry, bytes) in parts {
@@ -67,6 +92,10 @@ mod tests {
         }
         assert!(!has_static_runtime(&*file("__cudaRegisterFatBinary", ".nv_fatbin")));
         assert!(!has_static_runtime(&*file("puts", ".rodata")));
+        // nvcc links device code into every program, kernels or not.
+        let without_kernels = b".version 9.0\n.target sm_120\n.address_size 64\n";
+        assert!(!has_static_runtime(&*file_with("puts", ".nv_fatbin", without_kernels)));
+        assert!(has_static_runtime(&*file_with("puts", ".nv_fatbin", &[0; SEARCHED])));
         let whole = file("puts", ".nv_fatbin");
         for len in 0..whole.len() {
             has_static_runtime(&whole[..len]);

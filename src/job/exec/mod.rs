@@ -20,8 +20,12 @@ use object::ReadCache;
 use serde::Serialize;
 
 use crate::job::Context;
+use crate::record::{Completeness, Incomplete, readable_kernel};
 
 pub use assembler::{AssembleError, Assembled, assemble, is_assembler};
+
+/// The number of unchecked things that the report's first line names; the others are counted there, and listed below.
+const NAMED: usize = 3;
 
 /// The file name of the library.
 const LIBRARY: &str = "libsm121probe_cuda.so";
@@ -80,10 +84,55 @@ pub struct Executed {
     pub refused: BTreeMap<String, String>,
     /// API functions that were called but are not implemented.
     pub missing: Vec<String>,
+    /// Anything else that was not checked, such as a module that could not be loaded, a sentence each.
+    pub unchecked: Vec<String>,
+    /// Events that the program could not report, for example on a full disk.
+    pub lost_events: u64,
     /// Allocations that were not freed: their number and total bytes.
     pub leaks: (usize, u64),
     /// The program's exit code; 128 plus the signal number if a signal ended it.
     pub code: u8,
+    /// What was not checked; `None` if a kernel ran and nothing was refused.
+    pub incomplete: Option<Incomplete>,
+}
+
+impl Executed {
+    /// Returns the number of launches that ran.
+    #[must_use]
+    pub fn launches(&self) -> u64 {
+        self.kernels.values().map(|kernel| kernel.launches).sum()
+    }
+
+    /// Derives what was not checked from the events.
+    fn find_gaps(&self) -> Option<Incomplete> {
+        let mut all = Completeness::of_checks(usize::try_from(self.launches()).unwrap_or(usize::MAX));
+        if let Some((kernel, why)) = self.refused.first_key_value() {
+            let kernel = readable_kernel(kernel);
+            all.add_gap(match self.refused.len() {
+                1 => format!("1 kernel could not run: {kernel}: {why}"),
+                many => format!("{many} kernels could not run, such as {kernel}: {why}"),
+            });
+        }
+        if !self.missing.is_empty() {
+            all.add_gap(format!("not supported: {}", self.missing.join(", ")));
+        }
+        self.unchecked.iter().take(NAMED).for_each(|what| all.add_gap(what));
+        if self.unchecked.len() > NAMED {
+            all.add_gap(format!("and {} more", self.unchecked.len() - NAMED));
+        }
+        match self.lost_events {
+            0 => {}
+            1 => all.add_gap("the program could not report 1 event"),
+            many => all.add_gap(format!("the program could not report {many} events")),
+        }
+        all.incomplete(match self.processes {
+            0 => {
+                "the program did not use the simulated GPU; if its CUDA runtime is linked statically, `nvcc -cudart shared` links it \
+                 dynamically"
+            }
+            _ => "the program launched no kernel",
+        })
+    }
 }
 
 /// The reason why a program cannot be run.
@@ -168,7 +217,7 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     let counts = |process: &str| fs::read(events::counts_of(&results, process)).unwrap_or_default();
     let executed = gather(&read(&text), &execution.gpu, code, counts);
     let model = execution.model.map(|model| model.name().to_owned());
-    Ok(Executed { model, contracted: execution.contracts, ..executed })
+    Ok(Executed { incomplete: executed.find_gaps(), model, contracted: execution.contracts, ..executed })
 }
 
 /// Finds the file of a program as the system does: by path, or in `PATH`.
@@ -243,7 +292,9 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
         match event {
             Event::Start { process, .. } => {
                 all.processes += 1;
-                held.insert(process, counts(process));
+                let counts = counts(process);
+                all.lost_events += slot(&counts, events::LOST)[0];
+                held.insert(process, counts);
             }
             Event::Kernel { process, slot: number, kernel } => {
                 let [launches, instructions] =
@@ -275,6 +326,11 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                     all.missing.push(function.clone());
                 }
             }
+            Event::Unchecked { what } => {
+                if !all.unchecked.contains(what) {
+                    all.unchecked.push(what.clone());
+                }
+            }
             Event::End { leaks, leaked, .. } => {
                 ended += 1;
                 all.leaks.0 += leaks;
@@ -296,20 +352,43 @@ mod tests {
         let of = |process: &str| {
             [
                 format!(r#"{{"event":"start","process":"{process}","gpu":"gb10"}}"#),
-                format!(r#"{{"event":"kernel","process":"{process}","slot":0,"kernel":"k"}}"#),
-                format!(r#"{{"event":"violation","process":"{process}","slot":1,"violation":{violation}}}"#),
+                format!(r#"{{"event":"kernel","process":"{process}","slot":1,"kernel":"k"}}"#),
+                format!(r#"{{"event":"violation","process":"{process}","slot":2,"violation":{violation}}}"#),
             ]
             .join("\n")
         };
         let lines = [of("1.0"), of("2.0"), r#"{"event":"kernel","process":"2.0","sl"#.to_owned()];
         let counts = |process: &str| match process {
-            "1.0" => [2u64, 11, 4, 0].into_iter().flat_map(u64::to_le_bytes).collect(),
+            "1.0" => [0u64, 0, 2, 11, 4, 0].into_iter().flat_map(u64::to_le_bytes).collect(),
             // Killed before it wrote its counters.
             _ => Vec::new(),
         };
         let all = gather(&read(&lines.join("\n")), "gb10", 139, counts);
         let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 6 };
-        assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);
         assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 6, 2));
+        assert_eq!(all.find_gaps(), None);
+        assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);
+    }
+
+    #[test]
+    fn a_run_without_a_launch_or_with_anything_refused_is_incomplete() {
+        let start = r#"{"event":"start","process":"1.0","gpu":"gb10"}"#;
+        let kernel = r#"{"event":"kernel","process":"1.0","slot":1,"kernel":"k"}"#;
+        let refused = r#"{"event":"refused","kernel":"_Z1kPf","why":"no PTX"}"#;
+        let missing = r#"{"event":"missing","function":"cuArrayCreate"}"#;
+        let unchecked = r#"{"event":"unchecked","what":"a module cannot be loaded: x"}"#;
+        let gaps = |lines: &[&str], lost: u64| {
+            let counts = [lost, 0, 3, 40].into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+            let all = gather(&read(&lines.join("\n")), "gb10", 0, |_| counts.clone());
+            all.find_gaps().map(|gaps| gaps.to_string()).unwrap_or_default()
+        };
+        assert_eq!(gaps(&[start, kernel], 0), "");
+        assert_eq!(gaps(&[start], 0), "NOTHING CHECKED: the program launched no kernel");
+        assert!(gaps(&[], 0).starts_with("NOTHING CHECKED: the program did not use the simulated GPU"));
+        assert_eq!(gaps(&[start, refused], 0), "NOTHING CHECKED: 1 kernel could not run: k: no PTX");
+        assert_eq!(gaps(&[start, kernel, refused], 0), "INCOMPLETE: 1 kernel could not run: k: no PTX");
+        assert_eq!(gaps(&[start, kernel, missing], 0), "INCOMPLETE: not supported: cuArrayCreate");
+        assert_eq!(gaps(&[start, kernel, unchecked], 0), "INCOMPLETE: a module cannot be loaded: x");
+        assert_eq!(gaps(&[start, kernel], 1), "INCOMPLETE: the program could not report 1 event");
     }
 }

@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::super::markup;
 use super::super::phrase::clean;
 use crate::gate::{Diff, Direction, Fact, FactChange, Group, Lanes, groups};
+use crate::record::{Incomplete, first_line};
 
 /// Lines that the terminal shows of one kind of change; Markdown and JSON show all.
 const SHOWN: usize = 40;
@@ -89,7 +90,9 @@ impl Style {
 }
 
 fn lines(diff: &Diff<'_>, style: &Style) -> String {
-    let mut out = format!("{}{}\n\n", style.head, diff_summary(diff));
+    let incomplete = diff.incomplete();
+    let mut out = first_line(incomplete.as_ref());
+    _ = writeln!(out, "{}{}\n", style.head, diff_summary(diff));
     let mut refused: BTreeMap<(&str, String), Vec<String>> = BTreeMap::new();
     for r in &diff.regressions {
         let span = format!("{} accepts it, {} rejects it", r.accepted, r.refused);
@@ -148,6 +151,7 @@ struct JsonDiff<'a> {
     better: usize,
     other: usize,
     new: usize,
+    incomplete: Option<Incomplete>,
     regressions: Vec<JsonRegression<'a>>,
     cells: Vec<JsonGroup>,
     facts: Vec<JsonFact<'a>>,
@@ -202,6 +206,7 @@ pub fn diff_json(diff: &Diff<'_>) -> serde_json::Result<String> {
         better: diff.count(|d| d == Direction::Better),
         other: diff.count(|d| d == Direction::Other),
         new: diff.count(|d| d == Direction::New),
+        incomplete: diff.incomplete(),
         regressions: diff
             .regressions
             .iter()

@@ -5,18 +5,23 @@ use std::fmt::Write as _;
 use super::super::markup::{Align, head, prose, row};
 use super::super::phrase::clean;
 use crate::gate::Judgement;
+use crate::record::{Ground, first_line};
 
 /// For the terminal: every finding on a line, then what is new, then the counts.
 #[must_use]
 pub fn verdict_text(judgement: &Judgement) -> String {
-    let mut out = String::new();
+    let incomplete = judgement.incomplete();
+    let mut out = first_line(incomplete.as_ref());
     for finding in &judgement.findings {
         _ = writeln!(out, "{}", clean(&finding.line()));
     }
     for note in &judgement.notes {
         _ = writeln!(out, "note: {}", clean(note));
     }
-    _ = writeln!(out, "{}", judgement.summary());
+    let only_incomplete = matches!(judgement.ground(), None | Some(Ground::Incomplete));
+    // The first line has said it.
+    let last = if incomplete.is_some() && only_incomplete { judgement.counts() } else { judgement.summary() };
+    _ = writeln!(out, "{last}");
     out
 }
 

@@ -60,8 +60,11 @@ impl Page<'_> {
         let whole = !record.pipeline.is_empty() || !record.runs.is_empty() || !record.skipped.is_empty();
         let title = if whole { "Compatibility report" } else { "Capability matrix" };
         let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
+        let incomplete = record
+            .incomplete()
+            .map_or_else(String::new, |gaps| format!("**{}**\n\n", plain(&gaps.to_string())));
         format!(
-            "# {title}\n\n**Verdict: {}.** {}.\n\n{}: {} on {} by {} ({oldest} to {}).\n\n\
+            "# {title}\n\n{incomplete}**Verdict: {}.** {}.\n\n{}: {} on {} by {} ({oldest} to {}).\n\n\
             - {}: {}. A toolkit that does not know a target or a PTX version answers unknown, not rejected.\n\
             - {}: {} confirmed, {} refuted, {} untested; {}.\n",
             verdict.word,

@@ -5,7 +5,7 @@ use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
 use super::super::{claims, pipeline, runs, survey, verdict};
-use crate::record::{AuditTable, Outcome, Record};
+use crate::record::{AuditTable, Outcome, Record, first_line};
 
 /// Records with at most this many variants list them all: they are about a user's kernel.
 const FEW: usize = 16;
@@ -36,7 +36,7 @@ pub fn terminal_matrix(record: &Record, styles: &Styles) -> String {
         sections.extend([page.groups(), page.natives(), page.families()]);
     }
     sections.push(page.crossing());
-    together(sections)
+    first_line(record.incomplete().as_ref()) + &together(sections)
 }
 
 /// The rest after [`terminal_matrix`].

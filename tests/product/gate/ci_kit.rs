@@ -249,6 +249,7 @@ fn the_kernel_workflow_names_what_changed_and_runs_what_that_affects() {
     fs::copy(root().join("kernels/permute.cu"), runner.desk.path("repository/kernels/permute.cu")).unwrap();
     let base = git(&mut runner, "git init -q -b main .; git add .; git commit -q -m one; git rev-parse HEAD");
     runner.desk.write("repository/kernels/notes and more.md", "words\n");
+    runner.desk.write("repository/kernels/a header.cuh", "// words\n");
     runner.desk.write("repository/readme.md", "words\n");
     git(&mut runner, "git add .; git commit -q -m two");
     runner.set("github.event.pull_request.base.sha", &base);
@@ -256,21 +257,21 @@ fn the_kernel_workflow_names_what_changed_and_runs_what_that_affects() {
     assert_eq!(name, "what changed");
     let output = runner.bash(&run, &env);
     assert!(output.status.success(), "{}", said(&output));
-    assert_eq!(
-        runner.read("GITHUB_OUTPUT"),
-        "files<<END_OF_FILES\nkernels/notes and more.md\nEND_OF_FILES\n"
-    );
-    // GitHub's expansion of it is the action's input.
+    assert_eq!(runner.read("GITHUB_OUTPUT"), "files<<END_OF_FILES\nkernels/a header.cuh\nEND_OF_FILES\n");
+    // GitHub's expansion of such a list is the action's input. A file that is no kernel leaves nothing to check.
     runner.set("inputs.changed", "kernels/notes and more.md\n");
     runner.set("inputs.kernels", "kernels");
     let output = runner.action();
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(
         said(&output).contains("notes and more.md: no kernel of kernels, affects nothing"),
         "{}",
         said(&output)
     );
-    assert!(said(&output).contains("nothing was run"), "{}", said(&output));
+    assert!(said(&output).contains("NOTHING CHECKED: "), "{}", said(&output));
+    runner.set("inputs.incomplete", "pass");
+    assert_eq!(runner.action().status.code(), Some(0));
+    assert!(runner.read("GITHUB_OUTPUT").ends_with("code=4\n"));
 }
 
 #[test]
@@ -311,7 +312,7 @@ fn gitlab_and_pre_commit_run_what_changed() {
     let script = [lines("before_script"), lines("script")].concat().join("\n");
     let env = BTreeMap::from([("CI_MERGE_REQUEST_DIFF_BASE_SHA".to_owned(), "abc".to_owned())]);
     let output = runner.bash(&script, &env);
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     let log = runner.read("log");
     assert!(
         log.contains(
@@ -328,7 +329,7 @@ fn gitlab_and_pre_commit_run_what_changed() {
     );
     let script = format!("{} 'kernels/a b.md' kernels/c.md", hook["entry"].as_str().unwrap());
     let output = runner.bash(&script, &BTreeMap::new());
-    assert_eq!(output.status.code(), Some(0), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(4), "{}", said(&output));
     assert!(said(&output).contains("a b.md: no kernel of kernels"), "{}", said(&output));
 }
 

@@ -277,6 +277,7 @@ fn community_records_fit_the_schema_and_name_nobody() {
     named.skipped.push(sm121probe::record::SkippedRow {
         part: "x".to_owned(),
         reason: "GPU-12345678-abcd-abcd-abcd-0123456789ab in /home/alice/x.json".to_owned(),
+        needed: false,
     });
     let named = desk.record("named.json", &named);
     assert!(check(&desk.path("named.json")).unwrap_err().contains("--private"));

@@ -121,7 +121,7 @@ fn the_exit_code_says_whether_what_is_demanded_holds() {
     // No toolkit knows sm_120, which is named.
     assert_eq!(exit(&["good.ptx", "-t", "sm_120"]), 100);
     assert_eq!(code(&desk.lint(&[])), 4);
-    assert!(stderr(&desk.lint(&[])).contains("nothing to lint"));
+    assert!(stderr(&desk.lint(&[])).contains("NOTHING CHECKED: no file"));
     fs::create_dir(desk.path("empty")).unwrap();
     assert_eq!(exit(&["empty"]), 4);
     assert_eq!(exit(&["good.ptx", "-t", "sm_999"]), 2);

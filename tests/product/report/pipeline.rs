@@ -84,11 +84,12 @@ fn tile(name: &str, spills: u32, blocked: Option<&str>) -> TileRow {
 fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     let mut record = fixture();
     let nothing = "no NVRTC on this machine".to_owned();
-    record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason: nothing });
+    record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason: nothing, needed: true });
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("**skipped.** no NVRTC on this machine") && md.contains("1 skipped: MXFP4"), "{md}");
     assert!(text.contains("skipped: no NVRTC on this machine"), "{text}");
-    assert!(md.starts_with("# Compatibility report\n\n**Verdict: claims contradicted.** "), "{md}");
+    assert!(md.starts_with("# Compatibility report\n\n**INCOMPLETE: "), "{md}");
+    assert!(md.contains("\n\n**Verdict: claims contradicted.** "), "{md}");
 
     record.skipped.clear();
     record.pipeline = vec![trial("green", Verdict::Pass, "")];
@@ -197,7 +198,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
         format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),
         "- graph: 1 pass\n".to_owned(),
-        "**Verdict: conforms.**".to_owned(),
+        "**Verdict: incomplete.**".to_owned(),
     ] {
         assert!(md.contains(&words), "{words}\n{md}");
     }
@@ -219,7 +220,11 @@ fn a_gpu_stands_apart_from_the_emulator() {
         assert_eq!(Record::parse(std::path::Path::new("run.json"), &json).unwrap(), record);
     }
     // Without a GPU, the reason is given.
-    record.skipped.push(SkippedRow { part: GPU.to_owned(), reason: "no GPU: no driver".to_owned() });
+    record.skipped.push(SkippedRow {
+        part: GPU.to_owned(),
+        reason: "no GPU: no driver".to_owned(),
+        needed: false,
+    });
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("## GPU\n\n**skipped.** no GPU: no driver"), "{md}");
     assert!(text.contains("GPU\n  skipped: no GPU: no driver"), "{text}");

@@ -24,6 +24,14 @@ pub enum PlanError {
         /// Number of variants available.
         available: usize,
     },
+    /// One of the filters chooses no variant, so the selection is smaller than asked.
+    #[error("no variant matches `{filter}`; `sm121probe matrix --list` lists all {available}")]
+    UselessFilter {
+        /// The glob.
+        filter: String,
+        /// Number of variants available.
+        available: usize,
+    },
 }
 
 /// One row of the matrix.
