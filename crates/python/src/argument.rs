@@ -8,8 +8,9 @@ use pyo3::prelude::*;
 use pyo3::types::{PyBool, PyFloat, PyInt};
 use sm121probe::job::launch::{Buffer, Initial, Outcome, Value};
 
-use crate::array::{Array, Lender, bytes_of, is_array};
+use crate::array::{Access, Array, Lender, bytes_of, empty_of, is_array};
 use crate::map::TensorMap;
+use crate::memory::Memory;
 
 /// Size of a pointer in bytes.
 const ADDRESS: usize = 8;
@@ -29,6 +30,8 @@ struct Group {
 #[derive(Default)]
 pub(crate) struct Arrays {
     all: Vec<Array>,
+    /// The argument that each array is, for messages.
+    names: Vec<String>,
     groups: Vec<Group>,
 }
 
@@ -49,8 +52,9 @@ pub(crate) struct Arguments {
 }
 
 impl Arrays {
-    fn add(&mut self, array: Array) -> usize {
+    fn add(&mut self, array: Array, name: &str) -> usize {
         self.all.push(array);
+        self.names.push(name.to_owned());
         self.all.len() - 1
     }
 
@@ -82,23 +86,24 @@ impl Arrays {
     }
 
     /// Copies the contents of a group's buffer.
-    fn bytes(&self, group: &Group) -> Vec<u8> {
-        let mut bytes = vec![0; group.end - group.start];
+    fn bytes(&self, group: &Group) -> PyResult<Vec<u8>> {
+        let mut bytes = empty_of(group.end - group.start)?;
+        bytes.resize(group.end - group.start, 0);
         for n in &group.members {
             let array = &self.all[*n];
             let at = array.start - group.start;
-            bytes[at..at + array.len].copy_from_slice(&array.bytes());
+            bytes[at..at + array.len].copy_from_slice(array.bytes());
         }
-        bytes
+        Ok(bytes)
     }
 
     /// Returns the initial contents of a group's buffer.
-    fn initial(&self, group: &Group, py: Python<'_>) -> Initial {
+    fn initial(&self, group: &Group, py: Python<'_>) -> PyResult<Initial> {
         if group.end - group.start < LENT {
-            return Initial::Bytes(self.bytes(group));
+            return Ok(Initial::Bytes(self.bytes(group)?));
         }
         let members: Vec<&Array> = group.members.iter().map(|n| &self.all[*n]).collect();
-        Initial::Lent(HostBytes::new(Lender::of(py, &members)))
+        Ok(Initial::Lent(HostBytes::new(Lender::of(py, &members))))
     }
 
     /// Copies the results of a launch from the buffer of group `n` to its arrays, either the read-only or the writable ones.
@@ -107,29 +112,18 @@ impl Arrays {
     /// `ValueError` if the launch changed a read-only array.
     pub(crate) fn store(
         &self,
+        py: Python<'_>,
         n: usize,
-        read_only: bool,
+        writable: bool,
         initial: &Initial,
         outcome: &Outcome,
     ) -> PyResult<()> {
         let group = &self.groups[n];
-        let members = group.members.iter().map(|member| &self.all[*member]);
-        for array in members.filter(|array| array.read_only == read_only) {
-            let at = array.start - group.start;
-            match initial {
-                Initial::Bytes(before) => {
-                    let now = outcome.bytes(n);
-                    array.store(&before[at..at + array.len], &now[at..at + array.len])?;
-                }
-                Initial::Lent(_) => {
-                    for (start, now) in outcome.memory.written_runs(outcome.addresses[n]) {
-                        let (from, to) = (start.max(at), (start + now.len()).min(at + array.len));
-                        if from < to {
-                            array.store_from(from - at, &now[from - start..to - start])?;
-                        }
-                    }
-                }
-                _ => {}
+        for member in &group.members {
+            let array = &self.all[*member];
+            if (array.access == Access::Writable) == writable {
+                store(array, n, array.start - group.start, initial, outcome)
+                    .map_err(|error| of_argument(py, &self.names[*member], &error))?;
             }
         }
         Ok(())
@@ -141,13 +135,39 @@ impl Arrays {
     }
 }
 
-/// Converts the arguments of a launch of `kernel`, one for each of `params`. If `strided`, arrays may have gaps and are passed
+/// Copies the results of a launch to an array, which begins at byte `at` of buffer `n`.
+fn store(array: &Array, n: usize, at: usize, initial: &Initial, outcome: &Outcome) -> PyResult<()> {
+    match initial {
+        Initial::Bytes(before) => {
+            let now = outcome.bytes(n);
+            array.store(&before[at..at + array.len], &now[at..at + array.len])
+        }
+        Initial::Lent(_) => {
+            for (start, now) in outcome.memory.written_runs(outcome.addresses[n]) {
+                let (from, to) = (start.max(at), (start + now.len()).min(at + array.len));
+                if from < to {
+                    array.store_from(from - at, &now[from - start..to - start])?;
+                }
+            }
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Prefixes an error with the argument that it is about.
+fn of_argument(py: Python<'_>, name: &str, error: &PyErr) -> PyErr {
+    PyErr::from_type(error.get_type(py), format!("{name}: {}", error.value(py)))
+}
+
+/// Converts the arguments of a launch of `kernel` in `memory`, one for each of `params`. If `strided`, arrays may have gaps and are passed
 /// with their whole span.
 pub(crate) fn arguments(
     py: Python<'_>,
     kernel: &Kernel,
     params: &[Parameter],
     given: &[Bound<'_, PyAny>],
+    memory: Option<&Bound<'_, Memory>>,
     strided: bool,
 ) -> PyResult<Arguments> {
     if given.len() != params.len() {
@@ -164,12 +184,9 @@ pub(crate) fn arguments(
     let mut arrays = Arrays::default();
     let mut wanted = Vec::new();
     for (n, (object, param)) in given.iter().zip(params).enumerate() {
-        let one = argument(object, param, strided, &mut arrays).map_err(|error| {
-            let py = object.py();
-            let what = format!("argument {n} of {} (`{}`): {}", kernel.name, param.name, error.value(py));
-            PyErr::from_type(error.get_type(py), what)
-        })?;
-        wanted.push(one);
+        let name = format!("argument {n} of {} (`{}`)", kernel.name, param.name);
+        let mut taken = Taken { name: &name, param, memory, strided, arrays: &mut arrays };
+        wanted.push(taken.argument(object).map_err(|error| of_argument(py, &name, &error))?);
     }
     arrays.group();
     let values = wanted.into_iter().map(|one| match one {
@@ -195,79 +212,95 @@ pub(crate) fn arguments(
             _ => Shape::new(Element::U8, vec![group.end - group.start]).map_err(PyValueError::new_err)?,
         };
         let name = format!("array {first}");
-        let initial = arrays.initial(group, py);
+        let initial = arrays.initial(group, py)?;
         buffers.push(Buffer { name, shape, initial, address: None, unwritten: Vec::new(), scratch: false });
     }
     Ok(Arguments { values, buffers, arrays })
 }
 
-fn argument(
-    object: &Bound<'_, PyAny>,
-    param: &Parameter,
+/// One argument, while it is converted.
+struct Taken<'a, 'py> {
+    /// Its name in messages.
+    name: &'a str,
+    param: &'a Parameter,
+    /// The memory of the launch's device, if it has one.
+    memory: Option<&'a Bound<'py, Memory>>,
     strided: bool,
-    arrays: &mut Arrays,
-) -> PyResult<Wanted> {
-    if let Ok(map) = object.cast::<TensorMap>() {
-        return of_map(map.get(), object.py(), param, arrays);
-    }
-    if let Some(address) = device_address(object)? {
-        return Ok(Wanted::Bytes(pointer(param)?.then_address(address)));
-    }
-    if is_array(object)? {
-        pointer(param)?;
-        let array = Array::of(object)?;
-        if !array.contiguous && !strided {
-            let what =
-                "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`, `.contiguous()`)";
-            return Err(PyValueError::new_err(what));
+    arrays: &'a mut Arrays,
+}
+
+impl Taken<'_, '_> {
+    fn argument(&mut self, object: &Bound<'_, PyAny>) -> PyResult<Wanted> {
+        if let Ok(map) = object.cast::<TensorMap>() {
+            return self.map(map.get(), object.py());
         }
-        return Ok(Wanted::Array(arrays.add(array)));
+        if let Some((address, _)) = self.device_buffer(object)? {
+            self.pointer()?;
+            return Ok(Wanted::Bytes(address.to_le_bytes().to_vec()));
+        }
+        if is_array(object)? {
+            self.pointer()?;
+            let array = Array::of(object)?;
+            if !array.contiguous && !self.strided {
+                let what = "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`, `.contiguous()`)";
+                return Err(PyValueError::new_err(what));
+            }
+            return Ok(Wanted::Array(self.arrays.add(array, self.name)));
+        }
+        Ok(Wanted::Bytes(number(object, self.param)?))
     }
-    Ok(Wanted::Bytes(number(object, param)?))
-}
 
-/// Returns the address of a device buffer; `None` for other objects.
-fn device_address(object: &Bound<'_, PyAny>) -> PyResult<Option<u64>> {
-    match object.getattr_opt("__sm121probe_address__")? {
-        Some(address) => address.extract().map(Some),
-        None => Ok(None),
+    /// Returns address and bytes of a buffer in the memory of the launch's device; `None` for other objects.
+    ///
+    /// # Errors
+    /// `ValueError` for a buffer of another device: its address means something else in this memory, or nothing.
+    fn device_buffer(&self, object: &Bound<'_, PyAny>) -> PyResult<Option<(u64, u64)>> {
+        let Some(buffer) = object.getattr_opt("__sm121probe_buffer__")? else { return Ok(None) };
+        let (owner, address, bytes): (Bound<'_, PyAny>, u64, u64) = buffer.extract()?;
+        match self.memory {
+            Some(memory) if memory.is(&owner) => Ok(Some((address, bytes))),
+            Some(_) => {
+                let what = "the buffer is in the memory of another device than that of the launch; copy it there (`device.array(buffer.numpy())`)";
+                Err(PyValueError::new_err(what))
+            }
+            None => {
+                let what = "the buffer is in the memory of a device; launch on that device (`buffer.device.launch(…)`, `device=buffer.device`)";
+                Err(PyValueError::new_err(what))
+            }
+        }
     }
-}
 
-/// Proof that a parameter accepts an address.
-struct Pointer;
+    /// Checks that the parameter accepts an address.
+    fn pointer(&self) -> PyResult<()> {
+        let param = self.param;
+        if param.size == ADDRESS && param.ty != Type::F64 {
+            return Ok(());
+        }
+        let what = format!("an array is the address of a buffer, but the parameter has {} bytes", param.size);
+        Err(PyTypeError::new_err(what))
+    }
 
-impl Pointer {
-    fn then_address(self, address: u64) -> Vec<u8> {
-        address.to_le_bytes().to_vec()
+    fn map(&mut self, map: &TensorMap, py: Python<'_>) -> PyResult<Wanted> {
+        let size = self.param.size;
+        if size != TENSOR_MAP_BYTES {
+            let what = format!("a tensor map has {TENSOR_MAP_BYTES} bytes, but the parameter has {size}");
+            return Err(PyTypeError::new_err(what));
+        }
+        let of = map.of.bind(py);
+        let inner = Box::new(map.map.map);
+        let needs = map.map.span().saturating_add(map.offset);
+        let fits = |bytes: u64| {
+            let what = format!("the tensor map spans {needs} bytes of an array that has {bytes}");
+            if needs > bytes { Err(PyValueError::new_err(what)) } else { Ok(()) }
+        };
+        if let Some((address, bytes)) = self.device_buffer(of)? {
+            fits(bytes)?;
+            return Ok(Wanted::Map(None, address.saturating_add(map.offset), inner));
+        }
+        let array = Array::of(of)?;
+        fits(array.len as u64)?;
+        Ok(Wanted::Map(Some(self.arrays.add(array, self.name)), map.offset, inner))
     }
-}
-
-fn pointer(param: &Parameter) -> PyResult<Pointer> {
-    if param.size == ADDRESS && param.ty != Type::F64 {
-        return Ok(Pointer);
-    }
-    let what = format!("an array is the address of a buffer, but the parameter has {} bytes", param.size);
-    Err(PyTypeError::new_err(what))
-}
-
-fn of_map(map: &TensorMap, py: Python<'_>, param: &Parameter, arrays: &mut Arrays) -> PyResult<Wanted> {
-    if param.size != TENSOR_MAP_BYTES {
-        let what = format!("a tensor map has {TENSOR_MAP_BYTES} bytes, but the parameter has {}", param.size);
-        return Err(PyTypeError::new_err(what));
-    }
-    let of = map.of.bind(py);
-    let inner = Box::new(map.map.map);
-    if let Some(address) = device_address(of)? {
-        return Ok(Wanted::Map(None, address + map.offset, inner));
-    }
-    let array = Array::of(of)?;
-    let needs = map.map.span().saturating_add(map.offset);
-    if needs > array.len as u64 {
-        let what = format!("the tensor map spans {needs} bytes of an array that has {}", array.len);
-        return Err(PyValueError::new_err(what));
-    }
-    Ok(Wanted::Map(Some(arrays.add(array)), map.offset, inner))
 }
 
 /// Converts a number or a struct to bytes.
@@ -277,12 +310,12 @@ fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
     if object.is_none() && size == ADDRESS {
         return Ok(vec![0; size]);
     }
-    if object.is_instance_of::<PyBool>() {
+    if object.is_instance_of::<PyBool>() && size > 0 {
         let mut bytes = vec![0; size];
         bytes[0] = u8::from(object.extract::<bool>()?);
         return Ok(bytes);
     }
-    if object.is_instance_of::<PyInt>() && !float {
+    if object.is_instance_of::<PyInt>() && !float && size > 0 {
         let value: i128 = object.extract()?;
         let bits = 8 * size.min(8) as u32;
         if size > 8 || value >= 1 << bits || value < -(1 << (bits - 1)) {

@@ -1,26 +1,72 @@
-//! Access to arrays of other libraries through NumPy's array interface and DLPack.
+//! Arrays of other libraries: where their bytes are, whether they may be changed, and access to them.
 
 use std::ops::Range;
-use std::os::raw::c_void;
 
 use emulator::argument::{Element, Shape};
-use pyo3::exceptions::{PyTypeError, PyValueError};
+use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
-use pyo3::types::{PyCapsule, PyDict, PyTuple};
+use pyo3::types::PyTuple;
 
-/// An array in the memory of this process, kept alive by its owner.
+use crate::{array_interface, dlpack};
+
+/// An array in the memory of this process, kept alive by its owners.
 #[derive(Debug)]
 pub(crate) struct Array {
-    /// Keeps the memory alive.
-    owner: Py<PyAny>,
+    /// Keep the memory alive: the array, and what its producer returned.
+    owners: Vec<Py<PyAny>>,
     /// Address of the first byte.
     pub(crate) start: usize,
     /// Bytes from the first to the last byte, inclusive.
     pub(crate) len: usize,
-    pub(crate) read_only: bool,
+    pub(crate) access: Access,
     pub(crate) shape: Shape,
     /// Whether the elements are contiguous in row-major order.
     pub(crate) contiguous: bool,
+}
+
+/// Whether an array may be changed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Access {
+    Writable,
+    /// It is an input only, for this reason: a clause about the array.
+    ReadOnly(&'static str),
+}
+
+/// What a producer says about an array, unchecked.
+pub(crate) struct Exported {
+    /// Keep the memory alive, in addition to the array itself.
+    pub(crate) owners: Vec<Py<PyAny>>,
+    /// Address of the first element.
+    pub(crate) start: usize,
+    pub(crate) dims: Vec<usize>,
+    /// In bytes; `None` if the elements are contiguous in row-major order.
+    pub(crate) strides: Option<Vec<isize>>,
+    pub(crate) ty: ElementType,
+    pub(crate) stated: Stated,
+}
+
+/// What a producer says about the right to change an array.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Stated {
+    Writable,
+    /// It must not be changed, for this reason.
+    ReadOnly(&'static str),
+    /// The protocol cannot express it.
+    Nothing,
+}
+
+/// An element type named by the array interface or DLPack.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct ElementType {
+    pub(crate) element: Element,
+    /// Bytes of one element in memory.
+    pub(crate) bytes: usize,
+}
+
+impl From<Element> for ElementType {
+    fn from(element: Element) -> Self {
+        Self { element, bytes: element.bits() / 8 }
+    }
 }
 
 /// The bytes of overlapping arrays, read in place.
@@ -36,7 +82,7 @@ impl Lender {
     pub(crate) fn of(py: Python<'_>, arrays: &[&Array]) -> Self {
         let start = arrays.iter().map(|array| array.start).min().unwrap_or_default();
         let end = arrays.iter().map(|array| array.start + array.len).max().unwrap_or_default();
-        let owners = arrays.iter().map(|array| array.owner.clone_ref(py)).collect();
+        let owners = arrays.iter().flat_map(|array| &array.owners).map(|owner| owner.clone_ref(py)).collect();
         Self { _owners: owners, start, len: end - start }
     }
 }
@@ -52,16 +98,87 @@ impl AsRef<[u8]> for Lender {
     }
 }
 
-/// An element type named by the array interface or DLPack.
-struct ElementType {
-    element: Element,
-    bytes: usize,
-}
-
 /// Whether an object is an array and not a number: NumPy scalars also have the array interface.
 pub(crate) fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
-    Ok(object.hasattr("__setitem__")?
-        && (object.hasattr("__array_interface__")? || object.hasattr("__dlpack__")?))
+    if let Some(interface) = object.getattr_opt("__array_interface__")? {
+        let scalar = array_interface::has_no_dimension(&interface)? && is_of(object, "numpy", Some("generic"))?;
+        return Ok(!scalar);
+    }
+    Ok(object.hasattr("__dlpack__")? || object.hasattr("__cuda_array_interface__")?)
+}
+
+/// Whether the class of an object, or a class that it inherits from, belongs to a library; with `name`, whether it is that class.
+fn is_of(object: &Bound<'_, PyAny>, library: &str, name: Option<&str>) -> PyResult<bool> {
+    for class in object.get_type().mro() {
+        let module = class.getattr("__module__")?;
+        let Ok(module) = module.extract::<String>() else { continue };
+        let inside = module.strip_prefix(library).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if inside && (name.is_none() || name == class.getattr("__name__")?.extract::<String>().ok().as_deref()) {
+            return Ok(true);
+        }
+    }
+    Ok(false)
+}
+
+/// Decides whether an array may be changed. It may be only if that is known: its producer says so and it does not refuse an assignment, or
+/// its producer cannot say so and it accepts one.
+fn access(object: &Bound<'_, PyAny>, stated: Stated) -> PyResult<Access> {
+    if let Stated::ReadOnly(why) = stated {
+        return Ok(Access::ReadOnly(why));
+    }
+    // What NumPy states is true, and PyTorch's tensors can be changed; an assignment would invalidate what autograd has saved.
+    if is_of(object, "numpy", None)? || is_of(object, "torch", None)? {
+        return Ok(Access::Writable);
+    }
+    let Some(assign) = object.getattr_opt("__setitem__")? else {
+        let said = stated == Stated::Writable;
+        let why = "it has no `__setitem__`, and nothing else says that it may be changed";
+        return Ok(if said { Access::Writable } else { Access::ReadOnly(why) });
+    };
+    // Assigns to no element. An array without a dimension has no slice, and raises `IndexError`.
+    let py = object.py();
+    let none = py.import("builtins")?.getattr("slice")?.call1((0, 0))?;
+    match assign.call1((none, 0)) {
+        Err(error) if !error.is_instance_of::<pyo3::exceptions::PyException>(py) => Err(error),
+        Err(error) if !error.is_instance_of::<pyo3::exceptions::PyIndexError>(py) => {
+            Ok(Access::ReadOnly("it is immutable: its `__setitem__` raises an exception"))
+        }
+        _ => Ok(Access::Writable),
+    }
+}
+
+/// The bytes that elements occupy, and whether they are contiguous in row-major order.
+struct Layout {
+    len: usize,
+    contiguous: bool,
+}
+
+/// Checks shape and strides.
+fn layout(dims: &[usize], strides: Option<&[isize]>, element: usize) -> PyResult<Layout> {
+    if let Some(strides) = strides.filter(|strides| strides.len() != dims.len()) {
+        let what = format!("the array has {} strides for {} dimensions", strides.len(), dims.len());
+        return Err(PyValueError::new_err(what));
+    }
+    if dims.contains(&0) {
+        return Ok(Layout { len: 0, contiguous: true });
+    }
+    let large = || PyValueError::new_err("the array is larger than the address space");
+    let (mut len, mut dense, mut contiguous) = (element, element, true);
+    for (n, dim) in dims.iter().enumerate().rev() {
+        if *dim > 1 {
+            let stride = match strides {
+                None => dense,
+                Some(strides) => usize::try_from(strides[n]).map_err(|_| {
+                    let what = "the array has a negative stride; pass a copy of it (`numpy.ascontiguousarray`)";
+                    PyValueError::new_err(what)
+                })?,
+            };
+            contiguous &= stride == dense;
+            len = stride.checked_mul(dim - 1).and_then(|more| len.checked_add(more)).ok_or_else(large)?;
+        }
+        dense = dense.checked_mul(*dim).ok_or_else(large)?;
+    }
+    if isize::try_from(len).is_err() { Err(large()) } else { Ok(Layout { len, contiguous }) }
 }
 
 impl Array {
@@ -69,105 +186,55 @@ impl Array {
     ///
     /// # Errors
     /// `TypeError` for an object that is not an array or has an unsupported element type; `ValueError` for an array that is not in
-    /// CPU memory or has a negative stride.
+    /// CPU memory, has a negative stride, or contradicts itself.
     pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        if object.hasattr("__array_interface__")? {
-            Self::of_interface(object)
+        let exported = if let Some(interface) = object.getattr_opt("__array_interface__")? {
+            array_interface::exported(object, &interface)?
+        } else if object.hasattr("__dlpack__")? {
+            dlpack::exported(object)?
+        } else if object.hasattr("__cuda_array_interface__")? {
+            return Err(PyValueError::new_err("the array is in the memory of a GPU; copy it to the CPU"));
         } else {
-            Self::of_dlpack(object)
-        }
+            let ty = object.get_type();
+            let what = format!("pass an array (NumPy, or any with DLPack), not {}", ty.name()?);
+            return Err(PyTypeError::new_err(what));
+        };
+        Self::new(object, exported)
     }
 
-    fn of_interface(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let interface = object.getattr("__array_interface__")?;
-        let interface: &Bound<'_, PyDict> = interface.cast()?;
-        let field = |name: &str| {
-            interface.get_item(name)?.ok_or_else(|| PyTypeError::new_err(format!("the array has no {name}")))
-        };
-        let (start, read_only): (usize, bool) = field("data")?.extract()?;
-        let dims: Vec<usize> = field("shape")?.extract()?;
-        let named: String = field("typestr")?.extract()?;
-        let ty = match of_typestr(&named) {
-            Some(ty) => ty,
-            // Types of `ml_dtypes` have no distinct type letter.
-            None => of_name(&object.getattr("dtype")?.str()?.to_string())?,
-        };
-        let strides = match interface.get_item("strides")? {
-            Some(strides) if !strides.is_none() => Some(strides.extract::<Vec<isize>>()?),
-            _ => None,
-        };
-        Self::new(object, start, dims, strides, ty, read_only)
-    }
-
-    fn of_dlpack(object: &Bound<'_, PyAny>) -> PyResult<Self> {
-        let (device, _): (i32, i32) = object.call_method0("__dlpack_device__")?.extract()?;
-        if ![dlpack::CPU, dlpack::CUDA_HOST].contains(&device) {
-            return Err(PyValueError::new_err(
-                "the tensor is not in the memory of the CPU; move it there (`.cpu()`)",
-            ));
+    fn new(object: &Bound<'_, PyAny>, exported: Exported) -> PyResult<Self> {
+        let Exported { mut owners, start, dims, strides, ty, stated } = exported;
+        let Layout { len, contiguous } = layout(&dims, strides.as_deref(), ty.bytes)?;
+        if len > 0 && (start == 0 || start.checked_add(len).is_none()) {
+            return Err(PyValueError::new_err(format!("the array has {len} bytes at address {start:#x}")));
         }
-        let capsule = object.call_method0("__dlpack__")?;
-        let capsule: &Bound<'_, PyCapsule> = capsule.cast()?;
-        let managed = capsule.pointer_checked(Some(c"dltensor"))?;
-        // SAFETY: a capsule of this name contains a `DLManagedTensor` (DLPack, "Python Specification"), which lives as long as
-        // the capsule, that is, to the end of this function; the memory it points to lives as long as `object`.
-        let tensor = unsafe { &managed.cast::<dlpack::ManagedTensor>().as_ref().tensor };
-        let rank = usize::try_from(tensor.rank).unwrap_or_default();
-        let list = |at: *const i64| {
-            (!at.is_null() && rank > 0).then(|| {
-                // SAFETY: DLPack's shape and strides are arrays of `rank` numbers, and not null here.
-                unsafe { std::slice::from_raw_parts(at, rank) }.to_vec()
-            })
-        };
-        let dims = list(tensor.shape).unwrap_or_default();
-        let dims = dims.iter().map(|n| usize::try_from(*n).unwrap_or_default()).collect();
-        let ty = of_dlpack_type(tensor)?;
-        let strides = list(tensor.strides)
-            .map(|all| all.iter().map(|n| *n as isize * ty.bytes.cast_signed()).collect::<Vec<_>>());
-        let start = tensor.data as usize + tensor.byte_offset as usize;
-        Self::new(object, start, dims, strides, ty, false)
-    }
-
-    fn new(
-        owner: &Bound<'_, PyAny>,
-        start: usize,
-        dims: Vec<usize>,
-        strides: Option<Vec<isize>>,
-        ty: ElementType,
-        read_only: bool,
-    ) -> PyResult<Self> {
-        let empty = dims.contains(&0);
-        let mut contiguous = true;
-        let mut span = ty.bytes;
-        let mut dense = ty.bytes;
-        for (n, dim) in dims.iter().enumerate().rev() {
-            let stride = strides.as_ref().map_or(dense.cast_signed(), |s| s[n]);
-            if *dim > 1 && !empty {
-                let Ok(stride) = usize::try_from(stride) else {
-                    let what =
-                        "the array has a negative stride; pass a copy of it (`numpy.ascontiguousarray`)";
-                    return Err(PyValueError::new_err(what));
-                };
-                contiguous &= stride == dense;
-                span += (dim - 1) * stride;
-            }
-            dense *= dim;
-        }
-        let len = if empty { 0 } else { span };
         // A shape has at least one element; an empty array has no buffer.
-        let shape = if contiguous && !empty { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
+        let shape =
+            if contiguous && len > 0 { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
-        Ok(Self { owner: owner.clone().unbind(), start, len, read_only, shape, contiguous })
+        let access = access(object, stated)?;
+        owners.push(object.clone().unbind());
+        Ok(Self { owners, start, len, access, shape, contiguous })
     }
 
     /// Returns a copy of the bytes.
-    pub(crate) fn bytes(&self) -> Vec<u8> {
+    ///
+    /// # Errors
+    /// `MemoryError` if there is not enough memory.
+    pub(crate) fn copied(&self) -> PyResult<Vec<u8>> {
+        let mut copy = empty_of(self.len)?;
+        copy.extend_from_slice(self.bytes());
+        Ok(copy)
+    }
+
+    /// Returns the bytes in place.
+    pub(crate) fn bytes(&self) -> &[u8] {
         if self.len == 0 {
-            return Vec::new();
+            return &[];
         }
-        // SAFETY: the owner keeps these bytes alive and reported their location. They are not written here; a thread that writes
-        // them races with the code of the caller, as for every extension that reads an array.
-        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }.to_vec()
+        // SAFETY: the owners keep these bytes alive and reported their location. They are not written while the slice lives; a thread
+        // that writes them races with the code of the caller, as for every extension that reads an array.
+        unsafe { std::slice::from_raw_parts(self.start as *const u8, self.len) }
     }
 
     /// Stores the bytes of `now` that differ from `before`, both as long as the array, so that gaps of a strided array remain
@@ -201,8 +268,9 @@ impl Array {
     ) -> PyResult<()> {
         let mut done = 0;
         while let Some(run) = next(done) {
-            if self.read_only {
-                return Err(PyValueError::new_err("the kernel wrote an array that is read-only"));
+            if let Access::ReadOnly(why) = self.access {
+                let what = format!("the kernel wrote to an array that is read-only: {why}; pass a copy of it");
+                return Err(PyValueError::new_err(what));
             }
             let (from, len) = (done + run.start, run.len());
             debug_assert!(at + from + len <= self.len);
@@ -221,7 +289,7 @@ impl Array {
     /// # Errors
     /// `ValueError` unless the array is writable, contiguous and as long as `now`.
     pub(crate) fn replace(&self, now: &[u8]) -> PyResult<()> {
-        if self.read_only || !self.contiguous || now.len() != self.len {
+        if self.access != Access::Writable || !self.contiguous || now.len() != self.len {
             let what = format!("a writable, contiguous array of {} bytes is required", now.len());
             return Err(PyValueError::new_err(what));
         }
@@ -231,77 +299,22 @@ impl Array {
     }
 }
 
+/// Returns an empty vector with room for `bytes` bytes.
+///
+/// # Errors
+/// `MemoryError` if there is not enough memory.
+pub(crate) fn empty_of(bytes: usize) -> PyResult<Vec<u8>> {
+    let mut room = Vec::new();
+    room.try_reserve_exact(bytes)
+        .map_err(|_| PyMemoryError::new_err(format!("there are no {bytes} bytes of memory")))?;
+    Ok(room)
+}
+
 /// Returns the first run of bytes that differ.
 fn next_change(before: &[u8], now: &[u8]) -> Option<Range<usize>> {
     let first = emulator::device::first_difference(before, now)?;
     let run = before[first..].iter().zip(&now[first..]).take_while(|(a, b)| a != b).count();
     Some(first..first + run)
-}
-
-fn of_typestr(named: &str) -> Option<ElementType> {
-    let (order, rest) = named.split_at_checked(1)?;
-    let element = match rest {
-        "b1" => Element::Bool,
-        "i1" => Element::S8,
-        "u1" => Element::U8,
-        "i2" => Element::S16,
-        "u2" => Element::U16,
-        "i4" => Element::S32,
-        "u4" => Element::U32,
-        "i8" => Element::S64,
-        "u8" => Element::U64,
-        "f2" => Element::F16,
-        "f4" => Element::F32,
-        "f8" => Element::F64,
-        _ => return None,
-    };
-    (order != ">").then_some(ElementType { element, bytes: element.bits() / 8 })
-}
-
-fn of_name(name: &str) -> PyResult<ElementType> {
-    let element = match name {
-        "bfloat16" => Element::Bf16,
-        "float8_e4m3fn" => Element::E4m3,
-        "float8_e5m2" => Element::E5m2,
-        "float8_e8m0fnu" => Element::Ue8m0,
-        // One byte per element in `ml_dtypes`.
-        "float4_e2m1fn" | "int4" | "uint4" => Element::U8,
-        _ => {
-            return Err(PyTypeError::new_err(format!(
-                "arrays of {name} cannot be arguments; view them as bytes"
-            )));
-        }
-    };
-    Ok(ElementType { element, bytes: element.bits() / 8 })
-}
-
-fn of_dlpack_type(tensor: &dlpack::Tensor) -> PyResult<ElementType> {
-    let element = match (tensor.code, tensor.bits, tensor.lanes) {
-        (0, 8, 1) => Element::S8,
-        (0, 16, 1) => Element::S16,
-        (0, 32, 1) => Element::S32,
-        (0, 64, 1) => Element::S64,
-        (1, 8, 1) => Element::U8,
-        (1, 16, 1) => Element::U16,
-        (1, 32, 1) => Element::U32,
-        (1, 64, 1) => Element::U64,
-        (2, 16, 1) => Element::F16,
-        (2, 32, 1) => Element::F32,
-        (2, 64, 1) => Element::F64,
-        (4, 16, 1) => Element::Bf16,
-        (6, 8, 1) => Element::Bool,
-        (10, 8, 1) => Element::E4m3,
-        (12, 8, 1) => Element::E5m2,
-        (14, 8, 1) => Element::Ue8m0,
-        (17, 4, 2) => return Ok(ElementType { element: Element::U8, bytes: 1 }),
-        (code, bits, lanes) => {
-            let what = format!(
-                "DLPack type {code} of {bits} bits and {lanes} lanes cannot be an argument; view it as bytes"
-            );
-            return Err(PyTypeError::new_err(what));
-        }
-    };
-    Ok(ElementType { element, bytes: element.bits() / 8 })
 }
 
 /// Returns the bytes of an object: `bytes`, or a struct of `ctypes`.
@@ -311,34 +324,4 @@ pub(crate) fn bytes_of(object: &Bound<'_, PyAny>) -> PyResult<Vec<u8>> {
     }
     let module = object.py().import("builtins")?;
     module.getattr("bytes")?.call1(PyTuple::new(object.py(), [object])?)?.extract()
-}
-
-/// The structs of DLPack 0.8, which every library exports unless a newer version is requested.
-mod dlpack {
-    use super::c_void;
-
-    /// `kDLCPU` and `kDLCUDAHost`.
-    pub(super) const CPU: i32 = 1;
-    pub(super) const CUDA_HOST: i32 = 3;
-
-    #[repr(C)]
-    pub(super) struct Tensor {
-        pub(super) data: *mut c_void,
-        device_type: i32,
-        device_id: i32,
-        pub(super) rank: i32,
-        pub(super) code: u8,
-        pub(super) bits: u8,
-        pub(super) lanes: u16,
-        pub(super) shape: *const i64,
-        pub(super) strides: *const i64,
-        pub(super) byte_offset: u64,
-    }
-
-    #[repr(C)]
-    pub(super) struct ManagedTensor {
-        pub(super) tensor: Tensor,
-        context: *mut c_void,
-        deleter: Option<unsafe extern "C" fn(*mut ManagedTensor)>,
-    }
 }

@@ -181,7 +181,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
 pub(crate) fn launch(
     py: Python<'_>,
     program: &Program,
-    memory: Option<&Memory>,
+    memory: Option<Bound<'_, Memory>>,
     call: Call,
     given: Vec<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
@@ -203,7 +203,7 @@ pub(crate) fn launch(
     let hidden = metadata.as_ref().map_or(0, TritonMetadata::hidden);
     let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
     let Arguments { values, mut buffers, arrays } =
-        arguments(py, kernel, params, &given, metadata.is_some())?;
+        arguments(py, kernel, params, &given, memory.as_ref(), metadata.is_some())?;
     let mut step = Step {
         module: 0,
         entry: call.entry.clone(),
@@ -249,7 +249,7 @@ pub(crate) fn launch(
         PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
     })?;
     // The memory of a device stays locked, so that its launches run one after the other.
-    let mut held = memory.map(|memory| memory.lock(py));
+    let mut held = memory.as_ref().map(|memory| memory.get().lock(py));
     let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| memory.view());
     let mut session = Session {
         modules: vec![program.module(decoded)],
@@ -273,9 +273,9 @@ pub(crate) fn launch(
     };
     let text = report::report(&ran.session, &trials, &judged, &ran.printed, &ran.profiles).to_string();
     // Read-only arrays first: if one was changed, no array is updated.
-    for read_only in [true, false] {
+    for writable in [false, true] {
         for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
-            arrays.store(n, read_only, &buffer.initial, &judged.outcome)?;
+            arrays.store(py, n, writable, &buffer.initial, &judged.outcome)?;
         }
     }
     if let Some(memory) = &mut held {

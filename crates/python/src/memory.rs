@@ -7,7 +7,7 @@ use pyo3::exceptions::PyValueError;
 use pyo3::prelude::*;
 use pyo3::sync::MutexExt as _;
 
-use crate::array::{Array, Lender};
+use crate::array::{Array, empty_of};
 
 /// The global memory of one device.
 #[pyclass(frozen, module = "sm121probe._native")]
@@ -33,25 +33,28 @@ impl Memory {
         Self::default()
     }
 
-    /// Allocates a buffer with the bytes of an array and returns its address.
-    fn allocate(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<u64> {
+    /// Allocates a buffer with the bytes of an array and returns its address and size.
+    fn allocate(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(u64, usize)> {
         let array = Array::of(array)?;
         if !array.contiguous {
             let what = "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`)";
             return Err(PyValueError::new_err(what));
         }
+        let bytes = array.copied()?;
         let mut memory = self.lock(py);
-        let address = memory.allocate_with(array.bytes());
+        let address = memory.allocate_with(bytes);
         memory.name(address, name);
-        Ok(address)
+        Ok((address, array.len))
     }
 
     /// Allocates an unwritten buffer and returns its address.
-    fn allocate_unwritten(&self, py: Python<'_>, bytes: usize, name: &str) -> u64 {
+    fn allocate_unwritten(&self, py: Python<'_>, bytes: usize, name: &str) -> PyResult<u64> {
+        // Frees the room at once: it shows that there is enough.
+        drop(empty_of(bytes)?);
         let mut memory = self.lock(py);
         let address = memory.allocate(bytes);
         memory.name(address, name);
-        address
+        Ok(address)
     }
 
     /// Copies a buffer to an array of the same size and returns the number of unwritten bytes.
@@ -70,7 +73,7 @@ impl Memory {
         if !from.contiguous || from.len != len {
             return Err(PyValueError::new_err(format!("a contiguous array of {len} bytes is required")));
         }
-        memory.write_at(address, Lender::of(py, &[&from]).as_ref());
+        memory.write_at(address, from.bytes());
         Ok(())
     }
 

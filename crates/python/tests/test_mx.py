@@ -178,8 +178,33 @@ def test_nan_is_wrong_where_a_number_is_right():
         mx.assert_within(out, a, b)
     with pytest.raises(AssertionError, match="nothing can be judged"):
         mx.assert_within(out, np.full((4, 64), np.nan), b)
+    with pytest.raises(ValueError, match="nothing can be judged"):
+        mx.assert_within(out, np.full((4, 64), np.nan), b)
     with pytest.raises(AssertionError, match="should be"):
         mx.assert_within(out[:2], a, b)
+
+
+def test_a_check_that_decides_nothing_does_not_pass():
+    a, b = mx.exact(4, 64), mx.exact(4, 64, seed=2)
+    for shape in ((0, 4), (4, 0), (0, 0)):
+        x, y = np.ones((shape[0], 64)), np.ones((shape[1], 64))
+        with pytest.raises(ValueError, match="no element"):
+            mx.assert_within(np.zeros(shape, np.float32), x, y)
+    # The terms cancel: the bound allows for their magnitude, of which the value has nothing left.
+    x = np.ones((4, 64))
+    x[:, ::2] = 2.0**30
+    y = np.ones((4, 64)) * 1.000001
+    y[:, 2::4] = -1.000001
+    wide = mx.bound(x, y, accumulation="unknown", out="f32")
+    assert not wide.decides.any()
+    with pytest.raises(mx.Undecided, match="only 0 of 16 elements can be judged"):
+        mx.assert_within(np.zeros((4, 4), np.float32), x, y)
+    # The same terms beside others that decide.
+    both = np.concatenate([x, np.ones((12, 64))])
+    right = (both @ y.T).astype(np.float32)
+    assert mx.assert_within(right, both, y).decides.sum() >= 32
+    # A zero that is exact is decided.
+    assert mx.bound(a, b).decides.all() and mx.bound(np.zeros((2, 32)), np.zeros((2, 32))).decides.all()
 
 
 def test_what_makes_no_sense_is_said():

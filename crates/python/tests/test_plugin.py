@@ -81,6 +81,62 @@ def test_one_test_runs_on_the_emulator_and_on_a_gpu(pytester):
         run(pytester, ON_BOTH, "--sm12x=gpu").assert_outcomes(passed=1)
 
 
+UNCHECKED = """
+import numpy as np, pytest, sm121probe
+from kernels import ADD
+
+X = np.ones(32, np.float32)
+UNSUPPORTED = ADD.replace(".target sm_120", ".target sm_90a").replace("add.f32 f, f, g;", "wgmma.fence.sync.aligned;")
+
+def test_launches_nothing(sm12x):
+    sm12x.module(ADD)
+
+def test_cannot_run(sm12x):
+    try:
+        sm12x.launch(sm12x.module(UNSUPPORTED), "add", 1, 32, [X, X, X, 32])
+    except sm121probe.UnsupportedError:
+        pass
+
+def test_runs_in_part(sm12x):
+    sm12x.launch(sm12x.module(ADD), "add", 1, 32, [X, X, X, 32])
+    with pytest.raises(sm121probe.UnsupportedError):
+        sm12x.launch(sm12x.module(UNSUPPORTED), "add", 1, 32, [X, X, X, 32])
+
+def test_refuses_at_the_launch(sm12x):
+    module = sm12x.module(UNSUPPORTED + ADD[ADD.index(".visible"):].replace("add(", "other("))
+    try:
+        module.launch("add", 1, 32, [X, X, X, 32])
+    except sm121probe.UnsupportedError:
+        pass
+
+def test_launches_without_the_fixture(sm12x):
+    sm12x.module(ADD).launch("add", 1, 32, [X, X, X, 32])
+
+def test_expects_a_violation(sm12x):
+    with pytest.raises(sm121probe.ViolationError):
+        sm12x.launch(sm12x.module(ADD), "add", 2, 32, [X, X, X, 64])
+
+def test_skips(sm12x):
+    pytest.skip("for a reason")
+
+@pytest.mark.xfail
+def test_fails_as_expected(sm12x):
+    assert False
+"""
+
+
+def test_a_test_that_checks_nothing_fails(pytester):
+    result = run(pytester, UNCHECKED)
+    result.assert_outcomes(passed=2, failed=4, skipped=1, xfailed=1)
+    result.stdout.fnmatch_lines_random(
+        [
+            "NOTHING CHECKED: the test launched no kernel",
+            "NOTHING CHECKED: no kernel could run: *wgmma*",
+            "INCOMPLETE: 1 of 2 kernels could not run: *wgmma*",
+        ]
+    )
+
+
 def test_a_marker_that_makes_no_sense_is_an_error(pytester):
     body = """
     import pytest

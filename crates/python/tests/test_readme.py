@@ -1,9 +1,14 @@
-"""Every example of the README runs as it stands."""
+"""Every example of the README and of the docstrings runs as it stands."""
 
+import doctest
+import importlib
 import pathlib
+import pkgutil
 import re
 
 import pytest
+
+import sm121probe
 
 README = pathlib.Path(__file__).parents[1] / "README.md"
 BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
@@ -26,6 +31,40 @@ def test_the_examples_run(tmp_path):
     assert ran >= 6
     if _there("triton"):
         names["sm121probe"].triton.deactivate()
+
+
+MODULES = ["sm121probe", *(m.name for m in pkgutil.walk_packages(sm121probe.__path__, "sm121probe.") if not m.name.endswith("__main__"))]
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_the_examples_of_docstrings_run(name, tmp_path):
+    # Their own imports tell what they need.
+    module = importlib.import_module(name)
+    found = [test for test in doctest.DocTestFinder().find(module) if test.examples]
+    assert found or name not in ("sm121probe", "sm121probe.mx", "sm121probe.triton")
+    for n, test in enumerate(found):
+        if "import triton" in "".join(example.source for example in test.examples) and not _there("triton"):
+            pytest.skip("Triton is not installed")
+        lines = []
+        for example in test.examples:
+            wanted = f"assert repr(({example.source.strip()})) == {example.want.strip()!r}\n"
+            lines.append(wanted if example.want else example.source)
+        # Triton reads the source of a kernel from its file.
+        path = tmp_path / f"docstring_{n}.py"
+        path.write_text("".join(lines))
+        try:
+            exec(compile(path.read_text(), str(path), "exec"), {"__name__": "docstring"})
+        finally:
+            if _there("triton"):
+                sm121probe.triton.deactivate()
+
+
+def test_the_example_of_the_plugin_runs(pytester):
+    from sm121probe import pytest_plugin
+
+    block = "".join(re.findall(r"^(?:    .*\n|\n(?=    ))+", pytest_plugin.__doc__, re.M))
+    pytester.makepyfile(test_docstring=block.replace("\n    ", "\n").strip())
+    pytester.runpytest_subprocess().assert_outcomes(passed=1)
 
 
 def _there(name):

@@ -12,7 +12,7 @@ use std::time::Duration;
 use ptx::arch::Target;
 
 use crate::store::Store;
-use crate::toolkit::{Environment, Origin, Places, Toolkit, discover};
+use crate::toolkit::{Environment, Places, Toolkit, discover};
 use crate::worker::{self, Ended};
 
 /// The name of the link.
@@ -196,7 +196,7 @@ fn real(target: Option<Target>) -> Option<Toolkit> {
     let places = Places::collect(&environment, store.as_ref().map(Store::root));
     let found = discover(store.as_ref(), &places).toolkits;
     let of_triton = |kit: &Toolkit| {
-        kit.origins.iter().any(|found| matches!(found.origin, Origin::Triton | Origin::TritonBlackwell))
+        kit.origins.iter().any(|found| found.origin.is_triton())
     };
     let usable = found.into_iter().filter(|kit| target.is_none_or(|target| kit.knows(target)));
     usable.max_by_key(|kit| (of_triton(kit), kit.version))

@@ -92,6 +92,30 @@ fn every_place_is_searched() {
 }
 
 #[test]
+fn a_ptxas_of_triton_is_for_every_gpu_unless_another_is_beside_it() {
+    let dir = tempfile::tempdir().unwrap();
+    let root = dir.path();
+    program(&root.join("named"), &ptxas("12.8.9"));
+    let bin = |venv: &str| format!("{venv}/lib/python3.12/site-packages/triton/backends/nvidia/bin");
+    // Triton up to 3.5, and from 3.6.
+    program(&root.join(bin("one")).join("ptxas"), &ptxas("12.8.1"));
+    program(&root.join(bin("two")).join("ptxas"), &ptxas("12.8.2"));
+    program(&root.join(bin("two")).join("ptxas-blackwell"), &ptxas("12.8.3"));
+    let origins = |venvs: &[(&str, &str)]| -> BTreeSet<(u16, Origin)> {
+        let vars = [&[("TRITON_PTXAS_PATH", "@/named")], venvs].concat();
+        let found = discover(None, &Places::collect(&environment(root, &vars), None));
+        found.toolkits.iter().flat_map(|t| t.origins.iter().map(|o| (t.version.patch, o.origin))).collect()
+    };
+    let (one, two) = (("VIRTUAL_ENV", "@/one"), ("VIRTUAL_ENV", "@/two"));
+    assert_eq!(origins(&[one]), BTreeSet::from([(1, Origin::TritonOnly), (9, Origin::TritonOnly)]));
+    let split = [(2, Origin::Triton), (3, Origin::TritonBlackwell), (9, Origin::Triton)];
+    assert_eq!(origins(&[two]), BTreeSet::from(split));
+    assert_eq!(origins(&[]), BTreeSet::from([(9, Origin::TritonNamed)]));
+    assert!(Origin::TritonOnly.used_by().contains("every GPU"));
+    assert!(Origin::Triton.used_by().contains("older GPUs") && !Origin::Triton.used_by().contains("every GPU"));
+}
+
+#[test]
 fn the_same_binary_twice_is_one_toolkit() {
     let dir = tempfile::tempdir().unwrap();
     let a = program(&dir.path().join("a/ptxas"), &ptxas("13.1.80"));

@@ -1,11 +1,12 @@
 """Run and judge GPU kernels for NVIDIA SM12x without a GPU.
 
 >>> import numpy, sm121probe
->>> module = sm121probe.Module(PTX)                       # or CUDA C++, or a path
->>> x = numpy.arange(32, dtype=numpy.uint32)
->>> report = module.launch("double", 1, 32, [x])          # x is changed in place
->>> report.instructions
-9
+>>> twice = 'extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }'
+>>> module = sm121probe.Module(twice)                     # CUDA C++, PTX, or the path of either
+>>> x = numpy.ones(32, numpy.float32)
+>>> report = module.launch("twice", 1, 32, [x])           # x is changed in place
+>>> x.tolist() == [2] * 32, report.violations
+(True, [])
 
 A launch is emulated according to the PTX ISA. The first violation of its rules raises `ViolationError`, which names the rule, the line
 and the thread. No GPU is needed or used.
@@ -16,6 +17,7 @@ from .device import Device, DeviceArray, TensorMap
 from .errors import (
     DisagreementError,
     Error,
+    IncompleteError,
     LaunchError,
     ToolkitError,
     UnsupportedError,
@@ -30,6 +32,7 @@ __all__ = [
     "DisagreementError",
     "Error",
     "FloatAtomics",
+    "IncompleteError",
     "Kernel",
     "LaunchError",
     "Module",

@@ -40,8 +40,9 @@ class DeviceArray:
         self.nbytes = nbytes
 
     @property
-    def __sm121probe_address__(self) -> int:
-        return self.address
+    def __sm121probe_buffer__(self) -> Tuple[Any, int, int]:
+        """The memory that the address belongs to, the address, and the size in bytes."""
+        return self.device._memory, self.address, self.nbytes
 
     def numpy(self, *, unwritten: str = "raise") -> Any:
         """Return a copy as a NumPy array. Bytes that were never written raise `ValueError`; with ``unwritten="keep"``, they are
@@ -79,10 +80,14 @@ class Device:
 
     def array(self, array: Any, *, name: Optional[str] = None) -> DeviceArray:
         """Allocate a buffer with the contents of a contiguous array; `name` is its name in messages."""
-        address = self._memory.allocate(array, self._name(name))
+        if isinstance(array, DeviceArray):
+            array = array.numpy()
+        address, nbytes = self._memory.allocate(array, self._name(name))
+        if not hasattr(array, "shape") or not hasattr(array, "dtype"):
+            # An array that states them only through its protocol.
+            return DeviceArray(self, address, (nbytes,), "uint8", nbytes)
         shape = tuple(int(n) for n in array.shape)
         dtype = array.dtype if hasattr(array, "__array_interface__") else str(array.dtype).rpartition(".")[2]
-        nbytes = int(array.nbytes)
         return DeviceArray(self, address, shape, dtype, nbytes)
 
     def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, name: Optional[str] = None) -> DeviceArray:

@@ -37,6 +37,14 @@ class LaunchError(Error, ValueError):
     """The module or the launch is invalid: text that is not PTX, sizes, shared memory."""
 
 
+class IncompleteError(Error):
+    """A command checked nothing, or less than it was asked to. `output` is what it printed."""
+
+    def __init__(self, message: str, output: str = ""):
+        super().__init__(message)
+        self.output = output
+
+
 class ToolkitError(Error):
     """NVRTC or ptxas is missing, rejects the source, or does not show what it contracts."""
 

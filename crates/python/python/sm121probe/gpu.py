@@ -24,8 +24,9 @@ class GpuArray:
         self.device, self.address, self.shape, self.dtype, self.nbytes = device, address, shape, dtype, nbytes
 
     @property
-    def __sm121probe_address__(self) -> int:
-        return self.address
+    def __sm121probe_buffer__(self) -> Tuple[Any, int, int]:
+        """The device that the address belongs to, the address, and the size in bytes."""
+        return self.device, self.address, self.nbytes
 
     def numpy(self, *, unwritten: str = "raise") -> Any:
         """Return a copy as a NumPy array."""
@@ -132,7 +133,9 @@ class GpuDevice:
         copies: List[Tuple[Any, GpuArray]] = []
         values: List[bytes] = []
         for argument, parameter in zip(args, parameters):
-            address = getattr(argument, "__sm121probe_address__", None)
+            owner, address, _ = getattr(argument, "__sm121probe_buffer__", (self, None, 0))
+            if owner is not self:
+                raise ValueError(f"the buffer for parameter `{parameter.name}` is in the memory of another device")
             if address is None and isinstance(argument, numpy.ndarray):
                 made = next((made for array, made in copies if array is argument), None)
                 if made is None:

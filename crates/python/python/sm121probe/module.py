@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import json
+import operator
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _native
-from .errors import of_json
+from .errors import Error, UnsupportedError, of_json
 from .report import Report
 
 #: The dimensions of a grid in CTAs or of a CTA in threads: one to three numbers.
@@ -79,7 +80,10 @@ class Module:
             raise ValueError(f"the PTX names its own target, which is not {target}")
         self._program, failed = _native.Program.read(text, self.name)
         if failed:
-            raise of_json({"error": json.loads(failed)})
+            error = of_json({"error": json.loads(failed)})
+            if isinstance(error, UnsupportedError):
+                _observed(error)
+            raise error
 
     @property
     def ptx(self) -> str:
@@ -114,8 +118,10 @@ class Module:
         """Launch a kernel and check it. Arrays among `args` are changed in place.
 
         `args` are, in the order of the parameters: arrays in CPU memory (NumPy, or any object with DLPack), whose address is passed to the
-        kernel; `DeviceArray`; `TensorMap`; numbers, which must be NumPy scalars if the parameter type does not distinguish integers from
+        kernel; `DeviceArray` of `device`; `TensorMap`; numbers, which must be NumPy scalars if the parameter type does not distinguish integers from
         floats; `bytes` and structs of `ctypes` for parameters by value; `None` for a null pointer. Overlapping arrays share memory.
+        A read-only or immutable array (of NumPy, JAX, …) is an input only: `ValueError` if the kernel changes it. An array may be changed if its
+        producer says so, or if it cannot say so and the array has a `__setitem__` that does not raise.
         An array of 1 MiB or more is read in place, and only pages that the kernel writes are copied: until this call returns, do not change
         the array, nor pass it to another launch that writes it. The GIL is released during the launch.
 
@@ -163,11 +169,23 @@ class Module:
         return f"<Module {self.name}: {', '.join(self._program.entries)}>"
 
 
+#: Called with the result of every launch of this process, a report or an exception, and with the exception of a module that the emulator
+#: does not support: the pytest plugin counts what a test checks.
+_observers: List[Callable[[Union[Report, Error]], None]] = []
+
+
+def _observed(result: Union[Report, Error]) -> None:
+    for observe in list(_observers):
+        observe(result)
+
+
 def _launch(program: Any, memory: Any, call: dict, args: Sequence[Any]) -> Report:
     raw = json.loads(_native.launch(program, memory, call, list(args)))
-    if "error" in raw:
-        raise of_json(raw)
-    return Report._of(raw)
+    result = of_json(raw) if "error" in raw else Report._of(raw)
+    _observed(result)
+    if isinstance(result, Error):
+        raise result
+    return result
 
 
 def _source(source: Any) -> Tuple[str, bool, str]:
@@ -184,7 +202,7 @@ def _source(source: Any) -> Tuple[str, bool, str]:
 
 
 def _three(what: str, dim: Dim) -> Tuple[int, int, int]:
-    numbers = (dim,) if isinstance(dim, int) else tuple(int(n) for n in dim)
+    numbers = (operator.index(dim),) if hasattr(dim, "__index__") else tuple(operator.index(n) for n in dim)
     if not 1 <= len(numbers) <= 3 or any(n < 1 or n >= 1 << 32 for n in numbers):
         raise ValueError(f"{what} is one to three positive numbers, not {dim!r}")
     return (*numbers, 1, 1)[:3]

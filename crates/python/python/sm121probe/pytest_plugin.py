@@ -1,24 +1,33 @@
 """pytest: the fixture `sm12x`, the marker `sm12x`, and options.
 
-    @pytest.mark.sm12x(target="sm_121a")
-    def test_double(sm12x):
-        module = sm12x.module(KERNEL)
-        sm12x.launch(module, "double", 1, 32, [x])
+    import numpy, pytest
 
-A violation fails the test and reports the line of the kernel. `--sm12x-schedules N` runs every launch under N schedules.
+    @pytest.mark.sm12x(target="sm_121a")
+    def test_twice(sm12x):
+        module = sm12x.cuda('extern "C" __global__ void twice(float *x) { x[threadIdx.x] *= 2; }')
+        x = numpy.ones(32, numpy.float32)
+        sm12x.launch(module, "twice", 1, 32, [x])
+        assert (x == 2).all()
+
+A violation fails the test and reports the line of the kernel; so does a test that passes although it launches no kernel, or although the
+emulator does not support one that it launches. `--sm12x-schedules N` runs every launch under N schedules.
 """
 
 from __future__ import annotations
 
-from typing import Any, List, Sequence
+from typing import Any, List, Sequence, Union
 
 import pytest
 
+from . import module as _module
 from .device import Device
-from .errors import DisagreementError, UnsupportedError, ViolationError
+from .errors import DisagreementError, Error, UnsupportedError, ViolationError
 from .gpu import GpuDevice
 from .module import Module
 from .report import Report
+
+#: The device of a test.
+_TESTER = pytest.StashKey()
 
 
 def pytest_addoption(parser):
@@ -45,9 +54,26 @@ def pytest_configure(config):
 
 
 class _Modules:
-    """The module constructors of both devices, with the target of the marker."""
+    """What both devices share: the module constructors, with the target of the marker, and what the launches of the test show."""
 
     target: str
+    #: What the emulator does not support of the launches and modules of the test; the number of all of them, wherever they run.
+    refused: List[UnsupportedError]
+    launches: int = 0
+
+    def observe(self, result: Union[Report, Error]) -> None:
+        """Count a launch, or a module that cannot be launched."""
+        self.launches += 1
+        if isinstance(result, UnsupportedError):
+            self.refused.append(result)
+
+    def unchecked(self) -> str:
+        """Return what a test that passed has not checked; an empty string if that is nothing."""
+        if len(self.refused) == self.launches:
+            return "NOTHING CHECKED: " + (f"no kernel could run: {self.refused[0]}" if self.refused else "the test launched no kernel")
+        if self.refused:
+            return f"INCOMPLETE: {len(self.refused)} of {self.launches} kernels could not run: {self.refused[0]}"
+        return ""
 
     def module(self, source: Any, **options: Any) -> Module:
         """Create a module from PTX or from a file."""
@@ -63,8 +89,14 @@ class GpuTester(_Modules, GpuDevice):
 
     def __init__(self) -> None:
         super().__init__()
+        self.refused = []
         # Architecture-specific features need the suffix `a`; every GPU accepts PTX of its architecture with it.
         self.target = self.architecture + "a"
+
+    def launch(self, *args: Any, **options: Any) -> Report:
+        report = super().launch(*args, **options)
+        self.observe(report)
+        return report
 
 
 class Tester(_Modules, Device):
@@ -75,6 +107,7 @@ class Tester(_Modules, Device):
         self.target = target
         self.rules = rules
         self.schedules = schedules
+        self.refused = []
         #: The reports of all launches of the test.
         self.reports: List[Report] = []
 
@@ -99,21 +132,31 @@ def sm12x(request):
         tester = GpuTester()
     else:
         tester = Tester(options["target"], options["rules"], request.config.getoption("--sm12x-schedules"))
-    yield tester
+    request.node.stash[_TESTER] = tester
+    _module._observers.append(tester.observe)
+    try:
+        yield tester
+    finally:
+        _module._observers.remove(tester.observe)
     if tester.reports:
-        properties = {
-            "sm12x.target": tester.target,
-            "sm12x.launches": len(tester.reports),
-            "sm12x.instructions": sum(r.instructions for r in tester.reports),
-            "sm12x.schedules": max(r.schedules for r in tester.reports),
-            "sm12x.violations": sum(len(r.violations) for r in tester.reports),
-        }
+        properties = {"sm12x.target": tester.target, "sm12x.launches": len(tester.reports)}
+        # A GPU counts no instructions and checks no rules.
+        if isinstance(tester, Tester):
+            properties["sm12x.instructions"] = sum(r.instructions for r in tester.reports)
+            properties["sm12x.schedules"] = max(r.schedules for r in tester.reports)
+            properties["sm12x.violations"] = sum(len(r.violations) for r in tester.reports)
         request.node.user_properties.extend(properties.items())
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     outcome = yield
+    tester = item.stash.get(_TESTER, None)
+    if tester is not None and call.when == "call":
+        report = outcome.get_result()
+        unchecked = tester.unchecked() if report.passed and not hasattr(report, "wasxfail") else ""
+        if unchecked:
+            report.outcome, report.longrepr = "failed", unchecked
     error = call.excinfo.value if call.excinfo else None
     if isinstance(error, (ViolationError, DisagreementError, UnsupportedError)):
         report = outcome.get_result()

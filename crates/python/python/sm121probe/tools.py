@@ -14,18 +14,21 @@ import sys
 import tempfile
 from typing import Any, Dict, List, Optional, Sequence, Tuple
 
-from .errors import Error, ToolkitError
+from .errors import Error, IncompleteError, ToolkitError
 
-#: Exit codes of the command that are not errors, and that of a missing toolkit.
-_CONFORMS, _DIFFERS, _NO_TOOLKIT = 0, 100, 120
+#: Exit codes of the command: two that are not errors, those of a check of nothing or less than everything, and of a missing toolkit.
+_CONFORMS, _DIFFERS, _INCOMPLETE, _NO_TOOLKIT = 0, 100, 4, 120
 
 
 def command(*words: str, answers: Sequence[int] = (_CONFORMS, _DIFFERS)) -> Tuple[int, str]:
-    """Run `sm121probe` with these words and return exit code and standard output. Raises `Error` if the code is not in `answers`."""
+    """Run `sm121probe` with these words and return exit code and standard output. Raises
+    `IncompleteError` if the command checked nothing or less than it was asked to, and `Error` if the code is not in `answers`."""
     call = [sys.executable, "-m", "sm121probe", *words]
     done = subprocess.run(call, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, check=False)
     if done.returncode in answers:
         return done.returncode, done.stdout
+    if done.returncode == _INCOMPLETE:
+        raise IncompleteError(done.stderr.strip() or done.stdout.partition("\n")[0], done.stdout)
     kind = ToolkitError if done.returncode == _NO_TOOLKIT else Error
     raise kind(done.stderr.strip() or f"sm121probe ended with code {done.returncode}")
 
@@ -54,11 +57,15 @@ def lint(
         return json.loads(command("lint", path, *options, "--format", "json")[1])
 
 
-def audit(paths: Sequence[str], *, device: str = "sm_121") -> Dict[str, Any]:
-    """Report how the device code in libraries, wheels and folders runs on a device: a dictionary with `entries`, `kernels` and `files`."""
+def audit(paths: Sequence[str], *, device: str = "sm_121", require: Optional[str] = None) -> Dict[str, Any]:
+    """Report how the device code in libraries, wheels and folders runs on a device: a dictionary with `entries`, `kernels` and `files`, and
+    with `conforms`, which is whether every kernel meets `require` (`native` or `runs`)."""
     paths = [paths] if isinstance(paths, (str, os.PathLike)) else list(paths)
     words = ["audit", *map(os.fspath, paths), "--for", device, "--format", "json"]
-    return json.loads(command(*words)[1])["audit"]
+    if require:
+        words.append(f"--require={require}")
+    code, output = command(*words)
+    return {**json.loads(output)["audit"], "conforms": code == _CONFORMS}
 
 
 def emulated() -> List[Dict[str, str]]:
@@ -69,13 +76,14 @@ def emulated() -> List[Dict[str, str]]:
 def judge(tensors: Dict[str, Any], **metadata: Any) -> Dict[str, Any]:
     """Check the stages of an MXFP4 MoE run from their tensors, like `sm121probe judge`; `docs/dump.md` lists names, shapes and metadata.
 
-    The result has `results`, one for each stage that could be checked. Raises `Error` if none can.
+    The result has `results`, one for each stage that could be checked, and `conforms`. Raises `IncompleteError` or `Error` if none can.
     """
     with tempfile.TemporaryDirectory() as folder:
         path = os.path.join(folder, "run.safetensors")
         with open(path, "wb") as file:
             file.write(_safetensors(tensors, {k: str(v) for k, v in metadata.items()}))
-        return json.loads(command("judge", path, "--format", "json")[1])
+        code, output = command("judge", path, "--format", "json")
+        return {**json.loads(output), "conforms": code == _CONFORMS}
 
 
 #: The types of safetensors by NumPy type.

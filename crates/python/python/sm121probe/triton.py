@@ -1,10 +1,20 @@
 """Triton kernels without a GPU: compiled kernels, and `kernel[grid](…)` itself.
 
->>> import sm121probe, triton
->>> compiled = triton.compile(triton.compiler.ASTSource(kernel, signature, constexprs), target=GPUTarget("cuda", 121, 32))
->>> report = sm121probe.triton.launch(compiled, (8,), x, y, 1000)
+>>> import numpy, sm121probe, triton, triton.language as tl
+>>> from triton.backends.compiler import GPUTarget
+>>> @triton.jit
+... def twice(x, n, BLOCK: tl.constexpr):
+...     i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+...     tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+>>> source = triton.compiler.ASTSource(twice, {"x": "*fp32", "n": "i32", "BLOCK": "constexpr"}, {"BLOCK": 128})
+>>> compiled = triton.compile(source, target=GPUTarget("cuda", 121, 32))
+>>> x = numpy.ones(1000, numpy.float32)
+>>> report = sm121probe.triton.launch(compiled, (8,), x, 1000)
 
->>> sm121probe.triton.activate("sm_121")      # a driver: kernel[grid](x, y, 1000) runs on the emulator from now on
+>>> sm121probe.triton.activate("sm_121")      # a driver: kernel[grid](…) runs on the emulator from now on
+>>> launched = twice[(8,)](sm121probe.triton.Tensor(x), 1000, BLOCK=128)
+>>> x.tolist() == [4] * 1000
+True
 """
 
 from __future__ import annotations
@@ -77,28 +87,36 @@ def launch(
 #: The reports of launches through `kernel[grid](…)`, in order.
 reports: List[Report] = []
 
+#: The options of the last `activate`; `None` while the emulator is not active. Triton keeps launchers, which therefore look them up here.
+_options: Optional[dict] = None
+
 
 def activate(target: str = "sm_121", **options: Any) -> None:
     """Make the emulator Triton's active driver: `kernel[grid](…)` compiles for `target` and runs on the CPU, with CPU tensors.
 
-    `options` are those of `launch`. Reports are kept in `sm121probe.triton.reports`. `deactivate` restores Triton's default driver.
+    `options` are those of `launch`. Reports are kept in `sm121probe.triton.reports`. A further call replaces target and options, also for
+    kernels that have run. `deactivate` restores Triton's default driver.
     """
+    global _options
     from triton.runtime import driver
 
-    driver.set_active(_driver(target, options))
+    driver.set_active(_driver(target))
+    _options = options
 
 
 def deactivate() -> None:
     """Undo `activate`. Without a GPU, Triton then has no driver."""
+    global _options
     from triton.runtime import driver
 
+    _options = None
     try:
         driver.reset_active()
     except RuntimeError:
         driver._active = None
 
 
-def _driver(target: str, options: dict) -> Any:
+def _driver(target: str) -> Any:
     from triton.backends.compiler import GPUTarget
     from triton.backends.driver import DriverBase
 
@@ -141,10 +159,12 @@ def _driver(target: str, options: dict) -> Any:
             compiled = _compiled.get(self.metadata.hash)
             if compiled is None:
                 raise RuntimeError("this kernel was compiled before `sm121probe.triton.activate`")
+            if _options is None:
+                raise RuntimeError("this kernel was compiled for the emulator, which is not active: call `sm121probe.triton.activate`")
             if enter is not None:
                 enter(launch_metadata)
             kept = [a for n, a in enumerate(args) if n not in self.constants]
-            reports.append(launch(compiled, (x, y, z), *kept, **options))
+            reports.append(launch(compiled, (x, y, z), *kept, **_options))
             if leave is not None:
                 leave(launch_metadata)
 
@@ -163,7 +183,8 @@ def _driver(target: str, options: dict) -> Any:
             return GPUTarget("cuda", int(digits), 32)
 
         def get_current_device(self):
-            return 0
+            # Triton keeps compiled kernels by device, whatever its target: each target is a device.
+            return int(digits)
 
         def set_current_device(self, device):
             pass

@@ -27,10 +27,14 @@ pub enum Origin {
     Conda,
     /// PyTorch's package.
     Torch,
-    /// Triton's package.
+    /// The only ptxas of Triton's package (up to 3.5), which it runs for every GPU.
+    TritonOnly,
+    /// The ptxas of Triton's package that it runs for older GPUs; `ptxas-blackwell` is beside it.
     Triton,
     /// Triton's second ptxas, which it runs for Blackwell.
     TritonBlackwell,
+    /// `TRITON_PTXAS_PATH`, without a Triton that would show for which GPUs it runs this file.
+    TritonNamed,
     /// NVIDIA's Python packages.
     Python,
     /// Installed by `toolkit install`.
@@ -50,13 +54,27 @@ impl Origin {
             Self::System => "Builds that look for a system-wide CUDA use it if CUDA_HOME is not set.",
             Self::Conda => "Builds inside this conda environment use it.",
             Self::Torch => "PyTorch's wheel includes it for torch.compile.",
+            Self::TritonOnly => {
+                "Triton, and therefore torch.compile and vLLM's Triton kernels, uses it to assemble code for every GPU, including SM12x."
+            }
             Self::Triton => {
-                "Triton, and therefore torch.compile and vLLM's Triton kernels, uses it to assemble code for GPUs older than Blackwell."
+                "Triton, and therefore torch.compile and vLLM's Triton kernels, uses it to assemble code for older GPUs; for Blackwell, it uses ptxas-blackwell."
             }
             Self::TritonBlackwell => "Triton uses it to assemble code for Blackwell GPUs, including SM12x.",
+            Self::TritonNamed => {
+                "Triton up to 3.5 uses it to assemble code for every GPU, later releases only for GPUs older than Blackwell."
+            }
             Self::Python => "JAX, Numba and other packages that depend on NVIDIA's compiler wheels use it.",
             Self::Cache => "Only sm121probe uses it.",
         }
+    }
+}
+
+impl Origin {
+    /// Whether Triton runs it.
+    #[must_use]
+    pub const fn is_triton(self) -> bool {
+        matches!(self, Self::TritonOnly | Self::Triton | Self::TritonBlackwell | Self::TritonNamed)
     }
 }
 
@@ -69,8 +87,10 @@ impl fmt::Display for Origin {
             Self::System => "system",
             Self::Conda => "conda",
             Self::Torch => "PyTorch",
-            Self::Triton => "Triton",
+            Self::TritonOnly => "Triton",
+            Self::Triton => "Triton (older GPUs)",
             Self::TritonBlackwell => "Triton (Blackwell)",
+            Self::TritonNamed => "TRITON_PTXAS_PATH",
             Self::Python => "Python wheel",
             Self::Cache => "sm121probe",
         })
@@ -86,6 +106,32 @@ pub struct Place {
     pub path: PathBuf,
     /// The hash it must have, if we installed it.
     pub sha256: Option<String>,
+}
+
+/// The folders of Triton's tools in site-packages.
+const TRITON: [&str; 2] = ["triton/backends/nvidia/bin", "triton/third_party/cuda/bin"];
+
+/// Triton's second ptxas; releases up to 3.5 have only one.
+const BLACKWELL: &str = "ptxas-blackwell";
+
+/// Returns for which GPUs Triton runs the `ptxas` of its folder.
+fn of_triton(folder: &Path) -> Origin {
+    if folder.join(BLACKWELL).exists() { Origin::Triton } else { Origin::TritonOnly }
+}
+
+/// Returns for which GPUs the environment's Triton runs the file that `TRITON_PTXAS_PATH` names.
+fn named_for_triton(environment: &Environment) -> Origin {
+    let sites = environment.site_packages();
+    let mut origins = sites
+        .iter()
+        .flat_map(|site| TRITON.map(|folder| site.join(folder)))
+        .filter(|folder| folder.is_dir())
+        .map(|folder| of_triton(&folder));
+    // Several may differ.
+    match origins.next() {
+        Some(first) if origins.all(|origin| origin == first) => first,
+        _ => Origin::TritonNamed,
+    }
 }
 
 /// Every candidate of a machine, in order of preference; files that do not exist are left out.
@@ -151,9 +197,10 @@ impl Places {
                 self.absent(Origin::CudaHome, home.join("bin/ptxas"), name);
             }
         }
-        for (name, origin) in
-            [("TRITON_PTXAS_PATH", Origin::Triton), ("TRITON_PTXAS_BLACKWELL_PATH", Origin::TritonBlackwell)]
-        {
+        for (name, origin) in [
+            ("TRITON_PTXAS_PATH", named_for_triton(environment)),
+            ("TRITON_PTXAS_BLACKWELL_PATH", Origin::TritonBlackwell),
+        ] {
             if let Some(path) = environment.path(name)
                 && !self.file(origin, &path)
             {
@@ -182,9 +229,9 @@ impl Places {
 
     fn packages(&mut self, site: &Path) {
         self.folder(Origin::Torch, &site.join("torch/bin"));
-        for folder in ["triton/backends/nvidia/bin", "triton/third_party/cuda/bin"] {
-            self.folder(Origin::Triton, &site.join(folder));
-            self.file(Origin::TritonBlackwell, &site.join(folder).join("ptxas-blackwell"));
+        for folder in TRITON.map(|folder| site.join(folder)) {
+            self.folder(of_triton(&folder), &folder);
+            self.file(Origin::TritonBlackwell, &folder.join(BLACKWELL));
         }
         // nvidia/cu13/bin, nvidia/cuda_nvcc/bin, and one level deeper.
         for package in children(&site.join("nvidia")) {

@@ -39,6 +39,11 @@ class Bound:
     value: np.ndarray
     error: np.ndarray
 
+    @property
+    def decides(self) -> np.ndarray:
+        """Whether the bound of each element is narrower than its value, bool [M, N]. At other elements, 0 would pass."""
+        return np.isfinite(self.error) & ((self.error == 0) | (self.error < np.abs(self.value)))
+
 
 @dataclass(frozen=True)
 class _Operand:

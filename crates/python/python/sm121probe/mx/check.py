@@ -10,6 +10,13 @@ from .bounds import Bound, bound
 from .quantized import Quantized, as_quantized
 
 
+class Undecided(AssertionError, ValueError):
+    """The check cannot decide whether the result is right: there is no element, or the bounds are too wide.
+
+    An `AssertionError`, since the result does not pass; a `ValueError`, since other operands or options would decide.
+    """
+
+
 def assert_within(
     out,
     a: Union[Quantized, np.ndarray],
@@ -25,7 +32,8 @@ def assert_within(
 
     `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64; `out_type` is the type to which the kernel rounded, if it differs
     from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, and the known fault
-    that explains the whole result, if any.
+    that explains the whole result, if any. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
+    element, or with bounds wider than the values, a result of zeros would pass.
     """
     values, found = _values(out)
     a, b = as_quantized(a, b, formats)
@@ -33,11 +41,19 @@ def assert_within(
     expected = bound(a, b, bias=bias, **how)
     if values.shape != expected.value.shape:
         raise AssertionError(f"the result is {values.shape}, but should be {expected.value.shape}")
+    if values.size == 0:
+        raise Undecided(f"nothing can be judged: the result has no element, but the shape {values.shape}")
     judged = np.isfinite(expected.error)
-    if not judged.any() and judged.size:
-        raise AssertionError("nothing can be judged: every element is NaN, or may be infinite")
+    if not judged.any():
+        raise Undecided("nothing can be judged: every element is NaN, or may be infinite")
     wrong = judged & ~_within(values, expected)
     if not wrong.any():
+        decided = int(expected.decides.sum())
+        if 2 * decided < values.size:
+            raise Undecided(
+                f"only {decided} of {values.size} elements can be judged: the bounds of the others are wider than the values, and a result of "
+                "zeros would pass; name the kernel's accumulation and order, or use data of `exact`"
+            )
         return expected
     row, column = (int(n) for n in np.argwhere(wrong)[0])
     with np.errstate(divide="ignore", invalid="ignore"):
