@@ -1,4 +1,4 @@
-//! Lint: parsing of files, the table of accepted forms against the committed matrix, the command with a fake ptxas and with real ones.
+//! Lint: parsing of files, the table of accepted forms against the committed matrix, the command with a fake ptxas.
 
 #[cfg(test)]
 mod command;
@@ -8,5 +8,3 @@ mod dumps;
 mod forms;
 #[cfg(test)]
 mod gates;
-#[cfg(test)]
-mod known;

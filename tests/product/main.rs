@@ -2,7 +2,6 @@
 
 mod audit_answers;
 mod audit_environment;
-mod audit_toolkits;
 mod baseline;
 mod bench;
 mod cli;
@@ -14,13 +13,9 @@ mod gate;
 #[cfg(debug_assertions)]
 mod gpu;
 mod incomplete;
-mod kernel_sources;
 mod lint;
-mod nvrtc;
-mod predicates;
 mod report;
 mod selftest;
 mod snippets;
 mod tidy;
-mod tiles;
 mod toolkit;

@@ -1,6 +1,4 @@
-//! Cases with a known answer, checked with the real toolkits of this machine; without one they report so and pass.
-//!
-//! `SM121PROBE_REQUIRE=toolkit:12.9,toolkit:13.5` makes a missing toolkit a failure.
+//! Cases of lint with a known answer, checked with the real toolkits of this machine.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,6 +12,21 @@ use sm121probe::snippet::Library;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Discovery, Places, Toolkit};
 use snapbox::{assert_data_eq, file};
+
+use super::need::{Need, Test};
+
+pub(super) const TESTS: &[Test] = &[
+    (
+        "what_threads_and_manuals_say_of_sm_121_is_what_lint_says",
+        &[Need::Ptxas],
+        what_threads_and_manuals_say_of_sm_121_is_what_lint_says,
+    ),
+    (
+        "what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump",
+        &[Need::Toolkit(OLD), Need::Toolkit(NEW)],
+        what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump,
+    ),
+];
 
 /// The first toolkit that accepts a variant on sm_121, sm_121f and sm_121a, and the answer of the newest; `-` means never. From the threads
 /// named in the snippets' claims; 12.9 is the first toolkit with sm_121.
@@ -52,24 +65,20 @@ const KNOWN: &[(&str, [&str; 3])] = &[
 /// Toolkits that together distinguish all of these answers.
 const TOOLKITS: [&str; 6] = ["12.8", "12.9", "13.0", "13.1", "13.2", "13.5"];
 
+/// The toolkits of the golden files.
+const OLD: &str = "12.9.86";
+const NEW: &str = "13.5.37";
+
 struct Quiet;
 
 impl Sink for Quiet {
     fn emit(&self, _: Event) {}
 }
 
-fn required(name: &str) -> bool {
-    let wanted = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
-    wanted.split(',').any(|w| w.trim() == format!("toolkit:{name}"))
-}
-
 /// The toolkits of these names on this machine.
 fn here<'a>(discovery: &'a Discovery, names: &[&str]) -> Vec<&'a Toolkit> {
-    let one = |name: &&str| {
-        let found = discovery.select(&[(*name).to_owned()]).ok().and_then(|list| list.last().copied());
-        assert!(found.is_some() || !required(name), "SM121PROBE_REQUIRE asks for toolkit {name}");
-        found
-    };
+    let one =
+        |name: &&str| discovery.select(&[(*name).to_owned()]).ok().and_then(|list| list.last().copied());
     names.iter().filter_map(one).collect()
 }
 
@@ -79,16 +88,12 @@ fn release(text: &str) -> (u16, u16) {
     (major.parse().unwrap(), minor.parse().unwrap())
 }
 
-#[test]
 fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
     let store = Store::open(None).ok();
     let discovery =
         toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
     let toolkits = here(&discovery, &TOOLKITS);
-    if toolkits.is_empty() {
-        println!("skipped: no toolkit on this machine");
-        return;
-    }
+    assert!(!toolkits.is_empty(), "none of the toolkits {TOOLKITS:?}");
     let library = Library::embedded();
     let targets: Vec<Target> =
         [Suffix::Base, Suffix::Family, Suffix::Arch].map(|suffix| Target { number: 121, suffix }).to_vec();
@@ -152,22 +157,13 @@ fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
     }
 }
 
-#[test]
 fn what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump() {
-    let (old, new) = ("12.9.86", "13.5.37");
-    let store = Store::open(None).ok();
-    let discovery =
-        toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
-    if here(&discovery, &[old, new]).len() < 2 {
-        println!("skipped: no toolkits {old} and {new} on this machine");
-        return;
-    }
     let print = |args: &[&str], code: i32| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
         let folder = Path::new(env!("CARGO_MANIFEST_DIR"));
         let output = command
             .current_dir(folder)
-            .args(["lint", "--offline", "-k", old, "-k", new])
+            .args(["lint", "--offline", "-k", OLD, "-k", NEW])
             .args(args)
             .output()
             .unwrap();
@@ -175,21 +171,21 @@ fn what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump() {
         String::from_utf8(output.stdout).unwrap()
     };
     let plain = "examples/kernels/block_scaled_mma.ptx";
-    assert_data_eq!(print(&[plain], 100), file!["../../lint/golden/lost_suffix.txt"].raw());
+    assert_data_eq!(print(&[plain], 100), file!["../lint/golden/lost_suffix.txt"].raw());
     assert_data_eq!(
         print(&[plain, "--require", "rewritten", "-t", "sm_121f"], 0),
-        file!["../../lint/golden/rewritten.txt"].raw()
+        file!["../lint/golden/rewritten.txt"].raw()
     );
     let dump = "tests/lint/triton_dump.txt";
-    assert_data_eq!(print(&[dump], 100), file!["../../lint/golden/triton.txt"].raw());
+    assert_data_eq!(print(&[dump], 100), file!["../lint/golden/triton.txt"].raw());
     let cute = "tests/lint/cute_dsl.ptx";
     assert_data_eq!(
         print(&[cute, "--all-errors", "--format", "md"], 100),
-        file!["../../lint/golden/cute_dsl.md"].raw()
+        file!["../lint/golden/cute_dsl.md"].raw()
     );
     let made = "tests/lint/cute_dsl_tcgen05.ptx";
     assert_data_eq!(
         print(&[made, "--all-errors", "--format", "md"], 100),
-        file!["../../lint/golden/cute_dsl_tcgen05.md"].raw()
+        file!["../lint/golden/cute_dsl_tcgen05.md"].raw()
     );
 }

@@ -1,5 +1,5 @@
 //! The kernels of the emulator tests, recompiled: the PTX of NVRTC still agrees with a reference
-//! computation, and equals the committed PTX. `SNAPSHOTS=overwrite cargo test --test product kernel_sources` rewrites the PTX.
+//! computation, and equals the committed PTX. `SNAPSHOTS=overwrite cargo test --test tools kernel_sources` rewrites the PTX.
 
 #[path = "../../crates/emulator/tests/kernels/cases.rs"]
 mod cases;
@@ -10,14 +10,17 @@ use std::time::Duration;
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Source};
 
-#[test]
+use super::need::{Need, Test};
+
+pub(super) const TESTS: &[Test] = &[(
+    "the_sources_still_give_kernels_that_agree",
+    &[Need::Nvrtc],
+    the_sources_still_give_kernels_that_agree,
+)];
+
 fn the_sources_still_give_kernels_that_agree() {
     let store = Store::open(None).unwrap();
     let found = toolkit::nvrtcs(Some(&store), &Environment::of_process());
-    if found.is_empty() {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    }
     let bless = std::env::var("SNAPSHOTS").is_ok_and(|value| value == "overwrite");
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("crates/emulator/tests/kernels");
     for nvrtc in &found {

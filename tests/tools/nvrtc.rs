@@ -1,7 +1,5 @@
 //! NVRTC in its worker process: the errors for a source, a library or a machine that does not work.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -11,6 +9,33 @@ use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc, NvrtcError, Source};
 use sm121probe::worker;
 use tempfile::TempDir;
+
+use super::need::{Need, Test};
+
+pub(super) const TESTS: &[Test] = &[
+    (
+        "a_file_that_is_no_library_is_named_with_the_reason",
+        &[],
+        a_file_that_is_no_library_is_named_with_the_reason,
+    ),
+    (
+        "a_library_without_the_functions_is_named_with_the_first_that_lacks",
+        &[],
+        a_library_without_the_functions_is_named_with_the_first_that_lacks,
+    ),
+    ("a_worker_that_hangs_or_crashes_is_an_error", &[], a_worker_that_hangs_or_crashes_is_an_error),
+    (
+        "every_nvrtc_of_this_machine_compiles_explains_and_remembers",
+        &[Need::Nvrtc],
+        every_nvrtc_of_this_machine_compiles_explains_and_remembers,
+    ),
+    ("eight_that_want_the_same_compile_it_once", &[Need::Nvrtc], eight_that_want_the_same_compile_it_once),
+    (
+        "one_worker_takes_one_source_after_the_other",
+        &[Need::Nvrtc],
+        one_worker_takes_one_source_after_the_other,
+    ),
+];
 
 const LIMIT: Duration = Duration::from_secs(120);
 
@@ -49,14 +74,12 @@ fn installed() -> (Store, Vec<Nvrtc>) {
     (store, found)
 }
 
-#[test]
 fn a_file_that_is_no_library_is_named_with_the_reason() {
     let (_dir, nvrtc) = site_with(b"not a library");
     let error = toolkit::compile(&nvrtc, &source("int x;"), None, tool(), LIMIT).unwrap_err().to_string();
     assert!(error.contains("libnvrtc.so.13") && error.contains("cannot be loaded"), "{error}");
 }
 
-#[test]
 fn a_library_without_the_functions_is_named_with_the_first_that_lacks() {
     // Every Linux machine has this library, which is not NVRTC.
     let places = ["/lib/x86_64-linux-gnu/libm.so.6", "/lib/aarch64-linux-gnu/libm.so.6", "/lib64/libm.so.6"];
@@ -66,7 +89,6 @@ fn a_library_without_the_functions_is_named_with_the_first_that_lacks() {
     assert!(error.contains("it has no function `nvrtcVersion`"), "{error}");
 }
 
-#[test]
 fn a_worker_that_hangs_or_crashes_is_an_error() {
     let (dir, nvrtc) = site_with(b"x");
     let script = |name: &str, text: &str| -> PathBuf {
@@ -87,13 +109,8 @@ fn a_worker_that_hangs_or_crashes_is_an_error() {
     assert!(matches!(error, NvrtcError::Worker(_)), "{error}");
 }
 
-#[test]
 fn every_nvrtc_of_this_machine_compiles_explains_and_remembers() {
     let (_, found) = installed();
-    if found.is_empty() {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    }
     for nvrtc in &found {
         let dir = TempDir::new().unwrap();
         let store = Store::open(Some(dir.path())).unwrap();
@@ -117,13 +134,9 @@ fn every_nvrtc_of_this_machine_compiles_explains_and_remembers() {
     }
 }
 
-#[test]
 fn eight_that_want_the_same_compile_it_once() {
     let (_, found) = installed();
-    let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    };
+    let nvrtc = toolkit::select_nvrtc(&found, None).unwrap();
     let dir = TempDir::new().unwrap();
     let store = Store::open(Some(dir.path())).unwrap();
     // A worker that counts its runs.
@@ -142,13 +155,9 @@ fn eight_that_want_the_same_compile_it_once() {
     assert!(worker::started() > 0);
 }
 
-#[test]
 fn one_worker_takes_one_source_after_the_other() {
     let (_, found) = installed();
-    let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    };
+    let nvrtc = toolkit::select_nvrtc(&found, None).unwrap();
     let dir = TempDir::new().unwrap();
     let (counting, count) = (dir.path().join("counting"), dir.path().join("count"));
     let text = format!("#!/bin/sh\necho one >> '{}'\nexec '{}' \"$@\"\n", count.display(), tool().display());

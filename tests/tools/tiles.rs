@@ -1,8 +1,6 @@
 //! `tiles` and `kernels build`: the table against golden files, the answers of real assemblers, and eight processes that compile
 //! one kernel once. `SNAPSHOTS=overwrite` rewrites the golden files.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, symlink};
 use std::path::{Path, PathBuf};
@@ -16,8 +14,40 @@ use sm121probe::kernel::{Library, Load, MmaPath};
 use sm121probe::matrix::{Capabilities, granting};
 use sm121probe::moe::admission::{self, Limits, Question};
 use sm121probe::store::Store;
-use sm121probe::toolkit::{self, Environment, Places};
+use sm121probe::toolkit::{self, Places};
 use sm121probe::{event, snippet};
+
+use super::need::{Need, Test};
+
+pub(super) const TESTS: &[Test] = &[
+    ("the_table_of_tiles_without_compiling", &[], the_table_of_tiles_without_compiling),
+    (
+        "without_a_suffix_native_is_blocked_and_portable_runs",
+        &[],
+        without_a_suffix_native_is_blocked_and_portable_runs,
+    ),
+    ("policies_side_by_side", &[], policies_side_by_side),
+    (
+        "every_need_of_a_kernel_is_granted_by_some_snippet",
+        &[],
+        every_need_of_a_kernel_is_granted_by_some_snippet,
+    ),
+    (
+        "the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_for_sm_120",
+        &[Need::Ptxas, Need::NewestKnowsSm121a],
+        the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_for_sm_120,
+    ),
+    (
+        "ptxas_says_registers_and_spills_of_two_tiles",
+        &[Need::Ptxas, Need::Nvrtc, Need::Installed],
+        ptxas_says_registers_and_spills_of_two_tiles,
+    ),
+    (
+        "eight_processes_compile_each_kernel_once",
+        &[Need::Ptxas, Need::Nvrtc, Need::Installed],
+        eight_processes_compile_each_kernel_once,
+    ),
+];
 
 /// Knows three targets and accepts everything, except block-scaled mma for the target without a suffix. The last argument is the
 /// cubin.
@@ -72,7 +102,6 @@ impl Desk {
     }
 }
 
-#[test]
 fn the_table_of_tiles_without_compiling() {
     let desk = Desk::new();
     let few = [
@@ -99,7 +128,6 @@ fn the_table_of_tiles_without_compiling() {
     );
 }
 
-#[test]
 fn without_a_suffix_native_is_blocked_and_portable_runs() {
     let desk = Desk::new();
     let text =
@@ -121,7 +149,6 @@ fn without_a_suffix_native_is_blocked_and_portable_runs() {
     assert!(text.lines().skip(1).all(|l| l.contains("ptxas 13.9.1 does not know sm_90a")), "{text}");
 }
 
-#[test]
 fn policies_side_by_side() {
     let desk = Desk::new();
     assert_data_eq!(desk.text(&["tiles", "--policies"]), file!["../golden/tiles/policies.txt"].raw());
@@ -133,7 +160,6 @@ fn policies_side_by_side() {
     assert!(output.status.code() == Some(2) && said.contains("there is no model `gpt-oss`"), "{said}");
 }
 
-#[test]
 fn every_need_of_a_kernel_is_granted_by_some_snippet() {
     let granted = granting(&snippet::Library::embedded());
     let kernels = Library::embedded().unwrap();
@@ -150,19 +176,11 @@ fn every_need_of_a_kernel_is_granted_by_some_snippet() {
     assert!(needs > 10, "the kernels name what they need");
 }
 
-#[test]
 fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_for_sm_120() {
     let store = Store::open(None).unwrap();
     let discovery = toolkit::discover(Some(&store), &Places::from_environment(Some(store.root())));
-    let Some(newest) = discovery.toolkits.last() else {
-        println!("skipped: no ptxas on this machine");
-        return;
-    };
+    let newest = discovery.toolkits.last().unwrap();
     let targets = ["sm_120", "sm_121a", "sm_121f"].map(|t| t.parse().unwrap());
-    if !newest.knows(targets[1]) {
-        println!("skipped: ptxas {} does not know sm_121a", newest.version);
-        return;
-    }
     let library = snippet::Library::embedded();
     let capabilities = Capabilities::ask(&library, &[newest], &targets, Some(&store), &Silent).unwrap();
     let kernels = Library::embedded().unwrap();
@@ -200,18 +218,12 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
     assert!(blocked.contains("mma_mxf8f6f4") && blocked.contains("sm_121a sm_121f"), "{blocked}");
 }
 
-/// Its own cache with this machine's toolkits; `None` without ptxas or NVRTC.
-fn with_toolkits() -> Option<TempDir> {
-    let store = Store::open(None).unwrap();
-    let nvrtcs = toolkit::nvrtcs(Some(&store), &Environment::of_process());
-    let discovery = toolkit::discover(Some(&store), &Places::from_environment(Some(store.root())));
-    let tools = store.root().join("toolkits");
-    if nvrtcs.is_empty() || discovery.toolkits.is_empty() || !tools.exists() {
-        return None;
-    }
+/// Its own cache with this machine's toolkits.
+fn with_toolkits() -> TempDir {
+    let tools = Store::open(None).unwrap().root().join("toolkits");
     let dir = TempDir::new().unwrap();
     symlink(tools, dir.path().join("toolkits")).unwrap();
-    Some(dir)
+    dir
 }
 
 fn tool(cache: &Path, words: &[&str]) -> Child {
@@ -220,12 +232,8 @@ fn tool(cache: &Path, words: &[&str]) -> Child {
     command.spawn().unwrap()
 }
 
-#[test]
 fn ptxas_says_registers_and_spills_of_two_tiles() {
-    let Some(dir) = with_toolkits() else {
-        println!("skipped: no ptxas or no NVRTC among the installed toolkits of this machine");
-        return;
-    };
+    let dir = with_toolkits();
     let words =
         ["tiles", "--tile", "16x64x128", "--tile", "64x64x128", "--load", "cp_async", "--format", "csv"];
     let output = tool(dir.path(), &words).wait_with_output().unwrap();
@@ -240,12 +248,8 @@ fn ptxas_says_registers_and_spills_of_two_tiles() {
     }
 }
 
-#[test]
 fn eight_processes_compile_each_kernel_once() {
-    let Some(dir) = with_toolkits() else {
-        println!("skipped: no ptxas or no NVRTC among the installed toolkits of this machine");
-        return;
-    };
+    let dir = with_toolkits();
     let words = "kernels build --case tiny-exact --tile 16x64x128 --kernel-path portable --load cp_async --target sm_121a --cubin";
     let words: Vec<&str> = words.split(' ').collect();
     let running: Vec<Child> = (0..8).map(|_| tool(dir.path(), &words)).collect();

@@ -1,8 +1,6 @@
 //! The predicates against the matrix, name by name: the committed files, the header in NVRTC and in a C compiler, the modules in
 //! Python and Rust.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::path::Path;
@@ -14,6 +12,38 @@ use sm121probe::record::{Matrix, Outcome, Record, VariantRow};
 use sm121probe::report::{self, Language, PredicateError};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, NvrtcError, Source};
+
+use super::need::{Need, Test};
+
+pub(super) const TESTS: &[Test] = &[
+    (
+        "the_committed_files_are_made_from_the_committed_record",
+        &[],
+        the_committed_files_are_made_from_the_committed_record,
+    ),
+    (
+        "the_header_is_right_in_every_nvrtc_for_every_target",
+        &[Need::Nvrtc],
+        the_header_is_right_in_every_nvrtc_for_every_target,
+    ),
+    ("a_name_that_the_header_lacks_is_an_error", &[Need::Nvrtc], a_name_that_the_header_lacks_is_an_error),
+    (
+        "in_host_code_every_answer_is_0_and_gencode_says_the_flags",
+        &[Need::Program("cc")],
+        in_host_code_every_answer_is_0_and_gencode_says_the_flags,
+    ),
+    (
+        "the_python_module_answers_as_the_matrix",
+        &[Need::Program("python3")],
+        the_python_module_answers_as_the_matrix,
+    ),
+    ("the_rust_module_answers_as_the_matrix", &[], the_rust_module_answers_as_the_matrix),
+    (
+        "a_range_narrows_the_toolkits_and_a_record_without_answers_is_an_error",
+        &[],
+        a_range_narrows_the_toolkits_and_a_record_without_answers_is_an_error,
+    ),
+];
 
 #[rustfmt::skip]
 #[path = "../../reports/predicates/sm12x_has.rs"]
@@ -79,7 +109,6 @@ impl<'a> Names<'a> {
     }
 }
 
-#[test]
 fn the_committed_files_are_made_from_the_committed_record() {
     let record = record();
     for (language, committed) in [(Language::C, HEADER), (Language::Python, PYTHON), (Language::Rust, RUST)] {
@@ -125,17 +154,12 @@ fn values(ptx: &str, name: &str) -> Vec<bool> {
     list.split(',').map(|v| v.trim() == "1").collect()
 }
 
-#[test]
 fn the_header_is_right_in_every_nvrtc_for_every_target() {
     let record = record();
     let matrix = &record.matrix;
     let names = Names::of(matrix);
     let toolkits: Vec<ToolkitVersion> = matrix.toolkits.iter().map(|t| t.version).collect();
     let found = toolkit::nvrtcs(Some(&Store::open(None).unwrap()), &Environment::of_process());
-    if found.is_empty() {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    }
     let text = source(&names, &toolkits);
     let mut compared = 0;
     for nvrtc in &found {
@@ -174,13 +198,9 @@ fn the_header_is_right_in_every_nvrtc_for_every_target() {
     assert!(compared >= 6 * 17 * 1_000, "{compared}");
 }
 
-#[test]
 fn a_name_that_the_header_lacks_is_an_error() {
     let found = toolkit::nvrtcs(Some(&Store::open(None).unwrap()), &Environment::of_process());
-    let Ok(nvrtc) = toolkit::select_nvrtc(&found, None) else {
-        println!("skipped: no NVRTC on this machine");
-        return;
-    };
+    let nvrtc = toolkit::select_nvrtc(&found, None).unwrap();
     for (text, good) in [
         ("#include \"sm12x_has.h\"\n#if SM12X_HAS(mma_mxf4)\nint x;\n#else\n#error\n#endif\n", true),
         ("#include \"sm12x_has.h\"\n#if SM12X_HAS(mma_mfx4)\nint x;\n#endif\n", false),
@@ -196,12 +216,8 @@ fn a_name_that_the_header_lacks_is_an_error() {
     }
 }
 
-#[test]
 fn in_host_code_every_answer_is_0_and_gencode_says_the_flags() {
-    let Ok(compiler) = which::which("cc") else {
-        println!("skipped: no C compiler on this machine");
-        return;
-    };
+    let compiler = which::which("cc").unwrap();
     let dir = tempfile::tempdir().unwrap();
     std::fs::write(dir.path().join("sm12x_has.h"), HEADER).unwrap();
     let text = "#include <string.h>\n#include \"sm12x_has.h\"\n#if SM12X_HAS(mma_mxf4) || SM12X_HAS(lop3)\n#error\n#endif\n\
@@ -217,12 +233,8 @@ fn in_host_code_every_answer_is_0_and_gencode_says_the_flags() {
     assert!(run(&mut Command::new(dir.path().join("k"))).status.success());
 }
 
-#[test]
 fn the_python_module_answers_as_the_matrix() {
-    let Ok(python) = which::which("python3") else {
-        println!("skipped: no Python on this machine");
-        return;
-    };
+    let python = which::which("python3").unwrap();
     let record = record();
     let names = Names::of(&record.matrix);
     let dir = tempfile::tempdir().unwrap();
@@ -251,7 +263,6 @@ fn the_python_module_answers_as_the_matrix() {
     assert_eq!(lines, record.matrix.toolkits.len() * targets(&record.matrix).len());
 }
 
-#[test]
 fn the_rust_module_answers_as_the_matrix() {
     let record = record();
     let matrix = &record.matrix;
@@ -272,7 +283,6 @@ fn the_rust_module_answers_as_the_matrix() {
     assert_eq!(sm12x_has::gencode("mma_mxf4"), Some(&["-gencode=arch=compute_120f,code=sm_120f"][..]));
 }
 
-#[test]
 fn a_range_narrows_the_toolkits_and_a_record_without_answers_is_an_error() {
     let record = record();
     let range = ">=13.1".parse().unwrap();
