@@ -195,9 +195,7 @@ fn real(target: Option<Target>) -> Option<Toolkit> {
     let store = Store::open(None).ok();
     let places = Places::collect(&environment, store.as_ref().map(Store::root));
     let found = discover(store.as_ref(), &places).toolkits;
-    let of_triton = |kit: &Toolkit| {
-        kit.origins.iter().any(|found| found.origin.is_triton())
-    };
+    let of_triton = |kit: &Toolkit| kit.origins.iter().any(|found| found.origin.is_triton());
     let usable = found.into_iter().filter(|kit| target.is_none_or(|target| kit.knows(target)));
     usable.max_by_key(|kit| (of_triton(kit), kit.version))
 }

@@ -112,7 +112,9 @@ fn a_ptxas_of_triton_is_for_every_gpu_unless_another_is_beside_it() {
     assert_eq!(origins(&[two]), BTreeSet::from(split));
     assert_eq!(origins(&[]), BTreeSet::from([(9, Origin::TritonNamed)]));
     assert!(Origin::TritonOnly.used_by().contains("every GPU"));
-    assert!(Origin::Triton.used_by().contains("older GPUs") && !Origin::Triton.used_by().contains("every GPU"));
+    assert!(
+        Origin::Triton.used_by().contains("older GPUs") && !Origin::Triton.used_by().contains("every GPU")
+    );
 }
 
 #[test]
