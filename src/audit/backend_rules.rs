@@ -30,9 +30,13 @@ struct File {
 #[serde(deny_unknown_fields)]
 pub(super) struct Compiler {
     pub(super) package: String,
-    /// Files that contain the compiler's version, relative to site-packages; the first that exists is read.
+    /// Files that contain the compiler's version, relative to site-packages; the first that exists is read. The name of a file may have a
+    /// `*`: every such file is read.
     #[serde(default)]
     pub(super) tools: Vec<String>,
+    /// One architecture of each family that it compiles for; all if empty.
+    #[serde(default)]
+    pub(super) gate: Vec<u16>,
     /// The tool version that SM12x requires.
     pub(super) needs: Option<Requirement>,
     /// The compiler it uses, as shown in reports.

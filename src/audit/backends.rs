@@ -1,10 +1,10 @@
 //! Applies the rules of `backends.yaml` to an environment: its JIT compilers and MoE backends.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::Read;
 use std::path::{Path, PathBuf};
 
-use ptx::arch::ToolkitVersion;
+use ptx::arch::{Requirement, ToolkitVersion};
 
 use super::backend_rules::{Backend, Compiler, rules};
 use super::installed::{Installed, of_wheel};
@@ -83,39 +83,79 @@ fn package(rows: &mut Vec<AuditPackage>, name: String, version: String) -> usize
 
 /// Returns the compiler that a package uses, and whether it supports each device.
 fn compiled_with(compiler: &Compiler, site: &Path, devices: &[u16]) -> (String, Vec<Support>) {
-    let tool = compiler.tools.iter().map(|t| (t, site.join(t))).find(|(_, path)| path.is_file());
-    let Some((tool, path)) = tool else {
-        let all = if compiler.tools.is_empty() { Support::Compiles } else { Support::Unknown };
-        let missing = if compiler.tools.is_empty() { "" } else { ", which is not there" };
-        return (format!("{}{missing}", compiler.with), vec![all; devices.len()]);
-    };
-    let version = release(&path);
-    let of = |number: &u16| match (&compiler.needs, version) {
-        // Every tool in use supports architectures older than SM12x.
-        _ if *number < 120 => Support::Compiles,
-        (Some(needs), Some(version)) if needs.allows(version) => Support::Compiles,
-        (Some(_), Some(_)) => Support::Absent,
-        _ => Support::Unknown,
+    let gated =
+        |number: u16| !compiler.gate.is_empty() && !compiler.gate.iter().any(|gate| gate / 10 == number / 10);
+    let tools: Vec<PathBuf> = compiler
+        .tools
+        .iter()
+        .map(|t| named(&site.join(t)))
+        .find(|found| !found.is_empty())
+        .unwrap_or_default();
+    if tools.is_empty() {
+        let (all, missing) = match compiler.tools.as_slice() {
+            [] => (Support::Compiles, ""),
+            _ => (Support::Unknown, ", which is not there"),
+        };
+        let of = |number: &u16| if gated(*number) { Support::Absent } else { all };
+        return (format!("{}{missing}", compiler.with), devices.iter().map(of).collect());
+    }
+    let mut versions: Vec<ToolkitVersion> = tools.iter().flat_map(|tool| releases(tool)).collect();
+    versions.sort();
+    versions.dedup();
+    let of = |number: &u16| {
+        let allows = |needs: &Requirement| versions.iter().filter(|v| needs.allows(**v)).count();
+        match compiler.needs.as_ref().map(allows) {
+            _ if gated(*number) => Support::Absent,
+            // Every tool in use supports architectures older than SM12x.
+            _ if *number < 120 => Support::Compiles,
+            _ if versions.is_empty() => Support::Unknown,
+            Some(0) => Support::Absent,
+            Some(all) if all == versions.len() => Support::Compiles,
+            // One of several parts is too old: which of them decides is not known.
+            _ => Support::Unknown,
+        }
     };
     let knows: Vec<Support> = devices.iter().map(of).collect();
-    let said = version.map_or_else(|| "of unknown version".to_owned(), |v| v.to_string());
+    let said: Vec<String> = versions.iter().map(ToString::to_string).collect();
+    let said = if said.is_empty() { "of unknown version".to_owned() } else { said.join(" and ") };
     let lacks = match &compiler.needs {
         Some(needs) if knows.contains(&Support::Absent) => {
             format!("; SM12x needs {}", needs.to_string().trim_start_matches(">="))
         }
         _ => String::new(),
     };
-    let name = tool.rsplit('/').next().unwrap_or(tool);
-    (format!("{}: {name} {said}{lacks}", compiler.with), knows)
+    let names: Vec<_> = tools.iter().filter_map(|tool| Some(tool.file_name()?.to_string_lossy())).collect();
+    (format!("{}: {} {said}{lacks}", compiler.with, names.join(", ")), knows)
 }
 
-/// Reads the version text of a CUDA tool without running the tool.
-fn release(path: &Path) -> Option<ToolkitVersion> {
-    let mut file = File::open(path).ok()?;
+/// Returns the files that a path names: itself, or with a `*` in its last part, every file of the folder that fits, sorted.
+fn named(path: &Path) -> Vec<PathBuf> {
+    let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    let mut found: Vec<PathBuf> = match (name.split_once('*'), path.parent()) {
+        (Some((start, end)), Some(folder)) => {
+            let fits = |file: &PathBuf| {
+                let name =
+                    file.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                name.len() >= start.len() + end.len() && name.starts_with(start) && name.ends_with(end)
+            };
+            let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(fits).collect()
+        }
+        _ => vec![path.to_owned()],
+    };
+    found.retain(|file| file.is_file());
+    found.sort();
+    found
+}
+
+/// Reads the version texts of a CUDA tool without running the tool; a library may contain several tools.
+fn releases(path: &Path) -> Vec<ToolkitVersion> {
+    let Ok(mut file) = File::open(path) else { return Vec::new() };
+    let mut found: Vec<ToolkitVersion> = Vec::new();
     let mut held: Vec<u8> = Vec::new();
     loop {
         let old = held.len();
-        let taken = file.by_ref().take(CHUNK as u64).read_to_end(&mut held).ok()?;
+        let Ok(taken) = file.by_ref().take(CHUNK as u64).read_to_end(&mut held) else { return found };
         let mut from = 0;
         while let Some(at) = find(&held[from..], RELEASE) {
             let start = from + at + RELEASE.len();
@@ -124,13 +164,14 @@ fn release(path: &Path) -> Option<ToolkitVersion> {
                 held[start..].iter().take(32).map(|b| char::from(*b)).take_while(|c| *c != '\0').collect();
             if let Some(version) = text.split(", V").nth(1).and_then(|v| {
                 v.trim_end_matches(|c: char| !c.is_ascii_digit()).split(['\n', ' ']).next()?.parse().ok()
-            }) {
-                return Some(version);
+            }) && !found.contains(&version)
+            {
+                found.push(version);
             }
             from = start;
         }
         if taken == 0 || held.len() == old {
-            return None;
+            return found;
         }
         // The text may span two chunks.
         let kept = held.len().saturating_sub(RELEASE.len() + 64);
@@ -251,8 +292,11 @@ mod tests {
         let mut bytes = vec![b'x'; CHUNK - 20];
         bytes.extend(b"Cuda compilation tools, release %d.%d, V%s\0");
         bytes.extend(b"Cuda compilation tools, release 13.4, V13.4.59\nBuild cuda_13\0");
+        bytes.extend(b"Cuda compilation tools, release 12.9, V12.9.83\0");
+        bytes.extend(b"Cuda compilation tools, release 13.4, V13.4.59\0");
         std::io::Write::write_all(&mut file, &bytes).unwrap();
-        assert_eq!(release(file.path()).map(|v| v.to_string()).as_deref(), Some("13.4.59"));
-        assert_eq!(release(Path::new("/no/such/file")), None);
+        let names = |path| releases(path).iter().map(ToString::to_string).collect::<Vec<_>>();
+        assert_eq!(names(file.path()), ["13.4.59", "12.9.83"]);
+        assert!(releases(Path::new("/no/such/file")).is_empty());
     }
 }

@@ -1,11 +1,12 @@
 //! Collects the findings of a scan and judges each: entries by the rules, kernels by their best entry.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
 use devcode::{CodeKind, Entry, Found, Holder, Kernel, machine_code};
 use indexmap::IndexSet;
 
+use super::body::Body;
 use super::disassemble::Namer;
 use super::opcodes::classes;
 use super::rule::{self, Device};
@@ -54,13 +55,15 @@ pub struct Collector<'a> {
     known: HashMap<String, usize>,
     namer: Option<(Which, Namer<'a, Image>)>,
     instead: Instead,
+    /// Images whose body is empty, and whose name promises nothing.
+    empty: HashSet<Image>,
 }
 
 /// For each kernel, the images whose opcodes contradict their target, with the verdict and its reason.
 type Instead = HashMap<usize, Vec<(usize, (AuditVerdict, String))>>;
 
 /// A kernel and one of its images.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash)]
 struct Image {
     kernel: usize,
     image: usize,
@@ -94,6 +97,7 @@ impl<'a> Collector<'a> {
             known: HashMap::new(),
             namer,
             instead: Instead::new(),
+            empty: HashSet::new(),
         }
     }
 
@@ -174,10 +178,19 @@ impl<'a> Collector<'a> {
         let machine = matches!(entry.kind, CodeKind::Cubin | CodeKind::Relocatable);
         let codes = if machine { machine_code::of_kernels(code) } else { Vec::new() };
         let codes: HashMap<&str, &[u8]> = codes.iter().map(|(name, code)| (name.as_str(), *code)).collect();
+        let callees = if machine && runs { machine_code::callees(code) } else { None };
         for kernel in &entry.kernels {
             let code = codes.get(kernel.name.as_str()).copied();
             let image = self.kernel(file, index, kernel, code);
+            if let (Some(code), true) = (code, runs) {
+                let called = |all: &'_ HashMap<String, Vec<String>>| all.get(&kernel.name).cloned();
+                let called = callees.as_ref().map(|all| called(all).unwrap_or_default());
+                self.body(image, Body::of(code, entry.number, called.as_deref()));
+            }
             // PTX needs no disassembler: its text lists the instructions.
+            if compiles {
+                self.body(image, Body::of_ptx(kernel));
+            }
             if compiles && classes().is_some_and(|c| c.promises(&kernel.name)) {
                 let counts = kernel.instructions.iter().map(|(class, n)| ((*class).to_owned(), *n)).collect();
                 self.judge(image, CodeKind::Ptx, counts);
@@ -191,6 +204,18 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// Records whether the machine code of an image has any effect.
+    fn body(&mut self, of: Image, body: Body) {
+        let kernel = &mut self.table.kernels[of.kernel];
+        if let Some(stub) = classes().and_then(|classes| classes.body(&kernel.name, body)) {
+            kernel.images[of.image].shown = Some(stub.shown);
+            let stub = (AuditVerdict::Stub, stub.reason);
+            self.instead.entry(of.kernel).or_default().push((of.image, stub));
+        } else if body == Body::Empty {
+            self.empty.insert(of);
+        }
+    }
+
     /// Records what the opcodes of an image, or its PTX instructions, show.
     fn judge(&mut self, of: Image, kind: CodeKind, counts: Vec<(String, u32)>) {
         let Some(classes) = classes() else { return };
@@ -198,7 +223,7 @@ impl<'a> Collector<'a> {
         let judged = classes.judge(&kernel.name, kind, &counts);
         let image = &mut kernel.images[of.image];
         image.opcodes = Some(self.opcodes.insert_full(judged.list).0);
-        image.shown = Some(judged.shown);
+        image.shown = image.shown.or(Some(judged.shown));
         if let Some(other) = judged.instead {
             self.instead.entry(of.kernel).or_default().push((of.image, other));
         }
@@ -262,10 +287,13 @@ impl<'a> Collector<'a> {
                         (verdict, reason) = match meant {
                             None => (other, self.reasons.insert_full(why).0),
                             Some(number) => {
-                                let why = format!("an empty body: its name says that it is for sm_{number}");
+                                let why = format!("a stub: its name says that it is for sm_{number}");
                                 (AuditVerdict::NoCode, self.reasons.insert_full(why).0)
                             }
                         };
+                    } else if self.empty.contains(&Image { kernel: number, image: by }) {
+                        let why = format!("{}; its body is empty", self.reasons[reason]);
+                        reason = self.reasons.insert_full(why).0;
                     }
                 }
                 kernel.verdicts.push(verdict);

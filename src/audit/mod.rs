@@ -6,6 +6,7 @@
 
 mod backend_rules;
 mod backends;
+mod body;
 mod collect;
 mod disassemble;
 mod installed;

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 use devcode::CodeKind;
 use serde::Deserialize;
 
+use super::body::Body;
 use super::pattern::Pattern;
 use crate::header::{self, HeaderError};
 use crate::record::{AuditVerdict, Shown, readable_kernel};
@@ -18,8 +19,8 @@ const LISTED: usize = 12;
 /// A matrix product with less machine code than this, in bytes, is an empty shell; an empty kernel has 128 or 256.
 const SHELL_BYTES: u64 = 384;
 
-/// The reason given for an empty matrix product.
-const COMPILED_OUT: &str = "its body was compiled out for this target";
+/// The reason given for a kernel without the body that its name promises.
+const COMPILED_OUT: &str = "it was compiled out for this target";
 
 /// A matrix product with fewer instructions than this is an empty shell: a loop with one matrix instruction has more.
 const SHELL_INSTRUCTIONS: u32 = 48;
@@ -48,6 +49,13 @@ pub(super) struct Judged {
     pub(super) shown: Shown,
     /// The verdict that replaces the one of its target, with the reason; `None` if the kernel simply runs.
     pub(super) instead: Option<(AuditVerdict, String)>,
+}
+
+/// A kernel without a result.
+pub(super) struct Stub {
+    /// [`Shown::None`] if its name promises one.
+    pub(super) shown: Shown,
+    pub(super) reason: String,
 }
 
 /// Returns the built-in tables; `None` if they are invalid, which a test rules out.
@@ -79,6 +87,27 @@ impl Classes {
                 format!("named as a matrix product, with {bytes} bytes of machine code: {COMPILED_OUT}");
             (AuditVerdict::Stub, said)
         })
+    }
+
+    /// Judges a kernel by what its machine code does; `Some` if it is a stub.
+    pub(super) fn body(&self, name: &str, body: Body) -> Option<Stub> {
+        let named = if self.product(name) {
+            Some("named as a matrix product")
+        } else if self.promises(name) {
+            Some("named for block-scaled or FP4 arithmetic")
+        } else {
+            None
+        };
+        let shown = if named.is_some() { Shown::None } else { Shown::Unknown };
+        let reason = match (body, named) {
+            (Body::Works, _) | (Body::Empty, None) => return None,
+            (Body::Empty, Some(named)) => format!("{named}, and its body is empty: {COMPILED_OUT}"),
+            (Body::Only(ends), Some(named)) => {
+                format!("{named}, and its body {}: {COMPILED_OUT}", ends.words())
+            }
+            (Body::Only(ends), None) => format!("its body {}: no result leaves it", ends.words()),
+        };
+        Some(Stub { shown, reason })
     }
 
     /// Returns the architecture in the name of an empty kernel, unless the name includes one of the device's family. Such

@@ -112,7 +112,9 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
         context,
     )?;
     let table = &record.audit;
-    if table.entries.is_empty() || (!args.kernels.is_empty() && table.kernels.is_empty()) {
+    // Packages that compile at run time need no device code in their files, nor do those of an engine.
+    let described = table.packages.iter().any(|p| !p.compiles.is_empty()) || !table.backends.is_empty();
+    if table.entries.is_empty() && !described || (!args.kernels.is_empty() && table.kernels.is_empty()) {
         for problem in &table.problems {
             let text = format!("{}: {}; {}", problem.place, problem.problem, problem.remedy);
             context.sink.emit(Event::Warning { text });

@@ -150,6 +150,82 @@ fn an_owner_learns_which_packages_run_how_and_what_to_do() {
 }
 
 #[test]
+fn packages_that_only_compile_at_run_time_are_described() {
+    let release =
+        |version: &str| format!("ELF\0Cuda compilation tools, release 1, V{version}\nBuild\0").into_bytes();
+    let libs =
+        |python: &str, name: &str| format!("nvidia_cutlass_dsl/{python}/cutlass/_mlir/_mlir_libs/{name}");
+    let old = libs("python_packages", "_cutlass_ir.cpython-311-x86_64-linux-gnu.so");
+    let new =
+        |cuda: &str| libs("dsl_packages", &format!("_cutlass_ir.{cuda}.cpython-311-x86_64-linux-gnu.so"));
+    let (cu12, cu13) = (new("cu12"), new("cu13"));
+    let both = [release("12.9.83"), release("13.4.59")].concat();
+    let cases: &[(&str, &[(&str, &[u8])], &str)] = &[
+        (
+            "nvidia-cutlass-dsl 4.5.0",
+            &[(&old, &release("12.9.83"))],
+            "|compiles|the compiler inside its packages nvidia-cutlass-dsl-libs-…: \\_cutlass_ir.cpython-311-x86_64-linux-gnu.so 12.9.83|",
+        ),
+        (
+            "nvidia-cutlass-dsl 4.8.1",
+            &[(&cu12, &both), (&cu13, &release("13.4.59"))],
+            ".so 12.9.83 and 13.4.59|",
+        ),
+        (
+            "nvidia-cutlass-dsl 4.2.0",
+            &[(&old, &release("12.8.93"))],
+            "|no|the compiler inside its packages nvidia-cutlass-dsl-libs-…: \\_cutlass_ir.cpython-311-x86_64-linux-gnu.so 12.8.93; SM12x needs 12.9|",
+        ),
+        (
+            "nvidia-cutlass-dsl 4.2.1",
+            &[(&cu12, &[release("12.8.93"), release("13.4.59")].concat())],
+            "|not known|",
+        ),
+        (
+            "nvidia-cutlass-dsl 4.3.0",
+            &[("nvidia_cutlass_dsl/a.py", b"")],
+            "|not known|the compiler inside its packages nvidia-cutlass-dsl-libs-…, which is not there|",
+        ),
+        (
+            "triton 3.5.0",
+            &[("triton/backends/nvidia/bin/ptxas", &release("12.8.93"))],
+            "|no|its own ptxas: ptxas 12.8.93; SM12x needs 12.9|",
+        ),
+        ("flashinfer-python 0.7.2", &[("flashinfer/a.cu", b"")], "|compiles|nvcc of CUDA 12.9 or later"),
+        ("tilelang 0.1.15", &[("tilelang/a.py", b"")], "|compiles|nvcc of CUDA 12.9 or later"),
+        (
+            "numba-cuda 0.30.4",
+            &[("numba_cuda/a.py", b"")],
+            "|compiles|the libNVVM and NVRTC of the CUDA in use",
+        ),
+        ("cupy-cuda13x 14.2.0", &[("cupy/a.py", b"")], "|compiles|the NVRTC of the CUDA in use|"),
+        ("deep_gemm 1.0.0", &[("deep_gemm/a.py", b"")], "|no|nvcc of the machine"),
+    ];
+    for (package, files, words) in cases {
+        let desk = Desk::new();
+        let (name, version) = package.split_once(' ').unwrap();
+        desk.package(name, version, files);
+        let output = desk.run(&[".venv", "--for", "sm_121", "--format", "md"]);
+        let text = stdout(&output);
+        assert_eq!(output.status.code(), Some(0), "{package}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(text.contains("No file has device code"), "{package}: {text}");
+        let row = row(&text, "Packages that compile", package);
+        assert!(row.contains(words), "{package}: {words}\n{row}");
+        // Nothing shows that its kernels run.
+        assert_eq!(desk.run(&[".venv", "--require", "runs"]).status.code(), Some(100), "{package}");
+    }
+    // An engine without its libraries: no backend can work, and the table says why.
+    let desk = Desk::new();
+    desk.package("vllm", "0.33.0", &[("vllm/a.py", b"")]);
+    let output = desk.run(&[".venv", "--for", "sm_121", "--format", "md"]);
+    assert!(output.status.success());
+    assert!(row(&stdout(&output), "MoE backends of vLLM", "MARLIN").contains("|not installed|"));
+    let desk = Desk::new();
+    desk.package("requests", "2.0", &[("requests/a.py", b"")]);
+    assert_eq!(desk.run(&[".venv"]).status.code(), Some(4));
+}
+
+#[test]
 fn exit_codes_say_what_was_found() {
     let desk = environment();
     let code = |args: &[&str]| desk.run(args).status.code();

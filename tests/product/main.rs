@@ -1,6 +1,7 @@
 //! Tests of the product in one binary, since every binary links the whole product. Suites with their own `main` are in separate files.
 
 mod audit_answers;
+mod audit_bodies;
 mod audit_environment;
 mod baseline;
 mod bench;

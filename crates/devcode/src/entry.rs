@@ -1,6 +1,6 @@
 //! The results of a scan: pieces of device code, the files that contain them, and problems.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::sync::Arc;
 
@@ -147,6 +147,19 @@ pub struct Kernel {
     pub max_threads: Option<u32>,
     /// PTX instruction counts by class, such as `mma.block_scale`, `trap` or `other`; empty for code other than PTX.
     pub instructions: BTreeMap<&'static str, u32>,
+    /// What its PTX does besides computing in registers; empty for code other than PTX.
+    pub effects: Effects,
+}
+
+/// The effects of a kernel's PTX.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Effects {
+    /// Whether it may read or write memory other than its parameters, constants and stack, or do anything else that is not listed here.
+    pub others: bool,
+    /// Whether it has a trap or a breakpoint.
+    pub traps: bool,
+    /// The functions that it calls by name.
+    pub calls: BTreeSet<String>,
 }
 
 /// One piece of device code.

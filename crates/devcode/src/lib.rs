@@ -18,6 +18,7 @@ mod unpack;
 mod zip_file;
 
 pub use entry::{
-    CodeKind, Compression, Entry, Format, Found, Holder, Kernel, Limits, Place, Problem, ToldBy, Trouble,
+    CodeKind, Compression, Effects, Entry, Format, Found, Holder, Kernel, Limits, Place, Problem, ToldBy,
+    Trouble,
 };
 pub use scan::{scan, scan_bytes};

@@ -60,9 +60,17 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
             Directive::Function => (head, body) = (None, None),
             Directive::Open => body = head.take().or(body),
             Directive::End => body = None,
-            Directive::Instruction(class) => {
+            Directive::Instruction(class, effect) => {
                 if let Some(kernel) = body.and_then(|i| kernels.get_mut(i)) {
                     *kernel.instructions.entry(class).or_default() += 1;
+                    match effect {
+                        Effect::None => {}
+                        Effect::Trap => kernel.effects.traps = true,
+                        Effect::Call(name) if kernel.effects.calls.len() < CALLS => {
+                            kernel.effects.calls.insert(name.to_owned());
+                        }
+                        Effect::Call(_) | Effect::Other => kernel.effects.others = true,
+                    }
                 }
             }
         }
@@ -74,7 +82,7 @@ pub(super) fn facts(text: &[u8]) -> Result<Facts, Trouble> {
 }
 
 /// The directives and statements of interest.
-enum Directive {
+enum Directive<'a> {
     Version,
     Target,
     Entry,
@@ -87,7 +95,57 @@ enum Directive {
     /// The closing brace of a body.
     End,
     /// An instruction, with its class.
-    Instruction(&'static str),
+    Instruction(&'static str, Effect<'a>),
+}
+
+/// The effect of an instruction.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum Effect<'a> {
+    /// It computes in registers, or reads and writes parameters, constants and the stack.
+    None,
+    Trap,
+    /// A call of the function of this name.
+    Call(&'a str),
+    Other,
+}
+
+/// The most functions of a kernel that are listed.
+const CALLS: usize = 16;
+
+/// Instructions without an effect, by the first part of their name (PTX ISA, chapter 9).
+const HARMLESS: &str = "abs activemask add addc and bfe bfi bfind bmsk bra brev brx clz cnot copysign cos cvt cvta div dp2a dp4a ex2 \
+    exit fma fns getctarank isspacep lg2 lop3 mad mad24 madc mapa max min mov mul mul24 neg not or pmevent popc prmt rcp rem ret \
+    rsqrt sad selp set setp shf shl shr sin slct sqrt sub subc szext tanh testp xor";
+
+/// Returns the effect of a statement, which is no declaration.
+fn effect<'a>(name: &str, operands: &'a [u8]) -> Effect<'a> {
+    let mut parts = name.split('.');
+    let (first, space) = (parts.next().unwrap_or_default(), parts.next().unwrap_or_default());
+    match first {
+        "trap" | "brkpt" => Effect::Trap,
+        "call" => callee(operands).map_or(Effect::Other, Effect::Call),
+        "ld" if matches!(space, "param" | "const" | "local") => Effect::None,
+        "st" if matches!(space, "param" | "local") => Effect::None,
+        _ if HARMLESS.split_ascii_whitespace().any(|harmless| harmless == first) => Effect::None,
+        _ => Effect::Other,
+    }
+}
+
+/// Returns the function of a call: `vprintf` of `(retval0), vprintf, (param0, param1)`; `None` for a register or other text.
+fn callee(operands: &[u8]) -> Option<&str> {
+    let operands = operands.trim_ascii();
+    let name = match operands.strip_prefix(b"(") {
+        Some(rest) => {
+            let end = rest.iter().position(|b| *b == b')')?;
+            rest[end + 1..].trim_ascii_start().strip_prefix(b",")?.trim_ascii_start()
+        }
+        None => operands,
+    };
+    let end =
+        name.iter().position(|b| !b.is_ascii_alphanumeric() && !b"_$".contains(b)).unwrap_or(name.len());
+    let rest = name[end..].trim_ascii_start();
+    let plain = end > 0 && end <= LONGEST_LABEL && (rest.is_empty() || rest.starts_with(b","));
+    std::str::from_utf8(&name[..end]).ok().filter(|_| plain)
 }
 
 /// Instructions that characterise a kernel: prefix, class, and class with `.block_scale` (PTX ISA, `mma` with `.block_scale`,
@@ -107,8 +165,8 @@ const LONGEST_LABEL: usize = 256;
 /// The class of every other instruction.
 const OTHER: &str = "other";
 
-/// Returns the class of a statement; `None` for a declaration.
-fn class(statement: &[u8]) -> Option<&'static str> {
+/// Returns class and effect of a statement; `None` for a declaration.
+fn class(statement: &[u8]) -> Option<(&'static str, Effect<'_>)> {
     let (first, rest) = statement.split_first()?;
     let text = match first {
         b'.' => return None,
@@ -116,13 +174,16 @@ fn class(statement: &[u8]) -> Option<&'static str> {
         b'@' => rest.iter().position(u8::is_ascii_whitespace).map(|end| rest[end..].trim_ascii_start())?,
         _ => statement,
     };
-    let name = text.split(u8::is_ascii_whitespace).next().unwrap_or_default();
+    let end = text.iter().position(u8::is_ascii_whitespace).unwrap_or(text.len());
+    let (name, operands) = text.split_at(end);
     let name = std::str::from_utf8(name).unwrap_or_default();
     let known = CLASSES.iter().find(|(start, ..)| name.starts_with(start));
-    Some(known.map_or(OTHER, |(_, plain, scaled)| if name.contains(".block_scale") { scaled } else { plain }))
+    let class =
+        known.map_or(OTHER, |(_, plain, scaled)| if name.contains(".block_scale") { scaled } else { plain });
+    Some((class, effect(name, operands)))
 }
 
-const DIRECTIVES: [(&[u8], Directive); 6] = [
+const DIRECTIVES: [(&[u8], Directive<'static>); 6] = [
     (b".version", Directive::Version),
     (b".target", Directive::Target),
     (b".entry", Directive::Entry),
@@ -183,7 +244,7 @@ impl<'a> Walk<'a> {
         }
     }
 
-    fn next(&mut self) -> Option<Directive> {
+    fn next(&mut self) -> Option<Directive<'a>> {
         loop {
             self.cursor.at +=
                 self.rest().iter().position(|b| matches!(b, b'.' | b'/' | b'"' | b'{' | b'}' | b';'))?;
@@ -215,9 +276,9 @@ impl<'a> Walk<'a> {
                     self.cursor.at += 1;
                     self.statement = self.cursor.at;
                     if self.depth > 0
-                        && let Some(class) = class(statement)
+                        && let Some((class, effect)) = class(statement)
                     {
-                        return Some(Directive::Instruction(class));
+                        return Some(Directive::Instruction(class, effect));
                     }
                 }
                 [b'"', ..] => {
@@ -286,6 +347,39 @@ $L__BB0_1:
         assert_eq!(of(0), [("call", 1), ("mma.block_scale", 1), ("other", 2), ("trap", 1)]);
         assert_eq!(of(1), [("mma", 1), ("other", 1)]);
         assert_eq!(facts.kernels[0].max_threads, Some(128));
+    }
+
+    #[test]
+    fn effects_of_a_kernel_are_read() {
+        let of = |body: &str| {
+            let text = format!(
+                ".version 9.0\n.target sm_90\n.entry e(.param .u64 p)\n{{\n.reg .b32 r;\n{body}\nret;\n}}\n"
+            );
+            let effects = facts(text.as_bytes()).unwrap().kernels[0].effects.clone();
+            (effects.others, effects.traps, effects.calls.into_iter().collect::<Vec<_>>().join(" "))
+        };
+        let none = || (false, false, String::new());
+        assert_eq!(of(""), none());
+        assert_eq!(
+            of("ld.param.u64 a, [p]; @q bra done; add.s32 r, r, 1; st.local.u32 [s], r; done:"),
+            none()
+        );
+        assert_eq!(of("@%p1 trap;"), (false, true, String::new()));
+        let call = "{ .param .b32 x; call.uni (x),\n vprintf,\n (a, b); }";
+        assert_eq!(of(call), (false, false, "vprintf".to_owned()));
+        assert_eq!(of("call f, (a);\ncall.uni g;"), (false, false, "f g".to_owned()));
+        for other in [
+            "call (x), %rd1, (a), proto;",
+            "call ;",
+            "call (x;",
+            "st.global.u32 [a], r;",
+            "ld.u32 r, [a];",
+            "red.add.u32 [a], r;",
+            "bar.sync 0;",
+            "new.instruction r;",
+        ] {
+            assert!(of(other).0, "{other}");
+        }
     }
 
     #[test]

@@ -22,7 +22,7 @@ words! {
         Fallback "fallback",
         /// The file does not contain enough information.
         Undetermined "undetermined",
-        /// It loads but does nothing: its body was compiled out.
+        /// It loads and has no result: its body was compiled out, or only prints or traps.
         Stub "stub",
         /// There is no code that this device can load.
         NoCode "no_code",
@@ -51,7 +51,7 @@ impl AuditVerdict {
             Self::Jit => "runs by JIT",
             Self::Fallback => "runs as a fall-back",
             Self::Undetermined => "undetermined",
-            Self::Stub => "is an empty shell",
+            Self::Stub => "is a stub",
             Self::NoCode => "has no code for it",
         }
     }

@@ -92,8 +92,8 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
     }
     if !empty.names.is_empty() {
         out.push(format!(
-            "{}: kernels with an empty body load and compute nothing on {}: their source does not know the target, \
-            or the build dropped its suffix. Build as below and audit again.",
+            "{}: stubs load and compute nothing on {}: their source does not know the target, or the build dropped \
+            its suffix. Build as below and audit again, unless they are meant only to print or to trap.",
             empty.named(),
             empty.on(table)
         ));
@@ -119,7 +119,14 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
         ));
     }
     for package in table.packages.iter().filter(|p| p.knows.contains(&Support::Absent)) {
-        out.push(format!("{}: compiles with {}: update it.", package.name, package.compiles));
+        let devices = table.devices.iter().zip(&package.knows).filter(|(_, k)| **k == Support::Absent);
+        let devices: Vec<&str> = devices.map(|(device, _)| device.name.as_str()).collect();
+        out.push(format!(
+            "{}: compiles with {}: install a release that compiles for {}, if there is one.",
+            package.name,
+            package.compiles,
+            devices.join(" and ")
+        ));
     }
     out
 }

@@ -167,7 +167,7 @@ fn phrase(verdict: AuditVerdict, kernels: usize) -> String {
     let what = counted(kernels, "kernel");
     match verdict {
         AuditVerdict::NoCode => format!("{what} without code"),
-        AuditVerdict::Stub => format!("{what} with an empty body"),
+        AuditVerdict::Stub => counted(kernels, "stub"),
         AuditVerdict::Fallback => format!("{what} in a fall-back"),
         AuditVerdict::Jit => format!("{what} by JIT"),
         AuditVerdict::Undetermined => format!("{what} undetermined"),

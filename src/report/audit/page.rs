@@ -107,6 +107,12 @@ fn lines(table: &AuditTable) -> Vec<String> {
     counts.push(format!("{} with device code", counted(holding, "file")));
     counts.push(counted(table.kernels.len(), "kernel"));
     let mut out = vec![counts.join(", ") + "."];
+    if table.entries.is_empty() {
+        out.push(
+            "No file has device code: what is said below is about packages that compile it at run time."
+                .to_owned(),
+        );
+    }
     let here: Vec<String> = table
         .devices
         .iter()

@@ -39,7 +39,7 @@ impl Tally {
                 AuditVerdict::Jit => "all run by JIT",
                 AuditVerdict::Fallback => "all fall back",
                 AuditVerdict::Undetermined => "undetermined",
-                AuditVerdict::Stub => "all are empty shells",
+                AuditVerdict::Stub => "all are stubs",
                 AuditVerdict::NoCode => "none runs",
             }
             .to_owned();
@@ -47,7 +47,7 @@ impl Tally {
         let kinds: Vec<String> = [
             (AuditVerdict::Jit, "by JIT"),
             (AuditVerdict::Fallback, "fall back"),
-            (AuditVerdict::Stub, "empty"),
+            (AuditVerdict::Stub, "stubs"),
             (AuditVerdict::Undetermined, "undetermined"),
         ]
         .iter()

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::phrase::{clean, counted, kernel};
 use super::super::sarif;
 use super::rollup::{Exception, exceptions};
-use crate::record::{AuditTable, AuditVerdict};
+use crate::record::{AuditTable, AuditVerdict, Shown};
 
 /// The reported verdicts, the worst first.
 const RULES: [AuditVerdict; 5] = [
@@ -33,7 +33,13 @@ fn result(audit: &AuditTable, e: &Exception) -> Value {
     let path = &audit.files[e.file].path;
     let (file, member) = path.split_once('!').unwrap_or((path, ""));
     let devices: Vec<&str> = e.devices.iter().map(|d| audit.devices[*d].name.as_str()).collect();
+    // A kernel whose name promises no result may be meant only to print.
+    let meant = |k: &usize| {
+        let kernel = &audit.kernels[*k];
+        e.devices.iter().all(|d| kernel.images[kernel.by[*d]].shown == Some(Shown::Unknown))
+    };
     let level = match e.verdict {
+        AuditVerdict::Stub if e.kernels.iter().all(meant) => "note",
         AuditVerdict::NoCode | AuditVerdict::Stub => "error",
         AuditVerdict::Undetermined | AuditVerdict::Fallback => "warning",
         _ => "note",
