@@ -39,6 +39,12 @@ impl History {
         self.accepted().last().filter(|(_, end)| *end == last).map(|(first, _)| *first)
     }
 
+    /// The newest toolkit before `toolkit` that was queried, whatever its answer.
+    pub(super) fn before(&self, toolkit: usize) -> Option<usize> {
+        let older = self.answers.iter().take(toolkit);
+        older.enumerate().rev().find(|(_, a)| **a != Answer::NotAsked).map(|(n, _)| n)
+    }
+
     /// The newest toolkit that rejects, if it is the newest with an answer or is older than those that accept.
     pub(super) fn newest_refusal(&self) -> Option<usize> {
         self.said().rev().find(|(_, a)| *a != Answer::Accepted).map(|(n, _)| n)

@@ -15,6 +15,7 @@
 
 mod audit;
 mod bench;
+mod built_in;
 mod catalogue;
 mod claims;
 mod cross;
@@ -58,6 +59,7 @@ mod view;
 
 pub use audit::{audit_csv, audit_markdown, audit_sarif, audit_text};
 pub use bench::{bench_csv, bench_markdown};
+pub use built_in::built_in_record;
 pub use catalogue::variants;
 pub use csv::csv;
 pub use exec::{exec_junit, exec_markdown, exec_sarif, exec_text};

@@ -4,8 +4,10 @@ use std::collections::BTreeMap;
 
 use ptx::arch::{Suffix, Target};
 
+use super::built_in;
 use super::phrase::all_of;
-use super::view::{Answer, View};
+use super::view::{Answer, Since, View};
+use crate::record::VariantRow;
 
 /// Variants with equal answers on the SM12x targets with the newest toolkit.
 pub(super) struct Group {
@@ -16,7 +18,9 @@ pub(super) struct Group {
     /// The number of variants.
     pub(super) count: usize,
     /// The variants by the first toolkit from which every accepting target accepts; empty if none accepts.
-    pub(super) since: BTreeMap<usize, Vec<usize>>,
+    pub(super) since: BTreeMap<Since, Vec<usize>>,
+    /// The same in the committed record, where releases before it were not queried.
+    pub(super) committed: BTreeMap<Since, String>,
     /// All variants.
     pub(super) variants: Vec<usize>,
 }
@@ -44,7 +48,9 @@ pub(super) struct Difference {
     /// The variant.
     pub(super) variant: usize,
     /// The first toolkit from which they differ.
-    pub(super) since: usize,
+    pub(super) since: Since,
+    /// The same in the committed record, if releases before it were not queried.
+    pub(super) committed: Option<String>,
     /// Whether an older toolkit answers for both, with equal answers.
     pub(super) was_alike: bool,
 }
@@ -66,12 +72,13 @@ pub(super) fn groups(view: &View<'_>, targets: &[Target]) -> Vec<Group> {
             }
         }
         let accepting = targets.iter().zip(&answers).filter(|(_, a)| **a == Answer::Accepted);
-        let since = accepting.filter_map(|(t, _)| view.history(variant, *t).since()).max();
+        let since = accepting.filter_map(|(t, _)| view.since(variant, *t)).max();
         let group = by_answers.entry(answers.clone()).or_insert_with(|| Group {
             title: title(targets, &answers),
             answers,
             count: 0,
             since: BTreeMap::new(),
+            committed: BTreeMap::new(),
             variants: Vec::new(),
         });
         group.count += 1;
@@ -81,6 +88,13 @@ pub(super) fn groups(view: &View<'_>, targets: &[Target]) -> Vec<Group> {
         }
     }
     let mut groups: Vec<Group> = by_answers.into_values().collect();
+    for group in &mut groups {
+        let open = group.since.iter().filter(|(since, _)| !since.is_release());
+        let committed = |(since, list): (&Since, &Vec<usize>)| {
+            Some((*since, committed_groups(view, targets, &group.answers, list)?))
+        };
+        group.committed = open.filter_map(committed).collect();
+    }
     let accepting = |g: &Group| g.answers.iter().filter(|a| **a == Answer::Accepted).count();
     groups.sort_by_key(|g| std::cmp::Reverse(accepting(g)));
     groups
@@ -119,21 +133,68 @@ fn title(targets: &[Target], answers: &[Answer]) -> String {
     }
 }
 
+/// Appends what the committed record says.
+pub(super) fn and_committed(text: String, committed: Option<&String>) -> String {
+    match committed {
+        Some(toolkit) => format!("{text}; the built-in record: {toolkit}"),
+        None => text,
+    }
+}
+
+/// Returns the toolkits since which all variants of a group are accepted on its targets, in the committed record: the earliest and the
+/// latest; `None` if it does not have all of these variants.
+fn committed_groups(
+    view: &View<'_>,
+    targets: &[Target],
+    answers: &[Answer],
+    variants: &[usize],
+) -> Option<String> {
+    let committed = View::new(built_in::matrix()?);
+    let of = |n: &usize| {
+        let id = &view.matrix.variants[*n].id;
+        let variant = committed.matrix.variants.iter().find(|v| v.id == *id)?;
+        let accepting = targets.iter().zip(answers).filter(|(_, a)| **a == Answer::Accepted);
+        accepting.map(|(t, _)| committed.since(variant, *t)).max().flatten()
+    };
+    committed.range(variants.iter().map(of))
+}
+
+/// Returns the same for a difference between two targets.
+fn committed_difference(view: &View<'_>, variant: usize, left: Target, right: Target) -> Option<String> {
+    let committed = View::new(built_in::matrix()?);
+    let id = &view.matrix.variants[variant].id;
+    let variant = committed.matrix.variants.iter().find(|v| v.id == *id)?;
+    let answers = answers_of_both(&committed, variant, left, right);
+    answers.first().filter(|(_, differs)| *differs)?;
+    committed.range([Some(first_difference(&committed, &answers, left, right)?)].into_iter())
+}
+
+/// The toolkits that answer for both targets, newest first, and whether their answers differ.
+fn answers_of_both(view: &View<'_>, variant: &VariantRow, left: Target, right: Target) -> Vec<(usize, bool)> {
+    let on = |target| move |toolkit| view.answer(variant, toolkit, target, target);
+    let (on_left, on_right) = (on(left), on(right));
+    let clear = |a: Answer| a == Answer::Accepted || a.is_no();
+    (0..view.toolkits.len())
+        .rev()
+        .map(|t| (t, on_left(t), on_right(t)))
+        .filter(|(_, l, r)| clear(*l) && clear(*r))
+        .map(|(t, l, r)| (t, (l == Answer::Accepted) != (r == Answer::Accepted)))
+        .collect()
+}
+
+/// Returns since when two targets differ, given the toolkits that answer for both, newest first, of which the newest differs.
+fn first_difference(view: &View<'_>, both: &[(usize, bool)], left: Target, right: Target) -> Option<Since> {
+    let (first, _) = both.iter().take_while(|(_, differs)| *differs).last()?;
+    let asked = |target| (0..*first).rev().find(|t| view.pair(*t, target).is_some());
+    Some(view.first(*first, asked(left).max(asked(right)), &[left, right]))
+}
+
 /// Compares two targets by the newest toolkit, and by older ones if that one sees no difference.
 pub(super) fn contrast(view: &View<'_>, left: Target, right: Target) -> Contrast {
     let (only_left, only_right, settled) = (Vec::new(), Vec::new(), Vec::new());
     let mut out = Contrast { left, right, compared: 0, open: 0, only_left, only_right, settled };
     for (n, variant) in view.variants() {
-        let on = |target| move |toolkit| view.answer(variant, toolkit, target, target);
-        let (on_left, on_right) = (on(left), on(right));
-        let clear = |a: Answer| a == Answer::Accepted || a.is_no();
-        // Toolkits that answer for both, newest first: do their answers differ?
-        let both: Vec<(usize, bool)> = (0..view.toolkits.len())
-            .rev()
-            .map(|t| (t, on_left(t), on_right(t)))
-            .filter(|(_, l, r)| clear(*l) && clear(*r))
-            .map(|(t, l, r)| (t, (l == Answer::Accepted) != (r == Answer::Accepted)))
-            .collect();
+        let both = answers_of_both(view, variant, left, right);
         let Some((newest, differs)) = both.first().filter(|(t, _)| Some(*t) == view.newest()).copied() else {
             out.open += 1;
             continue;
@@ -143,10 +204,12 @@ pub(super) fn contrast(view: &View<'_>, left: Target, right: Target) -> Contrast
             out.settled.extend(both.iter().find(|(_, d)| *d).map(|(t, _)| (n, *t)));
             continue;
         }
-        let since = both.iter().take_while(|(_, d)| *d).last().map_or(newest, |(t, _)| *t);
-        let difference = Difference { variant: n, since, was_alike: both.iter().any(|(_, d)| !*d) };
-        let list = if on_left(newest) == Answer::Accepted { &mut out.only_left } else { &mut out.only_right };
-        list.push(difference);
+        let Some(since) = first_difference(view, &both, left, right) else { continue };
+        let committed = if since.is_release() { None } else { committed_difference(view, n, left, right) };
+        let was_alike = both.iter().any(|(_, d)| !*d);
+        let accepted = view.answer(variant, newest, left, left) == Answer::Accepted;
+        let list = if accepted { &mut out.only_left } else { &mut out.only_right };
+        list.push(Difference { variant: n, since, committed, was_alike });
     }
     out
 }
@@ -163,12 +226,13 @@ pub(super) fn siblings(view: &View<'_>) -> Vec<Contrast> {
 }
 
 /// For each toolkit, the SM12x targets that it is the first to know.
-pub(super) fn first_known(view: &View<'_>) -> BTreeMap<usize, Vec<Target>> {
-    let mut out: BTreeMap<usize, Vec<Target>> = BTreeMap::new();
+pub(super) fn first_known(view: &View<'_>) -> BTreeMap<Since, Vec<Target>> {
+    let mut out: BTreeMap<Since, Vec<Target>> = BTreeMap::new();
     for target in targets(view) {
         let says = |t: &usize| view.variants().any(|(_, v)| view.answer(v, *t, target, target).is_said());
         if let Some(first) = (0..view.toolkits.len()).find(says) {
-            out.entry(first).or_default().push(target);
+            let before = (0..first).rev().find(|t| view.pair(*t, target).is_some());
+            out.entry(view.first(first, before, &[target])).or_default().push(target);
         }
     }
     out

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use ptx::arch::{Target, ToolkitVersion};
+use ptx::arch::{Suffix, Target, ToolkitVersion};
 
 use super::history::History;
 use crate::record::{
@@ -41,6 +41,39 @@ impl Answer {
     pub(super) const fn is_no(self) -> bool {
         matches!(self, Self::Rejected | Self::Absent)
     }
+}
+
+/// The first toolkit of a record for which something holds, as far as it was queried.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Since {
+    pub(super) first: usize,
+    before: Before,
+}
+
+impl Since {
+    /// Whether the releases before it were queried, as far as they matter.
+    pub(super) fn is_release(self) -> bool {
+        self.before == Before::Release
+    }
+
+    /// Of a toolkit that knows both of two targets: `the first to know both`, as far as that was queried.
+    pub(super) const fn knows_both(self) -> &'static str {
+        match self.before {
+            Before::Release => "the first to know both",
+            Before::Older(_) | Before::Nothing => "the first queried that knows both",
+        }
+    }
+}
+
+/// What was queried before the first toolkit.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+enum Before {
+    /// The CUDA release before it, or it is the first release that knows the target.
+    Release,
+    /// This toolkit; releases between the two were not queried.
+    Older(usize),
+    /// No toolkit.
+    Nothing,
 }
 
 /// A record with its indices.
@@ -141,6 +174,51 @@ impl<'a> View<'a> {
         History::new((0..self.toolkits.len()).map(|t| self.answer(variant, t, target, target)).collect())
     }
 
+    /// Returns since when a variant is accepted on a target, up to the newest toolkit with an answer.
+    pub(super) fn since(&self, variant: &VariantRow, target: Target) -> Option<Since> {
+        let history = self.history(variant, target);
+        let first = history.since()?;
+        Some(self.first(first, history.before(first), &[target]))
+    }
+
+    /// Returns the toolkit `first` as the start of something that `before`, the newest older toolkit that was queried, does not have, on
+    /// targets that all are needed.
+    pub(super) fn first(&self, first: usize, before: Option<usize>, targets: &[Target]) -> Since {
+        let release = |toolkit: usize| self.toolkits.get(toolkit).map(|v| (v.major, v.minor));
+        let born = targets.iter().map(|target| introduced(*target)).max().flatten();
+        let before = match before {
+            _ if born.is_some() && born == release(first) => Before::Release,
+            Some(older) if release(older) == release(first) => Before::Release,
+            Some(older) if release(older).map(next_release) == release(first) => Before::Release,
+            Some(older) => Before::Older(older),
+            None => Before::Nothing,
+        };
+        Since { first, before }
+    }
+
+    /// `13.1`; `13.5, not in 12.9`; `12.9, the oldest queried`.
+    pub(super) fn since_name(&self, since: Since) -> String {
+        let first = self.start_name(since.first);
+        match since.before {
+            Before::Release => first,
+            Before::Older(older) => format!("{first}, not in {}", self.end_name(older)),
+            Before::Nothing => format!("{first}, the oldest queried"),
+        }
+    }
+
+    /// `13.1`, or `13.1 to 13.2` for several; `None` if one of them is unknown, or there is none.
+    pub(super) fn range(&self, all: impl Iterator<Item = Option<Since>>) -> Option<String> {
+        let firsts: Vec<usize> = all.map(|since| Some(since?.first)).collect::<Option<_>>()?;
+        let (low, high) = (self.start_name(*firsts.iter().min()?), self.start_name(*firsts.iter().max()?));
+        Some(if low == high { low } else { format!("{low} to {high}") })
+    }
+
+    /// `since 13.1`; `in 13.5, not in 12.9`; `in 12.9, the oldest queried`.
+    pub(super) fn since_words(&self, since: Since) -> String {
+        let word = if since.before == Before::Release { "since" } else { "in" };
+        format!("{word} {}", self.since_name(since))
+    }
+
     /// Returns what the code of an accepted cell shows.
     pub(super) fn native(&self, variant: &'a VariantRow, toolkit: usize, target: Target) -> Option<Native> {
         self.cell(variant, toolkit, target, target)?.native
@@ -178,6 +256,26 @@ impl<'a> View<'a> {
         self.absences.get(&variant.snippet).into_iter().flatten().any(|claim| {
             claim.covers_toolkit(version) && claim.targets.contains(&target) && speaks_of(claim, variant)
         })
+    }
+}
+
+/// Returns the CUDA release after one that has a toolkit; 12.7 came only with drivers.
+const fn next_release((major, minor): (u16, u16)) -> (u16, u16) {
+    match (major, minor) {
+        (11, 8) => (12, 0),
+        (12, 6) => (12, 8),
+        (12, 9) => (13, 0),
+        _ => (major, minor + 1),
+    }
+}
+
+/// Returns the first CUDA release whose ptxas knows a target of SM12x; `None` for other targets (PTX ISA, Release Notes: `sm_120` and `sm_120a`
+/// came with PTX 8.7, the others with 8.8).
+fn introduced(target: Target) -> Option<(u16, u16)> {
+    match (target.number, target.suffix) {
+        (120, Suffix::Base | Suffix::Arch) => Some((12, 8)),
+        (120 | 121, _) => Some((12, 9)),
+        _ => None,
     }
 }
 

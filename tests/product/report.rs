@@ -4,6 +4,7 @@
 mod bench;
 mod page;
 mod pipeline;
+mod since;
 
 use std::collections::BTreeMap;
 

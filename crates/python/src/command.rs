@@ -3,7 +3,6 @@
 use std::ffi::OsString;
 use std::path::PathBuf;
 
-use data::Packed;
 use pyo3::prelude::*;
 use sm121probe::cli::Embedded;
 use sm121probe::event::{Event, Sink};
@@ -22,8 +21,7 @@ pub(crate) fn run_command(py: Python<'_>, words: Vec<OsString>, program: PathBuf
 /// Returns the committed record of the matrix as JSON.
 #[pyfunction]
 pub(crate) fn matrix_record() -> &'static str {
-    static MATRIX: Packed = Packed::new(include_bytes!(concat!(env!("OUT_DIR"), "/matrix.z")));
-    MATRIX.files().next().map_or("", |(_, text)| text)
+    sm121probe::report::built_in_record()
 }
 
 /// Collects the notices of a job for the caller.

@@ -102,7 +102,7 @@ const legend = () =>
   el(
     "p",
     { class: "legend" },
-    "12.9+: accepted since that toolkit. ✓: by every queried toolkit. N native, S split into several instructions, E emulated. ✗ rejected, ⊘ absent by design, ? unknown to the toolkits, · not queried.",
+    "12.9+: accepted from that toolkit on, of those queried. ✓: by every queried toolkit. N native, S split into several instructions, E emulated. ✗ rejected, ⊘ absent by design, ? unknown to the toolkits, · not queried.",
   );
 
 const claimsView = (ask) => {

@@ -68,6 +68,19 @@ const from = (n) => {
   return n > 0 && minor(toolkits[n - 1]) === minor(toolkits[n]) ? toolkits[n] : minor(toolkits[n]);
 };
 
+// The release after another that has a toolkit; 12.7 came only with drivers.
+const nextRelease = (version) => {
+  const [major, minor] = version.split(".").map(Number);
+  return { "11.8": "12.0", "12.6": "12.8", "12.9": "13.0" }[`${major}.${minor}`] ?? `${major}.${minor + 1}`;
+};
+// The start of what the queried toolkits before do not have, in words, as far as it was queried.
+const sinceWords = (first, before) => {
+  const minor = (version) => version.split(".").slice(0, 2).join(".");
+  if (before === undefined) return `since ${toolkits[first]}, the oldest queried`;
+  const near = [minor(toolkits[before]), nextRelease(toolkits[before])].includes(minor(toolkits[first]));
+  return near ? `since ${from(first)}` : `in ${from(first)}, not in ${release(before)}`;
+};
+
 // A row of the grid in a few characters, and in words.
 const summary = (form, target) => {
   const grid = data.grids[form.grid];
@@ -96,12 +109,13 @@ const summarised = (all, target) => {
   const since = said[first][1];
   const native = "NSE".includes(last) ? ` ${last}` : "";
   const always = since === 0;
+  const asked = row.flatMap((letter, n) => (letter === "." ? [] : [n]));
   const open = said[said.length - 1][1] < newest;
   return {
     text: (always ? "✓" : `${from(since)}+`) + native + (open ? "?" : ""),
     kind: ANSWERS[last].kind,
     since,
-    words: `${ANSWERS[last].word}, ${always ? `since ${toolkits[0]}, the oldest queried` : `since ${from(since)}`}${open ? `; unknown to ${toolkits[newest]}` : ""}`,
+    words: `${ANSWERS[last].word}, ${sinceWords(since, asked.filter((n) => n < since).pop())}${open ? `; unknown to ${toolkits[newest]}` : ""}`,
   };
 };
 

@@ -72,8 +72,12 @@ impl Page<'_> {
 
     fn difference(&self, difference: &Difference, accepts: Target, refuses: Target) -> String {
         let variant = &self.view.matrix.variants[difference.variant];
-        let since = self.view.start_name(difference.since);
-        let since = if difference.was_alike { since } else { format!("{since}, the first to know both") };
+        let since = if difference.was_alike {
+            self.view.since_name(difference.since)
+        } else {
+            format!("{}, {}", self.view.start_name(difference.since.first), difference.since.knows_both())
+        };
+        let since = sm12x::and_committed(since, difference.committed.as_ref());
         let message = self.view.newest().and_then(|t| self.view.message(variant, t, refuses));
         let words = message.map_or_else(String::new, |m| code(&m.text));
         row(&[code(&variant.id), accepts.to_string(), since, words])
@@ -97,14 +101,16 @@ impl Page<'_> {
         for group in &groups {
             let mut cells = vec![group.title.clone()];
             cells.extend(group.answers.iter().map(|a| mark(*a).to_owned()));
-            let since =
-                group.since.iter().map(|(t, l)| format!("{} ({})", self.view.start_name(*t), l.len()));
+            let since = group.since.iter().map(|(t, l)| {
+                let since = sm12x::and_committed(self.view.since_name(*t), group.committed.get(t));
+                format!("{since} ({})", l.len())
+            });
             cells.extend([grouped(group.count), since.collect::<Vec<_>>().join(", ")]);
             out.push_str(&row(&cells));
         }
         let known: Vec<String> = sm12x::first_known(self.view)
             .into_iter()
-            .map(|(t, list)| format!("{} from {}", names(&list), self.view.start_name(t)))
+            .map(|(t, list)| format!("{} from {}", names(&list), self.view.since_name(t)))
             .collect();
         _ = write!(out, "\nTargets known: {}.\n\n", known.join("; "));
         for group in &groups {
@@ -138,7 +144,8 @@ impl Page<'_> {
         let most =
             group.since.iter().max_by_key(|(t, list)| (list.len(), std::cmp::Reverse(**t))).map(|(t, _)| *t);
         for (toolkit, list) in group.since.iter().filter(|(t, _)| Some(**t) != most) {
-            _ = writeln!(out, "  - from {}: {}", self.view.start_name(*toolkit), self.ids(list));
+            let since = sm12x::and_committed(self.view.since_name(*toolkit), group.committed.get(toolkit));
+            _ = writeln!(out, "  - from {since}: {}", self.ids(list));
         }
         out
     }

@@ -70,10 +70,10 @@ impl Page<'_> {
             let since: BTreeSet<String> = list
                 .iter()
                 .filter(|d| bunch.members.contains(&d.variant))
-                .map(|d| view.start_name(d.since))
+                .map(|d| sm12x::and_committed(view.since_words(d.since), d.committed.as_ref()))
                 .collect();
             let since = since.into_iter().collect::<Vec<_>>().join(" and ");
-            let name = format!("{} since {since};", clean(&bunch.short(view).join(", ")));
+            let name = format!("{} {since};", clean(&bunch.short(view).join(", ")));
             match by_words.iter_mut().find(|(w, _)| *w == words) {
                 Some((_, names)) => names.push(name),
                 None => by_words.push((words, vec![name])),
@@ -133,7 +133,7 @@ impl Page<'_> {
         out.push_str(&table.render(self.styles));
         let known: Vec<String> = sm12x::first_known(self.view)
             .into_iter()
-            .map(|(t, list)| format!("{} from {}", names(&list), self.view.start_name(t)))
+            .map(|(t, list)| format!("{} from {}", names(&list), self.view.since_name(t)))
             .collect();
         out.push_str(&wrapped("  ", format!("Targets known: {}.", known.join("; ")).split(' ')));
         if groups.len() > LISTED {
@@ -159,12 +159,19 @@ impl Page<'_> {
     fn since(&self, group: &Group) -> String {
         let Some((first, list)) = group.since.first_key_value() else { return String::new() };
         let later = group.since.values().map(Vec::len).sum::<usize>() - list.len();
-        let name = self.view.start_name(*first);
+        let name = self.view.start_name(first.first);
+        // At the latest: `later` says more.
+        let name = if first.is_release() { name } else { format!("by {name}") };
         if later == 0 { name } else { format!("{name}, {} later", grouped(later)) }
     }
 
-    /// The families that grew with each toolkit.
+    /// What was queried before the first toolkit, unless it is the release before, and the families that grew with each later toolkit.
     fn later(&self, group: &Group) -> String {
+        let mut out = String::new();
+        if let Some((first, _)) = group.since.first_key_value().filter(|(first, _)| !first.is_release()) {
+            let since = sm12x::and_committed(self.view.since_words(*first), group.committed.get(first));
+            out.push_str(&wrapped("  ", format!("First, {}: {since}.", group.title).split(' ')));
+        }
         let mut parts: Vec<String> = Vec::new();
         for (toolkit, list) in group.since.iter().skip(1) {
             let mut families: BTreeMap<&str, usize> = BTreeMap::new();
@@ -172,12 +179,14 @@ impl Page<'_> {
                 *families.entry(self.view.family(&self.view.matrix.variants[*n])).or_default() += 1;
             }
             let families: Vec<String> = families.iter().map(|(f, n)| format!("{} {n}", clean(f))).collect();
-            parts.push(format!("from {}: {}", self.view.start_name(*toolkit), families.join(", ")));
+            let since = sm12x::and_committed(self.view.since_name(*toolkit), group.committed.get(toolkit));
+            parts.push(format!("from {since}: {}", families.join(", ")));
         }
-        if parts.is_empty() {
-            return String::new();
+        if !parts.is_empty() {
+            let text = format!("Later, {}: {}.", group.title, parts.join("; "));
+            out.push_str(&wrapped("  ", text.split(' ')));
         }
-        wrapped("  ", format!("Later, {}: {}.", group.title, parts.join("; ")).split(' '))
+        out
     }
 
     /// The accepted variants that are not one hardware instruction.
