@@ -68,7 +68,7 @@ impl Report<'_> {
 
     fn tried(&self) -> String {
         let (schedules, poisons) = (self.trials.schedules(), self.trials.poisons());
-        if self.trials.all().len() < 2 {
+        if !self.trials.are_several() {
             return String::new();
         }
         let with =

@@ -101,7 +101,8 @@ impl AsRef<[u8]> for Lender {
 /// Whether an object is an array and not a number: NumPy scalars also have the array interface.
 pub(crate) fn is_array(object: &Bound<'_, PyAny>) -> PyResult<bool> {
     if let Some(interface) = object.getattr_opt("__array_interface__")? {
-        let scalar = array_interface::has_no_dimension(&interface)? && is_of(object, "numpy", Some("generic"))?;
+        let scalar =
+            array_interface::has_no_dimension(&interface)? && is_of(object, "numpy", Some("generic"))?;
         return Ok(!scalar);
     }
     Ok(object.hasattr("__dlpack__")? || object.hasattr("__cuda_array_interface__")?)
@@ -112,8 +113,11 @@ fn is_of(object: &Bound<'_, PyAny>, library: &str, name: Option<&str>) -> PyResu
     for class in object.get_type().mro() {
         let module = class.getattr("__module__")?;
         let Ok(module) = module.extract::<String>() else { continue };
-        let inside = module.strip_prefix(library).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
-        if inside && (name.is_none() || name == class.getattr("__name__")?.extract::<String>().ok().as_deref()) {
+        let inside =
+            module.strip_prefix(library).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
+        if inside
+            && (name.is_none() || name == class.getattr("__name__")?.extract::<String>().ok().as_deref())
+        {
             return Ok(true);
         }
     }
@@ -169,7 +173,8 @@ fn layout(dims: &[usize], strides: Option<&[isize]>, element: usize) -> PyResult
             let stride = match strides {
                 None => dense,
                 Some(strides) => usize::try_from(strides[n]).map_err(|_| {
-                    let what = "the array has a negative stride; pass a copy of it (`numpy.ascontiguousarray`)";
+                    let what =
+                        "the array has a negative stride; pass a copy of it (`numpy.ascontiguousarray`)";
                     PyValueError::new_err(what)
                 })?,
             };
@@ -209,8 +214,7 @@ impl Array {
             return Err(PyValueError::new_err(format!("the array has {len} bytes at address {start:#x}")));
         }
         // A shape has at least one element; an empty array has no buffer.
-        let shape =
-            if contiguous && len > 0 { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
+        let shape = if contiguous && len > 0 { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
         let access = access(object, stated)?;
         owners.push(object.clone().unbind());
@@ -269,7 +273,8 @@ impl Array {
         let mut done = 0;
         while let Some(run) = next(done) {
             if let Access::ReadOnly(why) = self.access {
-                let what = format!("the kernel wrote to an array that is read-only: {why}; pass a copy of it");
+                let what =
+                    format!("the kernel wrote to an array that is read-only: {why}; pass a copy of it");
                 return Err(PyValueError::new_err(what));
             }
             let (from, len) = (done + run.start, run.len());

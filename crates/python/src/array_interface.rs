@@ -51,11 +51,8 @@ pub(crate) fn exported(object: &Bound<'_, PyAny>, interface: &Bound<'_, PyAny>) 
         None => None,
     };
     let typestr: String = field("typestr")?.extract().map_err(|_| wrong("typestr", "a string"))?;
-    let stated = if read_only {
-        Stated::ReadOnly("its `__array_interface__` says so")
-    } else {
-        Stated::Writable
-    };
+    let stated =
+        if read_only { Stated::ReadOnly("its `__array_interface__` says so") } else { Stated::Writable };
     let owners = vec![interface.clone().unbind()];
     Ok(Exported { owners, start, dims, strides, ty: element_type(object, &typestr)?, stated })
 }

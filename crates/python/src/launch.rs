@@ -1,5 +1,6 @@
 //! Launches: converts arguments, runs all trials without the GIL, updates arrays in place and returns a report.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -8,7 +9,7 @@ use std::time::Duration;
 
 use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
 use numerics::tensor_core::Model;
-use pyo3::exceptions::PyValueError;
+use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
@@ -154,8 +155,10 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
         };
         let theirs = Arc::clone(&cancel);
         scope.spawn(move || {
-            // Fails if the launch was interrupted and the receiver is gone.
-            let _ = sender.send(run(session, trials, profile, &theirs));
+            // A panic has been printed; the receiver learns that there is no result. Sending fails if the launch was interrupted and the
+            // receiver is gone.
+            let ran = catch_unwind(AssertUnwindSafe(|| run(session, trials, profile, &theirs)));
+            let _ = ran.map(|ran| sender.send(ran));
         });
         loop {
             match py.detach(|| next(PATIENCE)) {
@@ -169,7 +172,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
                     }
                 }
                 Err(RecvTimeoutError::Disconnected) => {
-                    return Err(PyValueError::new_err("the emulator failed; please report it"));
+                    return Err(PyRuntimeError::new_err("the emulator failed; please report it"));
                 }
             }
         }

@@ -1,7 +1,10 @@
 //! The native module of the Python package `sm121probe`: launches on the emulator, compilation, and the command.
 //!
 //! The module is private to the package, which provides the public names, types and documentation.
-#![expect(unsafe_code, reason = "arrays of other libraries are memory behind a pointer: `array.rs`, `dlpack.rs`")]
+#![expect(
+    unsafe_code,
+    reason = "arrays of other libraries are memory behind a pointer: `array.rs`, `dlpack.rs`"
+)]
 
 mod argument;
 mod array;

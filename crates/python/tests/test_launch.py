@@ -347,3 +347,11 @@ def test_threads_print_in_order():
 }
 """
     assert sm.Module(text).launch("say", 1, 3).printed == "hi 0\nhi 1\nhi 2\n"
+
+
+def test_a_number_of_schedules_needs_no_memory():
+    racy = sm.Module(REVERSE.replace("BARRIER", ""))
+    # An early schedule already differs: the others are not even listed.
+    for schedules in (1 << 31, (1 << 64) - 1):
+        with pytest.raises(sm.DisagreementError):
+            racy.launch("reverse", 1, 64, [np.zeros(64, np.uint32)], rules="values", schedules=schedules)

@@ -16,21 +16,38 @@ BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
 pytest_plugins = ["pytester"]
 
 
-def test_the_examples_run(tmp_path):
+EXAMPLES = [block for block in BLOCKS if not block.startswith("# file: ")]
+
+
+def needs(block):
+    found = re.match(r"# needs: (\w+)\n", block)
+    return found and found[1]
+
+
+def run(blocks, folder):
     names = {}
-    ran = 0
-    for n, block in enumerate(BLOCKS):
-        needs = re.match(r"# needs: (\w+)\n", block)
-        if block.startswith("# file: ") or needs and not _there(needs[1]):
-            continue
+    for n, block in enumerate(blocks):
         # Triton reads the source of a kernel from its file.
-        path = tmp_path / f"example_{n}.py"
+        path = folder / f"example_{n}.py"
         path.write_text(block)
         exec(compile(block, str(path), "exec"), names)
-        ran += 1
-    assert ran >= 6
-    if _there("triton"):
-        names["sm121probe"].triton.deactivate()
+
+
+def test_the_examples_run(tmp_path):
+    blocks = [block for block in EXAMPLES if not needs(block)]
+    assert len(blocks) >= 5
+    run(blocks, tmp_path)
+
+
+@pytest.mark.parametrize("package", sorted({needs(block) for block in EXAMPLES if needs(block)}))
+def test_the_examples_with_another_package_run(package, tmp_path):
+    if not _there(package):
+        pytest.skip(f"{package} is not installed")
+    try:
+        run([block for block in EXAMPLES if needs(block) in (None, package)], tmp_path)
+    finally:
+        if _there("triton"):
+            sm121probe.triton.deactivate()
 
 
 MODULES = ["sm121probe", *(m.name for m in pkgutil.walk_packages(sm121probe.__path__, "sm121probe.") if not m.name.endswith("__main__"))]

@@ -74,8 +74,8 @@ impl Session {
         };
         let mut sums = Sums::default();
         let mut checked = self.check(&outcome);
-        for trial in trials.all().get(1..).unwrap_or_default() {
-            let other = run(self, trial, false, &mut findings);
+        for trial in trials.all().skip(1) {
+            let other = run(self, &trial, false, &mut findings);
             let compared =
                 other.and_then(|other| Ok(self.compare(&outcome, &other, &mut sums).map(|()| other)?));
             let other = match compared {

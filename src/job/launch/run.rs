@@ -93,7 +93,7 @@ impl Session {
         let Trials { fuel, model, .. } = *trials;
         let options = Options { seed, poison, judge, threads, fuel, model, ..Options::default() };
         let mut memory = self.base.clone();
-        if trials.all().len() > 1 {
+        if trials.are_several() {
             memory.track_float_sums();
         }
         let addresses = self.place(&mut memory)?;

@@ -63,17 +63,22 @@ impl Trials {
         Trial { seed, poison: Options::default().poison }
     }
 
-    /// Returns all trials, starting with the first.
+    /// Whether there are several trials.
     #[must_use]
-    pub fn all(&self) -> Vec<Trial> {
+    pub fn are_several(&self) -> bool {
+        self.all().nth(1).is_some()
+    }
+
+    /// Returns all trials, starting with the first.
+    pub fn all(&self) -> impl Iterator<Item = Trial> + use<> {
         let Trial { seed, poison } = self.first();
         let schedules = self.schedules();
         // Fresh device memory is mostly zero. An odd step visits every other byte once.
         let others =
-            (1..=u8::MAX).map(|n| poison.wrapping_add(n.wrapping_mul(0x69))).filter(|byte| *byte != 0);
+            (1..=u8::MAX).map(move |n| poison.wrapping_add(n.wrapping_mul(0x69))).filter(|byte| *byte != 0);
         let seeds = move |n: u64| seed.wrapping_add(n);
         let fillings = [poison, 0].into_iter().chain(others).take(self.poisons().into());
-        fillings.flat_map(|poison| (0..schedules).map(move |m| Trial { seed: seeds(m), poison })).collect()
+        fillings.flat_map(move |poison| (0..schedules).map(move |m| Trial { seed: seeds(m), poison }))
     }
 }
 
@@ -106,8 +111,8 @@ mod tests {
         for judge in [JudgeBy::Strict, JudgeBy::Values] {
             for seed in [0, 1, u64::MAX] {
                 let trials = Trials { judge, seed, schedules: None, poisons: None, fuel: 1, model: None };
-                assert_eq!(trials.all().first(), Some(&trials.first()));
-                assert_eq!(trials.all().len() as u64, trials.schedules() * u64::from(trials.poisons()));
+                assert_eq!(trials.all().next(), Some(trials.first()));
+                assert_eq!(trials.all().count() as u64, trials.schedules() * u64::from(trials.poisons()));
             }
         }
     }
@@ -116,7 +121,7 @@ mod tests {
         let bytes = |poisons| {
             let (judge, poisons) = (JudgeBy::Strict, Some(poisons));
             let trials = Trials { judge, seed: 0, schedules: None, poisons, fuel: 1, model: None };
-            trials.all().iter().map(|t| t.poison).collect::<Vec<_>>()
+            trials.all().map(|t| t.poison).collect::<Vec<_>>()
         };
         assert_eq!((bytes(1), bytes(3)), (vec![0xCD], vec![0xCD, 0, 0x36]));
         let all: std::collections::BTreeSet<u8> = bytes(u8::MAX).into_iter().collect();
