@@ -67,7 +67,11 @@ pub unsafe extern "C" fn sm121probe_alloc(device: *const Device, from: *const c_
             contents.extend_from_slice(from);
             memory.allocate_with(contents)
         }
-        None => memory.allocate(len),
+        None => {
+            // The reservation has shown that there is room.
+            drop(contents);
+            memory.allocate(len)
+        }
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::ffi::{CString, c_char};
+use std::panic::catch_unwind;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use emulator::{Program, Stop};
@@ -80,7 +81,11 @@ pub unsafe extern "C" fn sm121probe_load(
 ) -> *mut Module {
     // SAFETY: as promised to this function.
     let read = match unsafe { text(ptx, bytes) } {
-        Some(text) => Module::read(text.to_owned()).map_err(|stop| stop.to_string()),
+        // A panic must not unwind into C.
+        Some(text) => match catch_unwind(|| Module::read(text.to_owned())) {
+            Ok(read) => read.map_err(|stop| stop.to_string()),
+            Err(_) => Err("the emulator failed; please report it".to_owned()),
+        },
         None => Err("the PTX is null, or not UTF-8".to_owned()),
     };
     let (module, why) = match read {
