@@ -31,6 +31,18 @@ pub(super) enum Bank {
     Q,
 }
 
+impl Bank {
+    /// The bank of the registers of a type.
+    pub(super) fn of(ty: Type) -> Self {
+        match (ty, ty.bytes()) {
+            (Type::Pred, _) => Self::P,
+            (_, 8) => Self::D,
+            (_, 16) => Self::Q,
+            _ => Self::W,
+        }
+    }
+}
+
 /// A register: its bank, slot and declared type.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Register {
@@ -96,6 +108,8 @@ pub(super) struct Step {
     pub(super) rows: std::ops::Range<usize>,
     pub(super) reads: Vec<Place>,
     pub(super) writes: Vec<Place>,
+    /// The registers among `writes` that are narrower than their slots, with their bits.
+    pub(super) narrow: Vec<(u32, u32)>,
     /// The addresses it uses, as slot and offset.
     pub(super) addresses: Vec<(u32, i64)>,
     /// Whether it copies one register to another: an unwritten value may be copied, but not used.

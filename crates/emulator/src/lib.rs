@@ -65,6 +65,7 @@ mod undefined;
 mod variables;
 mod views;
 mod warp;
+mod widths;
 mod window;
 mod world;
 

@@ -216,6 +216,9 @@ impl Warp {
                 observer.row(&Executed::new(&m, pc));
             }
             let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
+            if cfg!(debug_assertions) {
+                super::widths::check(&m, pc, flow);
+            }
             match flow {
                 Flow::Next => pc += 1,
                 Flow::Undefined => {

@@ -13,6 +13,7 @@ impl Decoder<'_> {
             reads: step.reads.get(..reads).unwrap_or_default(),
             bases: &step.bases,
             writes: &step.writes,
+            narrow: &step.narrow,
         };
         let effect = Effect::of(i, &named, |operand| match operand {
             Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {

@@ -16,12 +16,7 @@ impl Decoder<'_> {
 
     /// A new register for a type.
     pub(super) fn slot(&mut self, ty: Type, life: Life) -> Register {
-        let bank = match ty {
-            Type::Pred => Bank::P,
-            Type::B64 | Type::U64 | Type::S64 | Type::F64 => Bank::D,
-            Type::B128 => Bank::Q,
-            _ => Bank::W,
-        };
+        let bank = Bank::of(ty);
         Register { bank, slot: self.slots.take(bank, life), ty }
     }
 
@@ -85,22 +80,37 @@ impl Decoder<'_> {
                     };
                 }
                 if let Some(special) = isa::special(name) {
-                    return Ok(self.special_w(special));
+                    let slot = self.special_w(special);
+                    return Ok(self.low_part(slot, ty));
                 }
                 if name == "WARP_SZ" {
                     return Ok(self.bits_w(32));
                 }
-                match self.address_of(name, 0, false)? {
-                    Constant::Bits(bits) => Ok(self.bits_w(bits as u32)),
-                    other => Ok(self.constant_w(other)),
-                }
+                let slot = match self.address_of(name, 0, false)? {
+                    Constant::Bits(bits) => self.bits_w(bits as u32),
+                    other => self.constant_w(other),
+                };
+                Ok(self.low_part(slot, ty))
             }
             Operand::Offset(name, offset) => {
                 let constant = self.address_of(name, *offset, false)?;
-                Ok(self.constant_w(constant))
+                let slot = self.constant_w(constant);
+                Ok(self.low_part(slot, ty))
             }
             Operand::Immediate(immediate) => Ok(self.bits_w(immediate_bits(*immediate, ty) as u32)),
             other => Err(format!("`{other:?}` is not an operand of {ty:?}")),
+        }
+    }
+
+    /// The low bits of a 32-bit slot as a value of `ty`, in a separate row if `ty` is narrower: `mov.u16 %rs1, %ctaid.x`.
+    fn low_part(&mut self, slot: u32, ty: Type) -> u32 {
+        match ty.bytes() {
+            bytes @ (1 | 2) => {
+                let part = self.fresh(ty).slot;
+                self.push(Row { d: part, a: slot, ..isa::moves::part(0, 8 * bytes as u32) });
+                part
+            }
+            _ => slot,
         }
     }
 
@@ -166,40 +176,35 @@ impl Decoder<'_> {
         })
     }
 
-    /// A destination of up to 32 bits; `_` is a slot that nothing reads.
+    /// A destination of 32 bits; `_` is a slot that nothing reads.
     pub(crate) fn dst(&mut self, operand: &Operand) -> Result<u32, Refusal> {
-        self.destination(operand, Bank::W)
+        self.dst_as(operand, Type::B32)
     }
 
     /// A destination of 64 bits.
     pub(crate) fn dst_d(&mut self, operand: &Operand) -> Result<u32, Refusal> {
-        self.destination(operand, Bank::D)
+        self.dst_as(operand, Type::B64)
     }
 
     /// A destination predicate.
     pub(crate) fn dst_p(&mut self, operand: &Operand) -> Result<u32, Refusal> {
-        self.destination(operand, Bank::P)
+        self.dst_as(operand, Type::Pred)
     }
 
-    fn destination(&mut self, operand: &Operand, bank: Bank) -> Result<u32, Refusal> {
+    /// A destination for a value of this type. A register of the same bank may be wider: the row then extends the value. A narrower
+    /// one is refused, since it would hold bits above its width.
+    pub(crate) fn dst_as(&mut self, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
         match operand {
-            Operand::Sink => Ok(self
-                .fresh(match bank {
-                    Bank::P => Type::Pred,
-                    Bank::W => Type::B32,
-                    Bank::D => Type::B64,
-                    Bank::Q => Type::B128,
-                })
-                .slot),
+            Operand::Sink => Ok(self.fresh(ty).slot),
             Operand::Name(name) => {
                 let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
+                if register.bank != Bank::of(ty) || register.ty.bytes() < ty.bytes() {
+                    let [has, written] = [register.ty, ty].map(described);
+                    return Err(format!("`{name}` is {has}, but the instruction writes {written}"));
+                }
                 self.step.writes.push((register.bank, register.slot));
-                let fits = register.bank == bank || (bank == Bank::D && register.bank == Bank::Q);
-                if !fits {
-                    return Err(format!(
-                        "`{name}` is in bank {:?}, but the instruction writes {bank:?}",
-                        register.bank
-                    ));
+                if register.bank == Bank::W && register.ty.bytes() < 4 {
+                    self.step.narrow.push((register.slot, register.ty.bytes() as u32 * 8));
                 }
                 Ok(register.slot)
             }
@@ -282,18 +287,27 @@ impl Decoder<'_> {
     }
 }
 
-/// The bits of a number for a value of type `ty`.
+/// A register of a type, for messages.
+fn described(ty: Type) -> String {
+    match ty {
+        Type::Pred => "a predicate".to_owned(),
+        ty => format!("a register of {} bits", 8 * ty.bytes()),
+    }
+}
+
+/// The bits of a number for a value of type `ty`; none are above its width.
 pub(crate) fn immediate_bits(immediate: Immediate, ty: Type) -> u64 {
-    match (immediate, ty) {
+    let bits = match (immediate, ty) {
         (Immediate::Integer { bits, .. }, Type::F32) => u64::from((bits as i64 as f32).to_bits()),
         (Immediate::Integer { bits, .. }, Type::F64) => (bits as i64 as f64).to_bits(),
-        (Immediate::Integer { bits, .. }, Type::B16 | Type::U16 | Type::S16 | Type::F16 | Type::Bf16) => {
-            bits & 0xFFFF
-        }
         (Immediate::Integer { bits, .. }, _) => bits,
         (Immediate::F32(x), Type::F64) => f64::from(x).to_bits(),
         (Immediate::F32(x), _) => u64::from(x.to_bits()),
         (Immediate::F64(x), Type::F32 | Type::B32) => u64::from((x as f32).to_bits()),
         (Immediate::F64(x), _) => x.to_bits(),
+    };
+    match ty.bytes() {
+        width @ (1 | 2) => bits & ((1 << (8 * width)) - 1),
+        _ => bits,
     }
 }

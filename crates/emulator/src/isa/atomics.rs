@@ -119,7 +119,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         for n in 0..count {
             let target =
                 if *to == Operand::Sink { to } else { targets.get(n).ok_or("too few destinations")? };
-            put(&mut list, ty, if wide { d.dst_d(target)? } else { d.dst(target)? });
+            put(&mut list, ty, d.dst_as(target, ty)?);
         }
     }
     for source in [Some(sources), replacements].into_iter().flatten() {

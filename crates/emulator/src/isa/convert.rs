@@ -90,7 +90,7 @@ pub(super) fn target(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result
     }
     let mask = if bits >= 64 { !0 } else { (1 << bits) - 1 };
     let wide = register.map_or(ty.bytes() == 8, |r| matches!(r.bank, Bank::D | Bank::Q));
-    let slot = if wide { d.dst_d(operand)? } else { d.dst(operand)? };
+    let slot = if wide { d.dst_d(operand)? } else { d.dst_as(operand, ty)? };
     Ok(Target { slot, wide, mask })
 }
 

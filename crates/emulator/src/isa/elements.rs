@@ -15,8 +15,8 @@ pub(super) trait Register: Copy + Into<u64> {
     /// Like [`Register::bank`], for writing.
     fn bank_mut<'a>(w: &'a mut [[u32; LANES]], d: &'a mut [[u64; LANES]]) -> &'a mut [[Self; LANES]];
 
-    /// Element `n` of `N` bytes in `bytes`, sign-extended or zero-extended.
-    fn element<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> Self;
+    /// Element `n` of `N` bytes in `bytes`, zero-extended, or sign-extended to a register of `signed` bits if that is not 0.
+    fn element<const N: usize>(bytes: &[u8], n: usize, signed: u32) -> Self;
 
     /// Writes the low `N` bytes as element `n` of `bytes`.
     fn put<const N: usize>(self, bytes: &mut [u8], n: usize);
@@ -41,13 +41,13 @@ macro_rules! register {
             }
 
             #[inline(always)]
-            fn element<const N: usize>(bytes: &[u8], n: usize, signed: bool) -> Self {
+            fn element<const N: usize>(bytes: &[u8], n: usize, signed: u32) -> Self {
                 let mut word = [0; size_of::<Self>()];
                 word[..N].copy_from_slice(&bytes[n * N..(n + 1) * N]);
                 let value = Self::from_le_bytes(word);
-                if signed && N < size_of::<Self>() {
-                    let shift = Self::BITS - 8 * N as u32;
-                    return ((value << shift).cast_signed() >> shift).cast_unsigned();
+                if signed != 0 && N < size_of::<Self>() {
+                    let (shift, above) = (Self::BITS - 8 * N as u32, Self::BITS - signed);
+                    return ((value << shift).cast_signed() >> shift).cast_unsigned() << above >> above;
                 }
                 value
             }
@@ -66,7 +66,7 @@ register!(u64, D, |_, d| d);
 /// Loads `T / N` elements of `N` bytes into registers.
 pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
-    let signed = row.c == 1;
+    let signed = row.c;
     let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, d| {
         let bank = R::bank_mut(w, d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {

@@ -41,7 +41,7 @@ pub(super) fn source(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result
 
 /// A destination in the bank that `ty` belongs to.
 pub(super) fn destination(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result<u32, Refusal> {
-    if ty.bytes() == 8 { d.dst_d(operand) } else { d.dst(operand) }
+    d.dst_as(operand, ty)
 }
 
 /// Pushes a row with destination type `to` and sources of these types, in slots `a`, `b`, `c`.

@@ -106,20 +106,19 @@ pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space
     }
 }
 
-/// Whether the registers of a load or store have 64 bits. Those of a vector have one size (ptxas: "Incompatible elements of vector
+/// Bytes of the registers of a load or store. Those of a vector have one size (ptxas: "Incompatible elements of vector
 /// expression"); without a register, the type decides.
-fn is_wide(d: &Decoder<'_>, elements: &[Operand], ty: Type) -> Result<bool, Refusal> {
+fn register_bytes(d: &Decoder<'_>, elements: &[Operand], ty: Type) -> Result<usize, Refusal> {
     let mut found = None;
     for element in elements {
         let Operand::Name(name) = element else { continue };
         let Some(register) = d.register(name) else { continue };
-        let wide = match (register.bank, ty.bytes()) {
-            (Bank::W, 1..=4) => false,
-            (Bank::D, 1..=8) | (Bank::Q, 16) => true,
+        match (register.bank, ty.bytes()) {
             (Bank::P, _) => return Err(format!("`{name}` is a predicate")),
-            (Bank::W | Bank::D, bytes) => {
+            (_, bytes) if register.ty.bytes() < bytes => {
                 return Err(format!("`{name}` is smaller than an element of {} bits", 8 * bytes));
             }
+            (Bank::W | Bank::D, _) | (Bank::Q, 16) => {}
             // ptxas extends it.
             (Bank::Q, bytes) => {
                 return Err(format!(
@@ -127,15 +126,15 @@ fn is_wide(d: &Decoder<'_>, elements: &[Operand], ty: Type) -> Result<bool, Refu
                     8 * bytes
                 ));
             }
-        };
-        if found.is_some_and(|other| other != wide) {
+        }
+        if found.is_some_and(|other| other != register.ty.bytes()) {
             return Err("a vector has registers of different sizes".to_owned());
         }
-        found = Some(wide);
+        found = Some(register.ty.bytes());
     }
     match found {
         None if ty.bytes() == 16 => Err("an element of 16 bytes requires a register".to_owned()),
-        found => Ok(found.unwrap_or(ty.bytes() > 4)),
+        found => Ok(found.unwrap_or(ty.bytes())),
     }
 }
 
@@ -188,15 +187,16 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if elements.len() != access.count {
         return Err(format!("{} destinations for {} elements", elements.len(), access.count));
     }
-    let wide = is_wide(d, elements, access.ty)?;
-    let to = |element: &Operand| if wide { d.dst_d(element) } else { d.dst(element) };
+    let register = register_bytes(d, elements, access.ty)?;
+    let wide = register >= 8;
+    let to = |element: &Operand| d.dst_as(element, if register == 8 { Type::B64 } else { access.ty });
     let list = halves(&access, elements.iter().map(to).collect::<Result<_, _>>()?);
     let exec: Exec = instance!(load, access, wide);
     let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
     let row = Row {
         a,
         b: space_number(space),
-        c: u32::from(signed),
+        c: if signed { 8 * register as u32 } else { 0 },
         imm: offset as u64,
         list: list.into(),
         ..ordered(exec, access.order, Touch::Load)
@@ -244,7 +244,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if elements.len() != access.count {
         return Err(format!("{} sources for {} elements", elements.len(), access.count));
     }
-    let wide = is_wide(d, elements, access.ty)?;
+    let wide = register_bytes(d, elements, access.ty)? >= 8;
     let from = |element: &Operand| {
         if wide { d.src_d(element, access.ty) } else { d.src(element, access.ty) }
     };

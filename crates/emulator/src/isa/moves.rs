@@ -44,19 +44,25 @@ fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// The low or high half (`imm` is the shift) of a 64-bit register.
-fn half(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let a = m.r.d[row.a as usize];
-    for i in lanes(m.mask) {
-        m.r.w[row.d as usize][i] = (a[i] >> row.imm) as u32;
-    }
-    Flow::Next
+/// A row for `width` bits of a register from bit `from`, without its slots.
+pub(crate) fn part(from: u32, width: u32) -> Row {
+    Row { imm: u64::from(from | width << 8), ..Row::new(part_of) }
 }
 
-/// Bits of a 32-bit register from `imm & 0xFF`; their number is `imm >> 8`.
-fn part(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (shift, width) = (row.imm & 0xFF, row.imm >> 8);
-    m.map1(row, |a| (a >> shift) & ((1u64 << width) - 1) as u32)
+/// The first bit of a part, and the mask of its length.
+fn part_mask(row: &Row) -> (u64, u64) {
+    (row.imm & 0xFF, u64::MAX >> (64 - (row.imm >> 8)))
+}
+
+fn part_of(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let (from, mask) = part_mask(row);
+    m.map1(row, |a| (a >> from) & mask as u32)
+}
+
+/// A part of a 64-bit register in a 32-bit one.
+fn part_of_wide(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let (from, mask) = part_mask(row);
+    super::lanewise::narrow1(m, row, |a| (a >> from & mask) as u32)
 }
 
 /// Packs the registers of `list`, each `imm` bits wide, into a 32-bit one.
@@ -129,7 +135,7 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             Ok(())
         }
         _ if ty == Type::B128 => {
-            let (a, to) = (d.src_d(from, ty)?, d.dst_d(to)?);
+            let (a, to) = (d.src_d(from, ty)?, d.dst_as(to, ty)?);
             for half in 0..2 {
                 d.push(Row { d: to + half, a: a + half, ..Row::new(move_d) });
             }
@@ -141,7 +147,7 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             Ok(())
         }
         _ => {
-            let (a, to) = (d.src(from, ty)?, d.dst(to)?);
+            let (a, to) = (d.src(from, ty)?, d.dst_as(to, ty)?);
             d.push(Row { d: to, a, ..Row::new(move_w) });
             Ok(())
         }
@@ -177,8 +183,27 @@ fn read_clock_d(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
+/// The type of each part of a vector that fills `ty`: registers have exactly its size.
+fn part_type(d: &Decoder<'_>, parts: &[Operand], ty: Type) -> Result<Type, Refusal> {
+    let part = match ty.bytes() * 8 / parts.len().max(1) {
+        64 => Type::B64,
+        32 => Type::B32,
+        16 => Type::B16,
+        8 => Type::B8,
+        _ => return Err(format!("a vector of {} parts of {ty:?}", parts.len())),
+    };
+    for name in parts.iter().filter_map(|p| if let Operand::Name(name) = p { Some(name) } else { None }) {
+        if let Some(bytes) = d.register(name).map(|r| r.ty.bytes()).filter(|bytes| *bytes != part.bytes()) {
+            let [has, wanted] = [bytes, part.bytes()].map(|bytes| 8 * bytes);
+            return Err(format!("`{name}` has {has} bits, but each of {} parts has {wanted}", parts.len()));
+        }
+    }
+    Ok(part)
+}
+
 fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> Result<(), Refusal> {
-    let width = ty.bytes() * 8 / parts.len().max(1);
+    let part_type = part_type(d, parts, ty)?;
+    let width = part_type.bytes() * 8;
     // The source may be among the destinations, so it is read completely first if that matters.
     match ty.bytes() {
         16 if width == 64 => {
@@ -193,17 +218,15 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
         }
         8 | 16 => {
             let a = d.src_d(from, ty)?;
-            for (n, part_of) in parts.iter().enumerate() {
-                if *part_of == Operand::Sink {
+            for (n, element) in parts.iter().enumerate() {
+                if *element == Operand::Sink {
                     continue;
                 }
-                let to = d.dst(part_of)?;
+                let to = d.dst_as(element, part_type)?;
                 let bit = n * width;
                 let slot = a + (bit / 64) as u32;
-                d.push(Row { d: to, a: slot, imm: (bit % 64) as u64, ..Row::new(half) });
-                if width < 32 {
-                    d.push(Row { d: to, a: to, imm: (width as u64) << 8, ..Row::new(part) });
-                }
+                let row = part((bit % 64) as u32, width as u32);
+                d.push(Row { d: to, a: slot, exec: part_of_wide, ..row });
             }
             Ok(())
         }
@@ -214,11 +237,10 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
                 d.push(Row { d: copy, a, ..Row::new(move_w) });
                 a = copy;
             }
-            for (n, part_of) in parts.iter().enumerate() {
-                if *part_of != Operand::Sink {
-                    let to = d.dst(part_of)?;
-                    let imm = (n * width) as u64 | (width as u64) << 8;
-                    d.push(Row { d: to, a, imm, ..Row::new(part) });
+            for (n, element) in parts.iter().enumerate() {
+                if *element != Operand::Sink {
+                    let to = d.dst_as(element, part_type)?;
+                    d.push(Row { d: to, a, ..part((n * width) as u32, width as u32) });
                 }
             }
             Ok(())
@@ -228,16 +250,10 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
 }
 
 fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Result<(), Refusal> {
-    let width = ty.bytes() * 8 / parts.len().max(1);
-    let part_type = match width {
-        64 => Type::B64,
-        32 => Type::B32,
-        16 => Type::B16,
-        8 => Type::B8,
-        _ => return Err(format!("a vector of {} parts of {ty:?}", parts.len())),
-    };
+    let part_type = part_type(d, parts, ty)?;
+    let width = part_type.bytes() * 8;
     if ty == Type::B128 && width == 64 {
-        let to = d.dst_d(to)?;
+        let to = d.dst_as(to, ty)?;
         let parts: Vec<u32> = parts.iter().map(|p| d.src_d(p, part_type)).collect::<Result<_, _>>()?;
         for (n, a) in parts.into_iter().enumerate() {
             d.push(Row { d: to + n as u32, a, ..Row::new(move_d) });
@@ -248,7 +264,7 @@ fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Resul
     let imm = width as u64;
     match ty.bytes() {
         16 => {
-            let to = d.dst_d(to)?;
+            let to = d.dst_as(to, ty)?;
             let (low, high) = list.split_at(list.len() / 2);
             d.push(Row { d: to, list: low.into(), imm, ..Row::new(pack_d) });
             d.push(Row { d: to + 1, list: high.into(), imm, ..Row::new(pack_d) });
@@ -258,7 +274,7 @@ fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Resul
             d.push(Row { d: to, list: list.into(), imm, ..Row::new(pack_d) });
         }
         _ => {
-            let to = d.dst(to)?;
+            let to = d.dst_as(to, ty)?;
             d.push(Row { d: to, list: list.into(), imm, ..Row::new(pack_w) });
         }
     }

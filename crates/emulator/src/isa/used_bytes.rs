@@ -64,8 +64,13 @@ pub(super) fn load_used(m: &mut Machine<'_>, row: &Row) -> Flow {
         let mut word = [0; 8];
         word[..reads.element].copy_from_slice(&bytes[n * reads.element..(n + 1) * reads.element]);
         let value = u64::from_le_bytes(word);
-        let shift = 64 - 8 * reads.element as u32;
-        if row.c == 1 { ((value << shift).cast_signed() >> shift).cast_unsigned() } else { value }
+        let (shift, above) = (64 - 8 * reads.element as u32, 64 - row.c);
+        // Sign-extended to registers of `row.c` bits, if that is not 0.
+        if row.c == 0 {
+            value
+        } else {
+            ((value << shift).cast_signed() >> shift).cast_unsigned() << above >> above
+        }
     };
     for (n, slot) in row.list.iter().enumerate() {
         if reads.wide {
@@ -77,10 +82,7 @@ pub(super) fn load_used(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     let bank = if reads.wide { Bank::D } else { Bank::W };
-    m.loads_undefined(&row.list, bank, |n, lane| {
-        let bits = element(&undefined[lane], n);
-        if reads.wide { bits } else { bits & u64::from(u32::MAX) }
-    })
+    m.loads_undefined(&row.list, bank, |n, lane| element(&undefined[lane], n))
 }
 
 impl Machine<'_> {

@@ -75,6 +75,8 @@ pub(crate) struct Effect {
     /// The other sources.
     pub(crate) reads: Box<[Place]>,
     pub(crate) writes: Box<[Place]>,
+    /// The results of the 32-bit bank that are narrower than 32 bits: slots and bits.
+    pub(crate) narrow: Box<[(u32, u32)]>,
     /// Whether it only computes registers from registers, lane by lane.
     pub(crate) pure: bool,
 }
@@ -84,6 +86,7 @@ pub(crate) struct Named<'a> {
     pub(crate) reads: &'a [Place],
     pub(crate) bases: &'a [Place],
     pub(crate) writes: &'a [Place],
+    pub(crate) narrow: &'a [(u32, u32)],
 }
 
 /// The halves of a 128-bit register.
@@ -156,7 +159,14 @@ impl Effect {
             }
             rule => rule,
         };
-        Self { rule, decides: decides.into(), reads: reads.into(), writes: places(named.writes).into(), pure }
+        Self {
+            rule,
+            decides: decides.into(),
+            reads: reads.into(),
+            writes: places(named.writes).into(),
+            narrow: named.narrow.into(),
+            pure,
+        }
     }
 }
 
