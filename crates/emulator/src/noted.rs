@@ -16,21 +16,11 @@ struct Run {
 
 /// The bytes of a copy; adjacent pieces are merged into one run.
 fn runs(pending: &Pending) -> Vec<Run> {
-    let mask = match &pending.work {
-        Work::Store(store) => store.mask,
-        _ => None,
-    };
     let mut all: Vec<Run> = Vec::new();
-    let mut add = |lane, address, len| match all.last_mut() {
-        Some(last) if last.address + last.len as u64 == address => last.len += len,
-        _ => all.push(Run { lane, address, len }),
-    };
     for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
-        match mask {
-            None => add(piece.lane, piece.address, piece.taken),
-            Some(mask) => (0..piece.taken)
-                .filter(|i| mask >> (i % 16) & 1 == 1)
-                .for_each(|i| add(piece.lane, piece.address + i as u64, 1)),
+        match all.last_mut() {
+            Some(last) if last.address + last.len as u64 == piece.address => last.len += piece.taken,
+            _ => all.push(Run { lane: piece.lane, address: piece.address, len: piece.taken }),
         }
     }
     all
@@ -83,14 +73,7 @@ impl Machine<'_> {
         let mut all = Vec::new();
         for piece in pending.pieces.iter().filter(|p| p.taken > 0) {
             let source = self.cta.shared.data.get(piece.at..piece.at + piece.len).unwrap_or_default();
-            let bytes = outgoing(store, piece, source);
-            match store.mask {
-                None => all.extend_from_slice(&bytes),
-                Some(mask) => {
-                    let kept = bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1);
-                    all.extend(kept.map(|(_, byte)| *byte));
-                }
-            }
+            all.extend_from_slice(&outgoing(store, piece, source));
         }
         all
     }

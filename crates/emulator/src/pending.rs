@@ -23,6 +23,11 @@ impl Piece {
     pub(super) fn whole(lane: usize, at: usize, len: usize, address: u64) -> Self {
         Self { lane: lane as u32, at, len, address, skip: 0, taken: len }
     }
+
+    /// Only the bytes that exist on the other side.
+    pub(super) fn trimmed(self) -> Self {
+        Self { at: self.at + self.skip, len: self.taken, skip: 0, ..self }
+    }
 }
 
 /// The operation of a copy on its pieces.
@@ -46,8 +51,6 @@ pub(super) enum Work {
 #[derive(Debug, Clone, Default)]
 pub(super) struct Store {
     pub(super) reduce: Option<Reduce>,
-    /// The bytes to write in each group of 16.
-    pub(super) mask: Option<u16>,
     /// Sixteen 6-bit values of one byte each are packed into twelve bytes.
     pub(super) pack6: bool,
     /// The source bytes, once read.

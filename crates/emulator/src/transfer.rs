@@ -1,4 +1,4 @@
-//! Data of asynchronous copies (PTX ISA 9.7.9.27): masking, reduction, packing, rounding.
+//! Data of asynchronous copies (PTX ISA 9.7.9.27): reduction, packing, rounding.
 
 use std::borrow::Cow;
 
@@ -47,13 +47,7 @@ pub(super) fn store_piece(
         }
         return Ok(());
     }
-    if let Some(mask) = store.mask {
-        for (i, byte) in bytes.iter().enumerate().filter(|(i, _)| mask >> (i % 16) & 1 == 1) {
-            world.global.region_mut(index).put(at + i, &[*byte]);
-        }
-    } else {
-        world.global.region_mut(index).put(at, bytes);
-    }
+    world.global.region_mut(index).put(at, bytes);
     world.global.sums.written(piece.address, bytes.len());
     Ok(())
 }

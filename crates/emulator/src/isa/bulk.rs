@@ -316,40 +316,80 @@ fn part(
     Ok(Piece { lane: lane as u32, at, len: size, address, skip: left, taken })
 }
 
+/// The runs of bytes that a mask selects in `size` bytes: offsets and lengths. A bit stands for a byte of each group of 16.
+fn runs(mask: u16, size: usize) -> impl Iterator<Item = (usize, usize)> {
+    let selected = move |at: usize| mask >> (at % 16) & 1 == 1;
+    let mut at = if mask == 0 { size } else { 0 };
+    std::iter::from_fn(move || {
+        let start = (at..size).find(|at| selected(*at))?;
+        at = if mask == u16::MAX { size } else { (start..size).find(|at| !selected(*at)).unwrap_or(size) };
+        Some((start, at - start))
+    })
+}
+
+/// A store of the bytes that a mask selects, one piece for each run. The other bytes are neither read nor written: they may be outside
+/// every allocation, unwritten, or in use by others.
+fn selected(
+    m: &mut Machine<'_>,
+    mask: u16,
+    lane: usize,
+    from: u64,
+    size: usize,
+    to: u64,
+) -> Result<Vec<Piece>, Fault> {
+    check(from, size)?;
+    check(to, size)?;
+    let from = shared_window(m, Space::Shared, from)?;
+    m.split(Space::Global, to)?;
+    let one = |(start, len): (usize, usize)| {
+        let (from, to) = (from.wrapping_add(start as u64), to.wrapping_add(start as u64));
+        let at = m.shared_at(from, len)?;
+        m.world.global.reach(to, len)?;
+        Ok(Piece::whole(lane, at, len, to))
+    };
+    runs(mask, size).map(one).collect()
+}
+
 fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     let size = m.r.w[bulk.size as usize][lane] as usize;
     let to = m.r.d[bulk.to.0 as usize][lane].wrapping_add_signed(bulk.to.1);
     let from = m.r.d[bulk.from.0 as usize][lane].wrapping_add_signed(bulk.from.1);
     let mut rank = None;
-    let (piece, work) = match (bulk.to_shared, bulk.from_shared) {
+    let (pieces, work) = match (bulk.to_shared, bulk.from_shared) {
         (true, false) => {
             let at;
             (rank, at) = target(m, bulk, to, size)?;
             match bulk.ignored {
                 None => {
                     let whole = Piece::whole(lane, at, size, global(m, from, size)?);
-                    (whole, Work::Load { fill: Some([0; 16]), round: false })
+                    (vec![whole], Work::Load { fill: Some([0; 16]), round: false })
                 }
-                Some(ends) => (part(m, ends, lane, at, size, from)?, Work::Load { fill: None, round: false }),
+                Some(ends) => {
+                    (vec![part(m, ends, lane, at, size, from)?], Work::Load { fill: None, round: false })
+                }
             }
         }
         (false, _) => {
-            let at = shared(m, from, size)?;
-            let mask = bulk.mask.map(|slot| m.r.w[slot as usize][lane] as u16);
-            let store = Store { reduce: bulk.reduce, mask, ..Store::default() };
-            (Piece::whole(lane, at, size, global(m, to, size)?), Work::Store(store))
+            let pieces = match bulk.mask {
+                None => vec![Piece::whole(lane, shared(m, from, size)?, size, global(m, to, size)?)],
+                Some(slot) => selected(m, m.r.w[slot as usize][lane] as u16, lane, from, size, to)?,
+            };
+            (pieces, Work::Store(Store { reduce: bulk.reduce, ..Store::default() }))
         }
         (true, true) => {
             let at = shared(m, from, size)?;
             let to_at;
             (rank, to_at) = target(m, bulk, to, size)?;
             match rank {
-                None => (Piece::whole(lane, at, size, to_at as u64), Work::Within { reduce: bulk.reduce }),
+                None => {
+                    let whole = Piece::whole(lane, at, size, to_at as u64);
+                    (vec![whole], Work::Within { reduce: bulk.reduce })
+                }
                 // Its source is read at once, which is one of the permitted times.
                 Some(_) => {
                     let bytes =
                         m.cta.read_for_copy(at, size, m.warp * 32 + lane as u32, m.world.check_init)?;
-                    (Piece::whole(lane, to_at, size, 0), Work::Put { bytes, reduce: bulk.reduce })
+                    (vec![Piece::whole(lane, to_at, size, 0)], Work::Put { bytes, reduce: bulk.reduce })
                 }
             }
         }
@@ -360,7 +400,7 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
     };
     let mut number = 0;
     for rank in ranks {
-        number = issue_to(m, bulk, (lane, rank), piece, work.clone(), number)?;
+        number = issue_to(m, bulk, (lane, rank), (&pieces, size), work.clone(), number)?;
     }
     Ok(())
 }
@@ -380,7 +420,7 @@ fn issue_to(
     m: &mut Machine<'_>,
     bulk: &Bulk,
     (lane, rank): (usize, Option<u32>),
-    piece: Piece,
+    (pieces, size): (&[Piece], usize),
     work: Work,
     number: u32,
 ) -> Result<u32, Fault> {
@@ -389,14 +429,14 @@ fn issue_to(
         Some(operand) => Some(operand.place_for_proxy(m, lane, rank)?),
         None => None,
     };
-    let barrier = barrier.map(|at| (at, piece.len as u32));
+    let barrier = barrier.map(|at| (at, size as u32));
     let pending = Pending {
         warp: m.warp,
         lanes: 1 << lane,
         kind: if barrier.is_some() { PendingKind::Barrier } else { PendingKind::Bulk },
         group: None,
         line: bulk.line,
-        pieces: vec![piece],
+        pieces: pieces.to_vec(),
         work,
         barrier,
         foreign: false,
@@ -505,4 +545,20 @@ fn store_bulk(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
     m.cta.events += 1;
     Flow::Next
+}
+
+#[cfg(test)]
+mod tests {
+    use super::runs;
+
+    #[test]
+    fn a_byte_mask_repeats_and_its_runs_are_joined() {
+        let of = |mask, size| runs(mask, size).collect::<Vec<_>>();
+        assert_eq!(of(0xF, 32), [(0, 4), (16, 4)]);
+        assert_eq!(of(0xF00F, 48), [(0, 4), (12, 8), (28, 8), (44, 4)]);
+        assert_eq!(of(0b101, 16), [(0, 1), (2, 1)]);
+        assert_eq!(of(0, 1 << 20), []);
+        assert_eq!(of(0xFFFF, 1 << 20), [(0, 1 << 20)]);
+        assert_eq!(of(0xFFFF, 0), []);
+    }
 }

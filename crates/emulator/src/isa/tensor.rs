@@ -253,7 +253,13 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let what = format!("shared address {at:#x} is not a multiple of {}", boxes::SHARED_ALIGNMENT);
         return Err(Fault::new(Rule::Misaligned, what));
     }
-    let pieces = boxes::pieces(&map, &coordinates, mode, usage, at, lane);
+    let pack6 = map.data_type == TensorType::U6Align16;
+    let mut pieces = boxes::pieces(&map, &coordinates, mode, usage, at, lane);
+    if !load {
+        // A store reads only what it writes.
+        pieces.retain(|piece| piece.taken > 0);
+        pieces.iter_mut().filter(|_| !pack6).for_each(|piece| *piece = piece.trimmed());
+    }
     // The swizzle moves the parts of a box: each one is looked up separately.
     let mut placed = Vec::with_capacity(pieces.len());
     for piece in pieces {
@@ -270,7 +276,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     let work = if load {
         Work::Load { fill: Some(boxes::fill(&map)), round: boxes::rounds(map.data_type) }
     } else {
-        Work::Store(Store { reduce, pack6: map.data_type == TensorType::U6Align16, ..Store::default() })
+        Work::Store(Store { reduce, pack6, ..Store::default() })
     };
     let bytes = map.transaction_bytes() * if matches!(mode, Mode::Rows { .. }) { 4 } else { 1 };
     let ranks = match tensor.ctas {
