@@ -3,11 +3,13 @@
 //! The mapping from lanes to elements is left to the implementation, and programs must not rely on it. Here a lane holds
 //! neighbours of the row-major matrix (of B's transpose); if a fragment is larger than its matrix, elements repeat.
 
-use numerics::Format;
-use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_integer};
+use numerics::tensor_core::{self, Integer, MmaForm, MmaShape, mma_f64, mma_integer};
+use numerics::{Format, Rounding};
 use ptx::{Instruction, Operand, Type};
 
 use super::super::elements::stored;
+use super::super::float::rounding;
+use super::super::lanewise::source;
 use super::super::memory::{numbered, resolve, space_number};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
@@ -24,19 +26,19 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
         "wmma.load",
-        "wmma.load.{a,b,c}.sync.aligned.{row,col}.shape{.ss}.{f16,bf16,tf32,f32,s8,u8,s32}",
+        "wmma.load.{a,b,c}.sync.aligned.{row,col}.shape{.ss}.{f16,bf16,tf32,f32,f64,s8,u8,s32}",
         decode_load,
     ),
     FormRow::new(
         CHAPTER,
         "wmma.mma",
-        "wmma.mma.sync.aligned.layout.layout.shape… of f16, bf16, tf32, s8, u8",
+        "wmma.mma.sync.aligned.layout.layout.shape{.rnd}… of f16, bf16, tf32, f64, s8, u8",
         decode_mma,
     ),
     FormRow::new(
         CHAPTER,
         "wmma.store",
-        "wmma.store.d.sync.aligned.{row,col}.shape{.ss}.{f16,f32,s32}",
+        "wmma.store.d.sync.aligned.{row,col}.shape{.ss}.{f16,f32,f64,s32}",
         decode_store,
     ),
 ];
@@ -65,12 +67,14 @@ impl Fragment {
             "f16" | "bf16" => 16,
             "s8" | "u8" => 8,
             "tf32" | "f32" | "s32" => 32,
+            "f64" => 64,
             _ => return Err(format!("wmma on .{ty} is not emulated")),
         };
         let known = match (ty, [m, n, k]) {
             ("tf32", [16, 16, 8]) => part != Part::C,
             ("f32", [16, 16, 8]) => part == Part::C,
-            ("tf32", _) => false,
+            ("f64", [8, 8, 4]) => true,
+            ("tf32" | "f64", _) => false,
             (_, [16, 16, 16] | [8, 32, 16] | [32, 8, 16]) => {
                 (part == Part::C) == matches!(ty, "f32" | "s32") || ty == "f16"
             }
@@ -85,15 +89,22 @@ impl Fragment {
             Part::C => (m, n),
         };
         // Factors of `f16` have sixteen elements in every lane, for every shape.
-        let wanted = if ty == "f16" && part != Part::C { 8 } else { rows * columns * bits / 32 / LANES };
+        let wanted = match (ty, part) {
+            ("f16", Part::A | Part::B) => 8,
+            _ => rows * columns * bits / bits.max(32) / LANES,
+        };
         if slots.len() != wanted {
             return Err(format!("{} registers, but {wanted} are required", slots.len()));
         }
         Ok(Self { slots: slots.into(), bits, rows, columns })
     }
 
+    fn is_wide(&self) -> bool {
+        self.bits == 64
+    }
+
     fn per_register(&self) -> usize {
-        32 / self.bits
+        if self.is_wide() { 1 } else { 32 / self.bits }
     }
 
     /// The place in the matrix of element `i` of a lane.
@@ -102,11 +113,14 @@ impl Fragment {
         (lane * per_lane + i) % (self.rows * self.columns)
     }
 
-    fn gather(&self, m: &Machine<'_>) -> Vec<u32> {
+    /// The elements of the matrix.
+    fn gather(&self, m: &Machine<'_>) -> Vec<u64> {
         let mut out = vec![0; self.rows * self.columns];
-        let (width, mask) = (self.per_register(), u32::MAX >> (32 - self.bits));
+        let (width, mask) = (self.per_register(), u64::MAX >> (64 - self.bits));
         for (n, slot) in self.slots.iter().enumerate() {
-            for (lane, word) in m.r.w[*slot as usize].iter().enumerate() {
+            let slot = *slot as usize;
+            for lane in 0..LANES {
+                let word = if self.is_wide() { m.r.d[slot][lane] } else { u64::from(m.r.w[slot][lane]) };
                 for i in 0..width {
                     out[self.place(lane, n * width + i)] = word >> (i * self.bits) & mask;
                 }
@@ -115,13 +129,16 @@ impl Fragment {
         out
     }
 
-    fn scatter(&self, m: &mut Machine<'_>, codes: &[u32]) {
+    fn scatter(&self, m: &mut Machine<'_>, codes: &[u64]) {
         let width = self.per_register();
         for (n, slot) in self.slots.iter().enumerate() {
-            let words = std::array::from_fn(|lane| {
+            let word = |lane| {
                 (0..width).fold(0, |word, i| word | codes[self.place(lane, n * width + i)] << (i * self.bits))
-            });
-            m.r.w[*slot as usize] = words;
+            };
+            match self.is_wide() {
+                true => m.r.d[*slot as usize] = std::array::from_fn(word),
+                false => m.r.w[*slot as usize] = std::array::from_fn(|lane| word(lane) as u32),
+            }
         }
     }
 }
@@ -172,9 +189,10 @@ fn shape(words: &mut Words<'_>) -> Result<MmaShape, Refusal> {
     Ok(shape)
 }
 
-fn registers(d: &mut Decoder<'_>, operand: &Operand, written: bool) -> Result<Vec<u32>, Refusal> {
+fn registers(d: &mut Decoder<'_>, operand: &Operand, ty: &str, written: bool) -> Result<Vec<u32>, Refusal> {
+    let register = if ty == "f64" { Type::F64 } else { Type::B32 };
     let elements = Decoder::elements(operand).iter();
-    elements.map(|e| if written { d.dst(e) } else { d.src(e, Type::B32) }).collect()
+    elements.map(|e| if written { d.dst_as(e, register) } else { source(d, e, register) }).collect()
 }
 
 fn access(
@@ -192,7 +210,7 @@ fn access(
     let [ty] = words.left() else { return Err("wmma requires one type".to_owned()) };
     let space = resolve(d, address, named);
     let (a, offset) = d.address(address)?;
-    let fragment = Fragment::new(part, shape, ty, registers(d, fragment, load)?)?;
+    let fragment = Fragment::new(part, shape, ty, registers(d, fragment, ty, load)?)?;
     // B is stored transposed: a row there is a column here.
     let by_rows = row != (part == Part::B);
     let natural = if by_rows { fragment.columns } else { fragment.rows };
@@ -239,15 +257,16 @@ fn run_load(m: &mut Machine<'_>, row: &Row) -> Flow {
         Err(flow) => return flow,
     };
     let fragment = &access.fragment;
-    let mut codes = vec![0u32; fragment.rows * fragment.columns];
+    let mut codes = vec![0; fragment.rows * fragment.columns];
     for lane in 0..LANES {
         for i in 0..fragment.slots.len() * fragment.per_register() {
             let place = fragment.place(lane, i);
             let at = base.wrapping_add(access.offset(place, stride));
             let code = match fragment.bits {
-                8 => m.read::<1>(access.space, at, lane).map(|[byte]| u32::from(byte)),
-                16 => m.read(access.space, at, lane).map(|b| u32::from(u16::from_le_bytes(b))),
-                _ => m.read(access.space, at, lane).map(u32::from_le_bytes),
+                8 => m.read::<1>(access.space, at, lane).map(|[byte]| u64::from(byte)),
+                16 => m.read(access.space, at, lane).map(|b| u64::from(u16::from_le_bytes(b))),
+                32 => m.read(access.space, at, lane).map(|b| u64::from(u32::from_le_bytes(b))),
+                _ => m.read(access.space, at, lane).map(u64::from_le_bytes),
             };
             match code {
                 Ok(code) => codes[place] = code,
@@ -273,6 +292,7 @@ fn run_store(m: &mut Machine<'_>, row: &Row) -> Flow {
             let at = base.wrapping_add(access.offset(place, stride));
             let done = match fragment.bits {
                 16 => m.write(access.space, at, lane, (codes[place] as u16).to_le_bytes()),
+                32 => m.write(access.space, at, lane, (codes[place] as u32).to_le_bytes()),
                 _ => m.write(access.space, at, lane, codes[place].to_le_bytes()),
             };
             if let Err(fault) = done {
@@ -297,6 +317,7 @@ struct Multiply {
 enum Numbers {
     Float(MmaForm),
     Integer { a: Integer, b: Integer, satfinite: bool },
+    Double(Rounding),
 }
 
 fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -308,6 +329,7 @@ fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let shape = shape(&mut words)?;
     let satfinite = words.take("satfinite");
+    let rounded = rounding(&mut words);
     let [d_type, a_type, b_type, c_type] = match words.left() {
         [d, c] => [*d, "f16", "f16", *c],
         [d, a, b, c] => [*d, *a, *b, *c],
@@ -327,18 +349,32 @@ fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             }
             _ => return Err(format!("no wmma of .{a_type} gives .{d_type}")),
         },
+        _ if [d_type, a_type, b_type] == ["f64"; 3] && !satfinite => {
+            Numbers::Double(rounded.unwrap_or(Rounding::NearestEven))
+        }
         _ => return Err(format!("no wmma of .{a_type} and .{b_type} gives .{d_type}")),
     };
+    if rounded.is_some() && !matches!(numbers, Numbers::Double(_)) {
+        return Err(format!("a wmma of .{a_type} has no rounding modifier"));
+    }
     let multiply = Multiply {
         shape,
         numbers,
-        d: Fragment::new(Part::C, shape, d_type, registers(d, to, true)?)?,
-        a: Fragment::new(Part::A, shape, a_type, registers(d, a, false)?)?,
-        b: Fragment::new(Part::B, shape, b_type, registers(d, b, false)?)?,
-        c: Fragment::new(Part::C, shape, c_type, registers(d, c, false)?)?,
+        d: Fragment::new(Part::C, shape, d_type, registers(d, to, d_type, true)?)?,
+        a: Fragment::new(Part::A, shape, a_type, registers(d, a, a_type, false)?)?,
+        b: Fragment::new(Part::B, shape, b_type, registers(d, b, b_type, false)?)?,
+        c: Fragment::new(Part::C, shape, c_type, registers(d, c, c_type, false)?)?,
     };
     d.push(Row { extra: Some(Box::new(multiply)), ..Row::new(run_mma) });
     Ok(())
+}
+
+/// Runs a product of elements of at most 32 bits.
+fn narrow(matrices: [Vec<u64>; 3], product: impl FnOnce([&[u32]; 3], &mut [u32])) -> Vec<u64> {
+    let [a, b, c] = matrices.map(|codes| codes.into_iter().map(|code| code as u32).collect::<Vec<_>>());
+    let mut out = vec![0; c.len()];
+    product([&a, &b, &c], &mut out);
+    out.into_iter().map(u64::from).collect()
 }
 
 fn run_mma(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -347,13 +383,20 @@ fn run_mma(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
     let Some(w) = row.extra::<Multiply>() else { return Flow::Next };
     let [a, b, c] = [&w.a, &w.b, &w.c].map(|f| f.gather(m));
-    let mut out = vec![0; c.len()];
-    match &w.numbers {
-        Numbers::Float(form) => tensor_core::mma(m.world.model, form, &a, &b, &c, &[], &[], &mut out),
-        Numbers::Integer { a: x, b: y, satfinite } => {
-            mma_integer(w.shape, *x, *y, &a, &b, &c, *satfinite, &mut out);
+    let model = m.world.model;
+    let out = match w.numbers {
+        Numbers::Double(rounding) => {
+            let mut out = vec![0; c.len()];
+            mma_f64(w.shape, &a, &b, &c, &mut out, rounding);
+            out
         }
-    }
+        Numbers::Float(form) => narrow([a, b, c], |[a, b, c], out| {
+            tensor_core::mma(model, &form, a, b, c, &[], &[], out);
+        }),
+        Numbers::Integer { a: x, b: y, satfinite } => narrow([a, b, c], |[a, b, c], out| {
+            mma_integer(w.shape, x, y, a, b, c, satfinite, out);
+        }),
+    };
     w.d.scatter(m, &out);
     Flow::Next
 }
