@@ -6,7 +6,7 @@ pub mod fast;
 pub mod nan;
 
 use super::float::value::{Value, unpack};
-use super::float::{flush_f32, quiet_f64};
+use super::float::{flush_f32, flush_rounded, quiet_f64};
 use super::format::{BF16, F16, F32, F64, Format, Layout, NAN_16, NAN_F32};
 use super::round::{Exact, Rounding};
 
@@ -52,9 +52,15 @@ pub fn f64_to(format: Format, x: f64, rounding: Rounding, satfinite: bool, relu:
     narrow(format, unpack(F64, x.to_bits()), rounding, satfinite, relu)
 }
 
-/// `cvt.f32.f64`, returning the bits; a NaN keeps its sign and upper payload and becomes quiet (measured).
+/// `cvt.f32.f64`, returning the bits; a NaN keeps its sign and upper payload and becomes quiet (measured). `.ftz` flushes as in
+/// arithmetic: a result below 2^-126 once rounded to 24 bits.
 #[must_use]
-pub fn f64_to_f32(x: f64, r: Rounding) -> u32 {
+pub fn f64_to_f32(x: f64, r: Rounding, ftz: bool) -> u32 {
+    let bits = f64_rounded_to_f32(x, r);
+    if ftz { flush_rounded(bits, r, || unpack(F64, x.to_bits())) } else { bits }
+}
+
+fn f64_rounded_to_f32(x: f64, r: Rounding) -> u32 {
     if x.is_nan() {
         let bits = x.to_bits();
         let sign = (bits >> 63 << 31) as u32;

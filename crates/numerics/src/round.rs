@@ -62,6 +62,18 @@ impl Exact {
         kept + (u64::from(steps) << layout.mantissa_bits)
     }
 
+    /// Whether the value, rounded to the precision of `layout` with an unbounded exponent, is below the smallest normal number.
+    ///
+    /// A value just below that number rounds to it on the grid of subnormal numbers, which is coarser, and may still be tiny.
+    pub(crate) fn is_tiny(self, layout: Layout, rounding: Rounding) -> bool {
+        if self.is_zero() || self.exponent() >= layout.e_min() {
+            return false;
+        }
+        let unit = self.exponent() - layout.mantissa_bits.cast_signed();
+        let next_binade = self.rounded_to(unit, rounding) >> (layout.mantissa_bits + 1) != 0;
+        !(next_binade && self.exponent() == layout.e_min() - 1)
+    }
+
     /// Rounds the magnitude to an integer multiple of `2^unit` and returns the multiple.
     pub(crate) fn rounded_to(self, unit: i32, rounding: Rounding) -> u64 {
         let shift = unit - self.unit;

@@ -4,7 +4,7 @@
 //! consistent here; the race detector uses them.
 
 use numerics::Rounding;
-use numerics::float::add_f32;
+use numerics::float::{add_f32, add_f64, add_f64_in_memory};
 use ptx::{Instruction, Operand, Type};
 
 use super::elements::stored;
@@ -48,6 +48,8 @@ enum Action {
     AddSingle {
         flush: bool,
     },
+    /// `add.f64`. In shared memory it is a loop around an addition of the operand and the value in memory.
+    AddDouble,
     Exchange,
     /// Compare with `b`, replace with `c`.
     Swap,
@@ -169,6 +171,7 @@ fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refu
         ("exch", Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Exchange),
         ("cas", Type::B16 | Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Swap),
         ("add", Type::F32) => Ok(Action::AddSingle { flush: !noftz }),
+        ("add", Type::F64) => Ok(Action::AddDouble),
         (_, Type::F16x2) => Ok(Action::Halves(Reduce::of(op, Type::F16)?.combine())),
         (_, Type::Bf16x2) => Ok(Action::Halves(Reduce::of(op, Type::Bf16)?.combine())),
         _ => Ok(Action::Combine(Reduce::of(op, ty)?.combine())),
@@ -265,6 +268,11 @@ fn lane_atomic(
             let flush = flush && window == Window::Global;
             let add = |x: u64, y: u64| add_f32(x as u32, y as u32, Rounding::NearestEven, flush, false);
             (0..count).for_each(|n| new[n] = u64::from(add(old[n], new[n])));
+        }
+        Action::AddDouble => {
+            let shared = |memory, operand| add_f64(operand, memory, Rounding::NearestEven);
+            let add = if window == Window::Global { add_f64_in_memory } else { shared };
+            (0..count).for_each(|n| new[n] = add(old[n], new[n]));
         }
         Action::Exchange => {}
         Action::Swap => {

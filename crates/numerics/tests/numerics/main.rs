@@ -6,6 +6,7 @@ mod arithmetic;
 mod conversions;
 mod fast;
 mod fixed;
+mod flush;
 mod formats;
 mod layouts;
 mod special_lanes;
