@@ -6,6 +6,7 @@
 
 mod explicit;
 mod lowered;
+mod possible;
 
 use std::collections::{HashMap, HashSet};
 
@@ -14,6 +15,7 @@ use super::registers::{names, reads, writes_first};
 
 pub use explicit::{explicit, explicit_where_needed};
 pub use lowered::lowered;
+pub use possible::may_contract;
 
 /// Returns the pairs that ptxas contracts, as observed in its machine code: each sum with the first of its sources that is an unguarded
 /// product without other readers. It does not cover code that ptxas transforms in other ways; for that, compare the

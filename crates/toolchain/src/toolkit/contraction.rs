@@ -12,7 +12,7 @@ use std::time::Duration;
 
 use emulator::Contraction;
 use ptx::arch::{Target, ToolkitVersion};
-use ptx::contraction::{Pair, expected, explicit_where_needed, lowered, pairs};
+use ptx::contraction::{Pair, expected, explicit_where_needed, lowered, may_contract, pairs};
 use ptx::folding::{Products, fold};
 use ptx::{Function, Item, Module};
 
@@ -180,7 +180,7 @@ fn functions(module: &Module) -> impl Iterator<Item = &Function> {
     })
 }
 
-/// Determines what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. This takes two to seven runs of
+/// Determines what `toolkit` contracts in the entries of `text` when it assembles it for `arch`. This takes one to seven runs of
 /// ptxas, each limited to `limit` and cached in `store`.
 ///
 /// # Errors
@@ -213,7 +213,9 @@ pub fn contracted(
     // The guess chosen for each function.
     let mut decided: BTreeMap<&str, usize> = BTreeMap::new();
     let shared: Vec<&str> = functions(&parsed).map(|f| f.name.as_str()).filter(|f| !is_entry(f)).collect();
-    for &entry in entries {
+    let open = |entry: &str| variants.iter().chain([&parsed]).any(|module| may_contract(module, entry));
+    // A kernel without a product and a sum of one type stays as written.
+    for &entry in entries.iter().filter(|entry| open(entry)) {
         let mut found = false;
         for (n, (module, all, chosen)) in choices.iter().enumerate() {
             if guesses.len() == n {
