@@ -25,7 +25,7 @@ fn kernel(body: &str) -> String {
 }
 
 /// A body, its number of contracted pairs, and its number of pairs.
-const BODIES: [(&str, usize, usize); 19] = [
+const BODIES: [(&str, usize, usize); 20] = [
     ("mul.f32 f4, f0, f1; add.f32 f8, f4, f2;", 1, 1),
     ("mul.f32 f4, f0, f1; sub.f32 f8, f2, f4; sub.f32 f9, f4, f3;", 2, 2),
     ("mul.f32 f4, f0, f1; mul.f32 f5, f2, f3; add.f32 f8, f4, f5;", 1, 2),
@@ -36,6 +36,8 @@ const BODIES: [(&str, usize, usize); 19] = [
     ("mul.rn.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
     ("mul.ftz.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
     ("mul.sat.f32 f4, f0, f1; add.f32 f8, f4, f2;", 0, 0),
+    // A product and a sum of different types leave no choice.
+    ("mul.f32 f8, f0, f1; cvt.f64.f32 d0, f2; add.f64 d0, d0, d0; cvt.rn.f32.f64 f9, d0;", 0, 0),
     // Divisions are products with a reciprocal: by a constant, by a power of two and by anything else.
     ("div.approx.f32 f4, f0, 0f43000000; add.f32 f8, f4, f2;", 1, 1),
     ("mov.b32 f5, 0fC3000000; div.full.f32 f4, f0, f5; sub.f32 f8, f2, f4;", 1, 1),

@@ -11,6 +11,8 @@ struct Case {
     /// Registers of A, B and C.
     registers: [usize; 3],
     rows: [bool; 3],
+    /// `.rn` and the like, or nothing.
+    rounding: &'static str,
 }
 
 fn group(letter: char, count: usize) -> String {
@@ -30,6 +32,7 @@ fn encode(ty: &str, value: i32) -> Vec<u8> {
         "bf16" => (((value as f32).to_bits() >> 16) as u16).to_le_bytes().to_vec(),
         "s8" | "u8" => vec![value as u8],
         "s32" => value.to_le_bytes().to_vec(),
+        "f64" => f64::from(value).to_le_bytes().to_vec(),
         _ => (value as f32).to_le_bytes().to_vec(),
     }
 }
@@ -75,11 +78,12 @@ fn run(case: &Case, padded: bool) -> Result<(), Stop> {
     };
     let text = format!(
         ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 pa, .param .u64 pb, .param .u64 pc)\n{{\n\
-         .reg .b64 x,y,z;\n.reg .b32 a<8>,b<8>,c<8>;\nld.param.u64 x,[pa];\nld.param.u64 y,[pb];\nld.param.u64 z,[pc];\n\
+         .reg .b64 x,y,z;\n.reg .{} a<8>,b<8>,c<8>;\nld.param.u64 x,[pa];\nld.param.u64 y,[pb];\nld.param.u64 z,[pc];\n\
          wmma.load.a.sync.aligned.{}.{shape}.global.{} {},[x]{};\nwmma.load.b.sync.aligned.{}.{shape}.global.{} {},[y]{};\n\
          wmma.load.c.sync.aligned.{}.{shape}.{} {},[z]{};\n\
-         wmma.mma.sync.aligned.{}.{}.{shape}.{types} {},{},{},{};\n\
+         wmma.mma.sync.aligned.{}.{}.{shape}{}.{types} {},{},{},{};\n\
          wmma.store.d.sync.aligned.{}.{shape}.global.{} [z],{}{};\nret;\n}}\n",
+        if case.ty == "f64" { "f64" } else { "b32" },
         layout(0),
         case.ty,
         group('a', na),
@@ -94,6 +98,7 @@ fn run(case: &Case, padded: bool) -> Result<(), Stop> {
         tail(2),
         layout(0),
         layout(1),
+        case.rounding,
         group('c', nc),
         group('a', na),
         group('b', nb),
@@ -136,8 +141,19 @@ fn products_from_memory_to_memory() {
     cases.push(("tf32", "f32", [16, 16, 8], [4, 4, 8]));
     for (n, (ty, c, shape, registers)) in cases.into_iter().enumerate() {
         for rows in [[true, false, true], [false, true, false], [true, true, true]] {
-            let case = Case { shape, ty, c, registers, rows };
+            let case = Case { shape, ty, c, registers, rows, rounding: "" };
             run(&case, n % 2 == 1).unwrap_or_else(|e| panic!("{ty} {shape:?}: {e}"));
+        }
+    }
+}
+
+#[test]
+fn products_of_doubles() {
+    for layouts in 0..8 {
+        let rows = [0, 1, 2].map(|bit| layouts >> bit & 1 == 1);
+        for (n, rounding) in ["", ".rn", ".rz", ".rm", ".rp"].into_iter().enumerate() {
+            let case = Case { shape: [8, 8, 4], ty: "f64", c: "f64", registers: [1, 1, 2], rows, rounding };
+            run(&case, n % 2 == 1).unwrap_or_else(|e| panic!("{rounding} {rows:?}: {e}"));
         }
     }
 }
