@@ -65,12 +65,21 @@ fn baseline() -> Result<Record, String> {
     Record::read(&path).map_err(|e| e.to_string())
 }
 
+/// The requirements of `SM121PROBE_REQUIRE` that name no toolkit.
+const REQUIREMENTS: [&str; 3] = ["nvrtc", "gpu", "upstream"];
+
 /// Trials of toolkits that the machine lacks: ignored, or failing if required.
 fn missing(shared: &Arc<Shared>) -> Vec<Trial> {
     let required = std::env::var("SM121PROBE_REQUIRE").unwrap_or_default();
-    let required: Vec<&str> = required.split(',').filter_map(|r| r.trim().strip_prefix("toolkit:")).collect();
+    let words: Vec<&str> = required.split(',').map(str::trim).filter(|word| !word.is_empty()).collect();
     let here = |name: &str| shared.discovery.toolkits.iter().any(|t| t.version.is_named(name));
     let mut trials = Vec::new();
+    // A mistyped requirement would require nothing.
+    for word in words.iter().filter(|word| !word.starts_with("toolkit:") && !REQUIREMENTS.contains(word)) {
+        let message = format!("SM121PROBE_REQUIRE has toolkit:VERSION and {}", REQUIREMENTS.join(", "));
+        trials.push(Trial::test(format!("required/{word}"), move || Err(Failed::from(message))));
+    }
+    let required: Vec<&str> = words.iter().filter_map(|word| word.strip_prefix("toolkit:")).collect();
     for name in &required {
         if !here(name) {
             let message = format!(
