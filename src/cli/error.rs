@@ -107,8 +107,6 @@ pub(super) enum CliError {
     Ptx(#[from] Box<PtxError>),
     #[error("{0} trials do not conform")]
     Trials(usize),
-    #[error("no stage has both its inputs and its output in the file")]
-    NothingJudged,
     #[error("{0} results contradict the architecture rules")]
     #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
@@ -251,7 +249,6 @@ impl CliError {
             | Self::NothingAudited
             | Self::NothingToLint
             | Self::NoSources(_)
-            | Self::NothingJudged
             | Self::Incomplete(_)
             | Self::NothingChecked(..)
             | Self::NoRecords(_) => exit::INCOMPLETE,
@@ -280,9 +277,10 @@ impl CliError {
 /// The exit code of a job's error.
 fn of_job(error: &JobError) -> u8 {
     match error {
-        JobError::Snippet(SnippetError::Empty(_)) | JobError::Plan(_) | JobError::NothingRan => {
-            exit::INCOMPLETE
-        }
+        JobError::Snippet(SnippetError::Empty(_))
+        | JobError::Plan(_)
+        | JobError::NothingRan
+        | JobError::FolderIdle(_) => exit::INCOMPLETE,
         // A kernel of the user's folder does not compile.
         JobError::Nvrtc(NvrtcError::Rejected { .. })
         | JobError::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,

@@ -3,13 +3,14 @@
 use std::path::PathBuf;
 
 use clap::Args;
+use serde::Serialize;
 
 use super::args::OutputArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
-use crate::moe::{Contract, judge, tensors};
-use crate::record::{CodeBy, ConfigurationKey, TrialRow, Verdict};
+use crate::moe::{Contract, Judgement, judge_dump, tensors};
+use crate::record::{CodeBy, Completeness, ConfigurationKey, Incomplete, TrialRow, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -26,14 +27,15 @@ pub(super) struct JudgeArgs {
 
 const FORMATS: &Formats = &[
     (Format::Text, "Every stage, in words"),
-    (Format::Csv, "The rows of `moe --format csv`"),
-    (Format::Json, "The trial as JSON"),
+    (Format::Csv, "The rows of `moe --format csv`; a result that is not decided is `undetermined`"),
+    (Format::Json, "The trial as JSON, with `incomplete`"),
 ];
 
 /// Runs `judge`.
 pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     let dump = tensors::read(&args.file)?;
     let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;
+    let judgement = judge_dump(&contract, &dump)?;
     let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
     let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let trial = TrialRow {
@@ -48,20 +50,38 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
         target: said("target").as_str().into(),
         device: "dump".to_owned(),
         remark: String::new(),
-        results: judge(&contract, &dump.tensors)?,
+        results: judgement.results.clone(),
         code: CodeBy::Nobody,
         checks: Vec::new(),
     };
+    let incomplete = incomplete(&judgement);
     let text = match args.format {
-        Format::Text => report::stages_text(&trial.results),
+        Format::Text => first_line(incomplete.as_ref()) + &report::stages_text(&trial.results),
         Format::Csv => report::trials_csv(std::slice::from_ref(&trial)),
-        Format::Json => serde_json::to_string_pretty(&trial).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Json => {
+            let judged = Judged { trial: &trial, incomplete: incomplete.as_ref() };
+            serde_json::to_string_pretty(&judged).map_err(|e| CliError::Output(e.into()))? + "\n"
+        }
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;
-    match trial.verdict() {
-        Verdict::Pass => Ok(()),
-        _ if trial.first_wrong().is_some() => Err(CliError::Trials(1)),
-        _ => Err(CliError::NothingJudged),
+    if trial.first_wrong().is_some() {
+        return Err(CliError::Trials(1));
     }
+    incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into()))
+}
+
+/// The trial, and what was not decided.
+#[derive(Serialize)]
+struct Judged<'a> {
+    #[serde(flatten)]
+    trial: &'a TrialRow,
+    incomplete: Option<&'a Incomplete>,
+}
+
+/// Returns what was not decided, with the tensors that would decide.
+fn incomplete(judgement: &Judgement) -> Option<Incomplete> {
+    let mut all = Completeness::of_checks(usize::from(judgement.is_of_something()));
+    judgement.gaps.iter().for_each(|gap| all.add_gap(gap.to_string()));
+    all.incomplete("no stage has both its inputs and its output in the file")
 }

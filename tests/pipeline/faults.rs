@@ -5,6 +5,8 @@ use sm121probe::record::Stage;
 
 #[path = "format_faults.rs"]
 mod format_faults;
+#[path = "handed_on.rs"]
+mod handed_on;
 #[path = "routers.rs"]
 mod routers;
 #[path = "variants.rs"]
@@ -524,6 +526,7 @@ pub(crate) fn all() -> Vec<Fault> {
         ),
     ];
     all.extend(variants::all());
+    all.extend(handed_on::all());
     all.extend(routers::all());
     all.extend(format_faults::all());
     all

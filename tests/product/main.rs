@@ -14,6 +14,7 @@ mod gate;
 #[cfg(debug_assertions)]
 mod gpu;
 mod incomplete;
+mod judge;
 mod lint;
 mod report;
 mod selftest;

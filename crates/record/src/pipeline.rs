@@ -46,7 +46,7 @@ words! {
         KnownFail "known_fail",
         /// Correct, although a known report says that it is wrong.
         UnexpectedPass "unexpected_pass",
-        /// PTX does not determine the result.
+        /// Not decided: PTX does not determine the result, or the tensors or bounds at hand do not.
         Undetermined "undetermined",
         /// The emulator does not support an instruction form.
         Unsupported "unsupported",

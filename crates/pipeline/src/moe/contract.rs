@@ -207,18 +207,26 @@ pub enum FinalizeOrder {
     AtomicBf16,
 }
 
-/// The error bound of a kernel's exp: |found − e^x| ≤ (`relative` + `per_argument`·|x|)·e^x.
+/// The error bound of a kernel's exp: |found − e^x| ≤ (`relative` + `per_argument`·|x|)·e^x, and e^0 is 1
+/// (docs/numerics.md, 5.1).
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct ExpBound {
     /// The part that does not depend on x.
     pub relative: f64,
-    /// The part that grows with |x|.
+    /// The part that grows with |x|; 0 if x is one rounded f32 and its reduction loses nothing.
     pub per_argument: f64,
 }
 
 impl ExpBound {
-    /// A polynomial by FMA after an exact reduction: 4 units in the last place.
-    pub const FMA: Self = Self { relative: 4.0 / (1 << 23) as f64, per_argument: 0.0 };
+    /// Whether the argument is exactly the f32 that the formula names: a kernel that folds a factor into it, or approximates
+    /// e^x by other functions, errs by more as it grows.
+    #[must_use]
+    pub fn is_of_exact_argument(&self) -> bool {
+        self.per_argument == 0.0
+    }
+
+    /// A polynomial by FMA after an exact reduction: two units in the last place.
+    pub const FMA: Self = Self { relative: 2.0 / (1 << 23) as f64, per_argument: 0.0 };
     /// `ex2.approx(x·log2 e)`: 2^-22 by PTX, and two roundings of the argument (docs/numerics.md, 5.1).
     pub const EX2_APPROX: Self =
         Self { relative: 1.0 / (1 << 22) as f64, per_argument: 1.0 / (1 << 23) as f64 };
@@ -282,6 +290,7 @@ impl Contract {
             ("exp_per_argument", self.exp.per_argument.to_string()),
             ("finalize", finalize_word(self.finalize).to_owned()),
             ("deterministic", self.deterministic.to_string()),
+            ("top_k", self.dims.top_k.to_string()),
         ]
         .into_iter()
         .map(|(key, value)| (key.to_owned(), value))
@@ -411,10 +420,17 @@ impl Contract {
         let s = &self.settings;
         let dims = &self.dims;
         if dims.shared > dims.experts || dims.shared > dims.top_k {
-            return Err(MoeError::Invalid(format!("{} shared experts among {dims:?}", dims.shared)));
+            return Err(MoeError::Invalid(format!(
+                "{} shared experts among {} experts, of which a token has {}",
+                dims.shared, dims.experts, dims.top_k
+            )));
         }
         // A dump may omit the number of experts.
         if dims.routed() > 0 {
+            if dims.chosen() > dims.routed() {
+                let (chosen, routed) = (dims.chosen(), dims.routed());
+                return Err(MoeError::Invalid(format!("a token chooses {chosen} of {routed} experts")));
+            }
             s.router.check(dims.routed(), dims.chosen()).map_err(MoeError::Invalid)?;
         }
         let exp = [self.exp.relative, self.exp.per_argument];
@@ -427,7 +443,8 @@ impl Contract {
         }
         if exp.iter().any(|e| !(0.0..0.1).contains(e)) {
             return Err(MoeError::Invalid(format!(
-                "an exp with relative errors {exp:?} cannot be judged; both must be below 0.1"
+                "an exp with relative errors {} and {} cannot be judged; both must be below 0.1",
+                self.exp.relative, self.exp.per_argument
             )));
         }
         Ok(())
@@ -449,6 +466,71 @@ const fn finalize_word(order: FinalizeOrder) -> &'static str {
 pub fn pair_of(metadata: &BTreeMap<String, String>) -> Result<FormatPair, MoeError> {
     Metadata(metadata).word("format", FormatPair::default(), FormatPair::ALL, FormatPair::word)
 }
+
+/// Every key of a dump's metadata.
+pub const KEYS: [&str; 34] = [
+    "alpha",
+    "beta",
+    "case",
+    "deterministic",
+    "exp_per_argument",
+    "exp_relative",
+    "fc1_bias",
+    "fc1_chunk",
+    "fc1_fraction",
+    "fc1_group",
+    "fc1_order",
+    "fc2_bias",
+    "fc2_chunk",
+    "fc2_fraction",
+    "fc2_group",
+    "fc2_order",
+    "finalize",
+    "format",
+    "gate_up",
+    "given",
+    "global_scale",
+    "group_score",
+    "groups",
+    "groups_kept",
+    "limit",
+    "renormalise",
+    "routed_scaling",
+    "router_scores",
+    "scale_rule",
+    "seed",
+    "shared_experts",
+    "target",
+    "tile",
+    "top_k",
+];
+
+/// The results that a dump's metadata declares to be inputs, such as the choices that a caller makes.
+///
+/// # Errors
+/// [`MoeError::Metadata`] for a name that is not the result of a stage before the last one.
+pub fn given_of(metadata: &BTreeMap<String, String>) -> Result<Vec<&'static str>, MoeError> {
+    let Some(found) = metadata.get("given") else { return Ok(Vec::new()) };
+    let known = |name: &str| GIVEN.into_iter().find(|known| *known == name.trim());
+    found.split(',').map(known).collect::<Option<_>>().ok_or_else(|| MoeError::Metadata {
+        key: "given",
+        found: found.clone(),
+        wanted: format!("it is a list of names among {}", GIVEN.join(", ")),
+    })
+}
+
+/// The results that a caller may supply itself.
+const GIVEN: [&str; 9] = [
+    "topk_ids",
+    "topk_weights",
+    "row_token",
+    "row_expert",
+    "a1_codes",
+    "a1_scales",
+    "a1_token_scale",
+    "a2_codes",
+    "a2_scales",
+];
 
 /// Metadata, read with defaults and with errors that list the legal values.
 struct Metadata<'a>(&'a BTreeMap<String, String>);
@@ -490,6 +572,15 @@ impl Metadata<'_> {
     fn dims(&self, tensors: &Tensors, pair: FormatPair) -> Result<Dims, MoeError> {
         let mut dims = tensors.dims(pair)?;
         dims.shared = self.number("shared_experts", 0)?;
+        let top_k: usize = self.number("top_k", dims.top_k)?;
+        if dims.top_k != 0 && top_k != dims.top_k {
+            return Err(MoeError::Metadata {
+                key: "top_k",
+                found: top_k.to_string(),
+                wanted: format!("the tensors have {} experts per token", dims.top_k),
+            });
+        }
+        dims.top_k = top_k;
         if tensors.router_logits.is_some() || tensors.correction_bias.is_some() {
             dims.experts = dims.experts.saturating_add(dims.shared);
         }

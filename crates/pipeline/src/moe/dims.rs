@@ -36,6 +36,21 @@ impl Dims {
         }
     }
 
+    /// The dimensions in words; those that are unknown are left out.
+    #[must_use]
+    pub fn words(&self) -> String {
+        let known = [
+            (self.tokens, "tokens"),
+            (self.hidden, "hidden"),
+            (self.inter, "inter"),
+            (self.experts, "experts"),
+            (self.top_k, "experts per token"),
+        ];
+        let parts: Vec<String> =
+            known.into_iter().filter(|(n, _)| *n > 0).map(|(n, what)| format!("{n} {what}")).collect();
+        parts.join(", ")
+    }
+
     /// Experts that the router chooses from.
     #[must_use]
     pub const fn routed(&self) -> usize {

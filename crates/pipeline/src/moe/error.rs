@@ -57,6 +57,16 @@ pub enum MoeError {
         /// The valid names.
         hint: String,
     },
+    /// A key of the metadata is not in the format.
+    #[error("{}: the dump format has no metadata `{key}`; correct it, or leave it out ({hint})", path.display())]
+    Key {
+        /// The file.
+        path: PathBuf,
+        /// The key.
+        key: String,
+        /// The valid keys.
+        hint: String,
+    },
     /// A tensor has a shape that does not fit the others.
     #[error("`{name}` is {found:?}; expected {wanted} ({why})")]
     Shape {

@@ -1,6 +1,7 @@
 //! Judges every stage on the values that the device stored before it, never on the reference's own chain.
 
 mod elementwise;
+mod gaps;
 mod gemms;
 mod routing;
 mod tally;
@@ -8,35 +9,21 @@ mod whole;
 
 use std::collections::HashMap;
 
+pub use gaps::{Gap, Judgement, judge_dump};
+
 use super::contract::Contract;
 use super::error::MoeError;
 use super::tensors::{Array, Tensors};
 use record::{Stage, StageResult};
 
-/// Returns the verdict of every stage, in pipeline order. A stage whose tensors are missing, or whose inputs are invalid as the
-/// earlier stages stored them, is skipped with the reason; an output whose inputs are missing is judged from end to end.
+/// Returns the verdict of every stage, in pipeline order. A stage whose inputs are missing is judged from the nearest earlier
+/// tensors. It is skipped, with the reason, if its result is missing, if nothing determines it, or if its inputs are invalid as the
+/// earlier stages stored them.
 ///
 /// # Errors
 /// [`MoeError`] if the tensors do not fit `contract`, or `expert_ids` is invalid.
 pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
-    contract.check()?;
-    tensors.check(&contract.dims, contract.settings.pair)?;
-    let case = Inputs { contract, tensors, index: index(contract, tensors)? };
-    let mut out = Vec::new();
-    for stage in [Stage::Route, Stage::Permute, Stage::Quantize, Stage::Fc1] {
-        out.push(case.one(stage));
-    }
-    match case.activation() {
-        Ok(both) => out.extend(both),
-        Err(why) => {
-            out.push(StageResult::skipped(Stage::Activation, why.clone()));
-            out.push(StageResult::skipped(Stage::Requantize, why));
-        }
-    }
-    for stage in [Stage::Fc2, Stage::Finalize] {
-        out.push(case.one(stage));
-    }
-    Ok(out)
+    Ok(Inputs::new(contract, tensors)?.results())
 }
 
 /// Maps each expert to the position of its weights.
@@ -81,7 +68,31 @@ macro_rules! need {
 }
 use need;
 
-impl Inputs<'_> {
+impl<'a> Inputs<'a> {
+    fn new(contract: &'a Contract, tensors: &'a Tensors) -> Result<Self, MoeError> {
+        contract.check()?;
+        tensors.check(&contract.dims, contract.settings.pair)?;
+        Ok(Self { contract, tensors, index: index(contract, tensors)? })
+    }
+
+    fn results(&self) -> Vec<StageResult> {
+        let mut out = Vec::new();
+        for stage in [Stage::Route, Stage::Permute, Stage::Quantize, Stage::Fc1] {
+            out.push(self.one(stage));
+        }
+        match self.activation() {
+            Ok(both) => out.extend(both),
+            Err(why) => {
+                out.push(StageResult::skipped(Stage::Activation, why.clone()));
+                out.push(StageResult::skipped(Stage::Requantize, why));
+            }
+        }
+        for stage in [Stage::Fc2, Stage::Finalize] {
+            out.push(self.one(stage));
+        }
+        out
+    }
+
     fn one(&self, stage: Stage) -> StageResult {
         let result = match stage {
             Stage::Route => self.route(),
@@ -89,25 +100,10 @@ impl Inputs<'_> {
             Stage::Quantize => self.quantize(),
             Stage::Fc1 => self.fc1(),
             Stage::Fc2 => self.fc2(),
-            // Without its inputs, the output is judged from end to end.
-            Stage::Finalize => self.finalize().or_else(|why| {
-                let here = self.tensors.output.is_some() && !self.has_finalize_inputs();
-                if here {
-                    self.whole().map_err(|further| format!("{why}; from end to end, {further}"))
-                } else {
-                    Err(why)
-                }
-            }),
+            Stage::Finalize => self.finalize(),
             Stage::Activation | Stage::Requantize => Err("judged together".to_owned()),
         };
         result.unwrap_or_else(|why| StageResult::skipped(stage, why))
-    }
-
-    /// Whether finalize can be judged on the values that the device stored before it.
-    fn has_finalize_inputs(&self) -> bool {
-        self.tensors.fc2_out.is_some()
-            && self.tensors.topk_ids.is_some()
-            && self.tensors.topk_weights.is_some()
     }
 
     /// The expert of each row as the device stored it, or, without it, as the reference permutes the stored choices.

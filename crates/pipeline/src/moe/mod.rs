@@ -54,6 +54,6 @@ pub mod witness;
 pub use contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder, Settings};
 pub use dims::Dims;
 pub use error::MoeError;
-pub use judge::judge;
+pub use judge::{Gap, Judgement, judge, judge_dump};
 pub use problem::Problem;
 pub use tensors::{Array, Tensors};

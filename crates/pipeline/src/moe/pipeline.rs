@@ -3,6 +3,7 @@
 mod arguments;
 mod graph;
 mod inputs;
+mod lists;
 mod repeat;
 mod results;
 
@@ -17,7 +18,7 @@ pub use super::setup::Setup;
 use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
 use super::{Dims, Problem, Settings};
-use crate::kernel::{ExpressionError, Kernel, KernelError, Library, Load};
+use crate::kernel::{ExpressionError, Kernel, KernelError, KernelStage, Library, Load};
 use emulator::device::{Buffer, Device, Failure, LaunchFailure, Module};
 use record::Stage;
 use toolchain::toolkit::NvrtcError;
@@ -70,8 +71,8 @@ pub struct Ran {
     pub tensors: Tensors,
     /// The stage that did not finish, and the failure.
     pub stopped: Option<(Stage, Failure)>,
-    /// Stages that violate the contract of their padding, with the place.
-    pub pads: Vec<(Stage, String)>,
+    /// Stages whose results break their contract beside the judged tensors, in padding or in lists, with the place.
+    pub broken: Vec<(Stage, String)>,
 }
 
 /// The kernels of a run in the order of their first launch, each with its PTX.
@@ -186,7 +187,9 @@ struct Run<'a> {
     dims: Dims,
     buffers: BTreeMap<&'static str, Buffer>,
     tensors: Tensors,
-    pads: Vec<(Stage, String)>,
+    broken: Vec<(Stage, String)>,
+    /// The names of the arguments of each kernel, by stage.
+    arguments: Vec<(KernelStage, Vec<String>)>,
 }
 
 /// The content of a workspace when the stream begins.
@@ -266,8 +269,16 @@ impl<'a> Run<'a> {
     ) -> Result<Self, PipelineError> {
         let dims = problem.dims;
         let tensors = problem.inputs.clone();
-        let mut run =
-            Self { device, problem, setup, dims, buffers: BTreeMap::new(), tensors, pads: Vec::new() };
+        let mut run = Self {
+            device,
+            problem,
+            setup,
+            dims,
+            buffers: BTreeMap::new(),
+            tensors,
+            broken: Vec::new(),
+            arguments: Vec::new(),
+        };
         fill(&mut run)?;
         for (name, len, before) in run.workspaces() {
             let buffer = match before {
@@ -277,6 +288,12 @@ impl<'a> Run<'a> {
             run.buffers.insert(name, buffer);
         }
         Ok(run)
+    }
+
+    /// The same for these kernels.
+    fn of(mut self, kernels: &[Ready<'_>]) -> Self {
+        self.arguments = kernels.iter().map(|r| (r.kernel.stage, r.kernel.args.clone())).collect();
+        self
     }
 
     /// The largest number of token tiles that any routing of these rows needs.
@@ -293,7 +310,7 @@ impl<'a> Run<'a> {
             }
         }
         self.tensors = self.problem.inputs.clone();
-        self.pads.clear();
+        self.broken.clear();
         Ok(())
     }
 

@@ -83,6 +83,15 @@ macro_rules! tensors {
                 axes: &[$(Axis::$axis),*],
             }),*];
 
+            /// Whether the tensor called `name` is present.
+            #[must_use]
+            pub fn has(&self, name: &str) -> bool {
+                match name {
+                    $(stringify!($name) => self.$name.is_some(),)*
+                    _ => false,
+                }
+            }
+
             /// The shapes of the tensors present.
             fn shapes(&self) -> Vec<(&'static Form, &[usize])> {
                 let shapes = [$(self.$name.as_ref().map(|a| a.shape.as_slice())),*];

@@ -200,7 +200,7 @@ fn repeated(
 ) -> Result<Outcome, MoeError> {
     let finished = ran.stopped.is_none();
     let differs = first_difference(&before.tensors, &ran.tensors);
-    if finished && differs.is_none() && ran.pads.is_empty() {
+    if finished && differs.is_none() && ran.broken.is_empty() {
         // Equal bits have equal verdicts.
         return Ok(before);
     }
@@ -307,7 +307,7 @@ pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
     NotPassed { verdict, note }
 }
 
-/// The verdicts of a run: on its results, on the padding, and on the launch that failed.
+/// The verdicts of a run: on its results, on padding and lists, and on the launch that failed.
 pub(super) fn judged(
     ran: Ran,
     contract: &Contract,
@@ -325,7 +325,7 @@ fn settled(
     device: &str,
     warp_instructions: u64,
 ) -> Outcome {
-    for (stage, text) in ran.pads {
+    for (stage, text) in ran.broken {
         if let Some(result) = stages.iter_mut().find(|s| s.stage == stage)
             && result.verdict == Verdict::Pass
         {

@@ -9,6 +9,7 @@ mod device;
 mod dumps;
 mod faults;
 mod formats;
+mod gaps;
 mod nvfp4_checkpoint;
 mod orders;
 mod pairs;

@@ -3,6 +3,7 @@
 use pipeline::case::{self, FormatPair};
 use pipeline::moe::{Accumulation, Contract, KOrder, Problem, judge, problem::generate};
 use rayon::prelude::*;
+use record::Verdict;
 
 use crate::device::{Core, NATIVE, mix, run};
 use crate::{all_pass, case as from};
@@ -91,7 +92,15 @@ fn cancelling_sums_of_far_apart_blocks_stay_within_the_bound() {
             for shuffle in [None, Some((seed, 3))] {
                 core.shuffle = shuffle;
                 let results = judge(&contract(&problem, core), &run(&problem, core)).unwrap();
-                all_pass(&results, &format!("seed {seed} in steps of {}", core.chunk));
+                // What remains of the sums is smaller than their bounds, which then decide nothing.
+                for r in results {
+                    let accepted = matches!(r.verdict, Verdict::Pass | Verdict::Undetermined);
+                    assert!(
+                        accepted && r.worst_over_bound <= 1.0,
+                        "seed {seed} in steps of {}: {r:?}",
+                        core.chunk
+                    );
+                }
             }
         }
     });

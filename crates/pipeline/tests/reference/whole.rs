@@ -44,7 +44,8 @@ fn contract(problem: &Problem) -> Contract {
 fn finalize(contract: &Contract, tensors: &Tensors) -> StageResult {
     let results = judge(contract, tensors).unwrap();
     let (mut last, rest): (Vec<_>, Vec<_>) = results.into_iter().partition(|r| r.stage == Stage::Finalize);
-    assert!(rest.iter().all(|r| r.verdict == Verdict::Skipped || tensors.fc1_out.is_some()), "{rest:?}");
+    let some = tensors.fc1_out.is_some() || tensors.topk_ids.is_some();
+    assert!(rest.iter().all(|r| r.verdict == Verdict::Skipped || some), "{rest:?}");
     last.remove(0)
 }
 
@@ -58,8 +59,11 @@ fn right_outputs_are_never_accused() {
             let shuffle = (seed % 2 == 1).then_some((seed, 1 + n % 3));
             let all = run(&problem, Core { shuffle, ..NATIVE });
             let result = finalize(&contract(&problem), &black_box(&all));
-            assert_eq!(result.verdict, Verdict::Pass, "{name} {seed}: {result:?}");
-            assert!(result.note.starts_with("judged from end to end, because topk_ids, "), "{}", result.note);
+            // Under this rule values saturate, and sums may overflow.
+            let right = if name == "scale-rz" { Verdict::Undetermined } else { Verdict::Pass };
+            assert_eq!(result.verdict, right, "{name} {seed}: {result:?}");
+            let absent = "judged from earlier tensors, because `topk_ids`, `topk_weights`, `fc2_out`, ";
+            assert!(result.note.starts_with(absent), "{}", result.note);
             // Every tensor that is there makes it tighter, and none makes it wrong.
             let mut more = black_box(&all);
             (more.topk_ids, more.topk_weights) = (all.topk_ids.clone(), all.topk_weights.clone());
@@ -96,7 +100,9 @@ fn right_nvfp4_outputs_are_never_accused_and_garbage_is_found() {
         };
         let mut seen = black_box(run(&problem, unit));
         let result = finalize(&contract, &seen);
-        assert_eq!(result.verdict, Verdict::Pass, "{name}: {result:?}");
+        // With a scale for each token, the bounds decide too little of some rows.
+        let right = if name.contains("token") { Verdict::Undetermined } else { Verdict::Pass };
+        assert_eq!(result.verdict, right, "{name}: {result:?}");
         let mut wrong = problem.clone();
         wrong.inputs.w13_scales.as_mut().unwrap().data.rotate_left(4);
         seen.output = run(&wrong, unit).output;
@@ -143,7 +149,8 @@ fn garbage_is_found() {
 fn nan_is_judged_and_what_is_missing_is_named() {
     let problem = problem("tiny-special", 0);
     let seen = black_box(&run(&problem, NATIVE));
-    assert_eq!(finalize(&contract(&problem), &seen).verdict, Verdict::Pass);
+    // More than half of the tokens may have any value.
+    assert_eq!(finalize(&contract(&problem), &seen).verdict, Verdict::Undetermined);
     for (name, take) in [
         ("w2_scales", (|t| t.w2_scales = None) as fn(&mut Tensors)),
         ("w13_blocks", |t| t.w13_blocks = None),

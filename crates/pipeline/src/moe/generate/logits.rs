@@ -30,6 +30,9 @@ const TIED: [&[f32]; 7] = [
 const WIDE: f64 = 110.0;
 /// Every other token has one logit of this: without the greatest subtracted, its e^x is infinite.
 const HIGH: f32 = 100.0;
+/// Every fourth token has one logit of 0 and all others this far below it, where e^x is still normal: their weights are e^x itself, and
+/// show its errors at large |x|.
+const BELOW: (f64, f64) = (60.0, 87.0);
 
 /// Logits [T, E].
 pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
@@ -49,6 +52,14 @@ pub(super) fn logits(case: &Case, dims: &Dims, seed: u64) -> Vec<f32> {
         })
         .collect();
     if case.arguments == Arguments::Wide {
+        for token in (2..tokens).step_by(4) {
+            let highest = (token / 4) % experts;
+            for (expert, logit) in out[token * experts..(token + 1) * experts].iter_mut().enumerate() {
+                // The drawn logit is within WIDE below zero.
+                let below = BELOW.0 - f64::from(*logit) / WIDE * (BELOW.1 - BELOW.0);
+                *logit = if expert == highest { 0.0 } else { to_bf16(-below) };
+            }
+        }
         for token in (1..tokens).step_by(2) {
             // The middle first: a warp that reads only its first 32 experts misses it.
             out[token * experts + (experts / 2 + 7 * (token / 2)) % experts] = HIGH;

@@ -6,10 +6,11 @@ use rayon::prelude::*;
 
 use super::gemms::Fc;
 use super::tally::Tally;
-use super::{Inputs, Skip, indices, need, needed};
+use super::whole::{Row, no_row};
+use super::{Inputs, Skip, need, needed};
 use crate::case::BiasPlace;
 use crate::moe::format::Element;
-use crate::moe::reference::activation::{Quantizer, Value, columns, judge_block, swiglu};
+use crate::moe::reference::activation::{Quantizer, Value, judge_block};
 use crate::moe::reference::finalize::finalize;
 use crate::moe::reference::formats::bf16;
 use crate::moe::reference::interval::Interval;
@@ -51,7 +52,7 @@ fn valued_block(
     let verdict = judge_block(by, &values.iter().map(known).collect::<Vec<_>>(), scale, codes);
     if by.format.scale().is_some() {
         if verdict.scale {
-            tally.right(0.0);
+            tally.within(row, 0.0, verdict.scale_decides);
         } else {
             tally.wrong(row, first, f64::INFINITY, || {
                 format!("scale {scale:#04x} instead of {}", verdict.wanted())
@@ -60,7 +61,7 @@ fn valued_block(
     }
     for (lane, code) in codes.iter().enumerate() {
         if verdict.wrong >> lane & 1 == 0 {
-            tally.right(0.0);
+            tally.within(row, 0.0, verdict.open >> lane & 1 == 0);
         } else {
             tally.wrong(row, first + lane, f64::INFINITY, || {
                 format!("code {code:#04x} with scale {scale:#04x}, for {:e}", values[lane])
@@ -72,13 +73,14 @@ fn valued_block(
 impl Inputs<'_> {
     /// Judges the codes and scales of every row: those of MXFP8 bit for bit, others by value.
     pub(super) fn quantize(&self) -> Result<StageResult, Skip> {
-        let hidden = need!(self, hidden_states)?;
         let format = self.contract.settings.pair.activation();
         let codes = need!(self, a1_codes)?;
         let scales = match format.scale() {
             Some(_) => Some(need!(self, a1_scales)?),
             None => None,
         };
+        self.sufficient(Stage::Quantize)?;
+        let hidden = need!(self, hidden_states)?;
         let token_scales = self.row_scales(&self.tensors.a1_token_scale, "a1_token_scale")?;
         let (tokens, experts) = (self.row_tokens()?, self.row_experts());
         // Without a global scale, a row's expert has no effect.
@@ -110,7 +112,7 @@ impl Inputs<'_> {
         };
         let tally = tokens.par_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
         let tally = tally.into_iter().fold(Tally::default(), Tally::join);
-        Ok(tally.result(Stage::Quantize, |row| experts.get(row).copied()))
+        Ok(tally.result(Stage::Quantize, &[], |row| experts.get(row).copied()))
     }
 
     /// Returns the global scales that a quantizer stored for its rows, if tokens have global scales.
@@ -137,7 +139,7 @@ impl Inputs<'_> {
         let global = stored.data.get(row).copied().ok_or("the global scale of a row is missing")?;
         let allowed = Allowed::of(values);
         if allowed.accepts(global) {
-            tally.right(0.0);
+            tally.within(row, 0.0, allowed.decides());
         } else {
             tally.wrong(row, 0, f64::INFINITY, || {
                 format!("the row's global scale is {global:e} instead of {allowed}")
@@ -166,84 +168,69 @@ impl Inputs<'_> {
         Ok(Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global })
     }
 
-    /// Judges activation and requantization: the stored FC1 output against codes and scales.
+    /// Judges activation and requantization together: the first GEMM's result, stored or by what it may be, against codes and scales.
     pub(super) fn activation(&self) -> Result<[StageResult; 2], Skip> {
-        let stored = need!(self, fc1_out)?;
-        let settings = &self.contract.settings;
-        let format = settings.pair.activation();
+        let format = self.contract.settings.pair.activation();
         let codes = need!(self, a2_codes)?;
         let scales = match format.scale() {
             Some(_) => Some(need!(self, a2_scales)?),
             None => None,
         };
         let token_scales = self.row_scales(&self.tensors.a2_token_scale, "a2_token_scale")?;
-        let experts = self.row_experts()?;
+        self.sufficient(Stage::Activation)?;
+        let rows = self.rows()?;
         let block_len = format.block();
-        let bias = match settings.fc1_bias {
-            BiasPlace::Epilogue => None,
-            BiasPlace::NextStage => self.tensors.w13_bias.as_ref(),
-        };
-        let inter = self.contract.dims.inter;
-        let row = |(row, expert): (usize, &usize)| -> Result<[Tally; 2], Skip> {
-            let biases = match bias {
-                Some(bias) => bias.row(*self.weights_of(row, *expert)?),
-                None => &[],
-            };
-            let sums = stored.row(row);
-            // The bias is added in f32, rounded once.
-            let value = |col: usize| {
-                let x = bf16(sums[col]) as f32;
-                f64::from(biases.get(col).map_or(x, |b| x + b))
-            };
+        let one = |row: &Row| -> Result<[Tally; 2], Skip> {
             let mut activation = Tally::default();
             let mut requantize = Tally::default();
-            let values: Vec<Value> = (0..inter)
-                .map(|col| {
-                    let (gate, up) = columns(settings.gate_up, inter, col);
-                    swiglu(settings, &self.contract.exp, value(gate), value(up))
-                })
-                .collect();
+            let values = self.activated(*row)?;
+            let at = row.at;
             let by = match token_scales {
                 Some(scales) => {
-                    let Some(by) = self.by_row(&mut requantize, scales, row, &values)? else {
+                    let Some(by) = self.by_row(&mut requantize, scales, at, &values)? else {
                         return Ok([activation, requantize]);
                     };
                     by
                 }
-                None => self.quantizer(Fc::Two, row, Some(*expert))?,
+                None => self.quantizer(Fc::Two, at, Some(row.expert))?,
             };
-            let stored = format.element().codes(codes.row(row));
-            let scales = scales.map_or(&[][..], |scales| scales.row(row));
+            let stored = format.element().codes(codes.row(at));
+            let scales = scales.map_or(&[][..], |scales| scales.row(at));
             for (block, (values, codes)) in values.chunks(block_len).zip(stored.chunks(block_len)).enumerate()
             {
                 let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
                 let verdict = judge_block(&by, values, scale, codes);
                 if verdict.scale {
-                    requantize.right(0.0);
+                    requantize.within(at, 0.0, verdict.scale_decides);
                 } else {
-                    requantize.wrong(row, first, f64::INFINITY, || {
+                    requantize.wrong(at, first, f64::INFINITY, || {
                         format!("scale {scale:#04x} instead of {}", verdict.wanted())
                     });
                 }
                 for (lane, code) in codes.iter().enumerate() {
                     if verdict.wrong >> lane & 1 == 0 {
                         // A wrong scale is a fault of requantization.
-                        activation.right(if verdict.scale { verdict.worst.min(1.0) } else { 0.0 });
+                        let over = if verdict.scale { verdict.worst.min(1.0) } else { 0.0 };
+                        activation.within(at, over, verdict.open >> lane & 1 == 0);
                     } else {
-                        activation.wrong(row, first + lane, verdict.worst, || {
-                            format!("code {code:#04x} with scale {scale:#04x} instead of {:?}", values[lane])
+                        activation.wrong(at, first + lane, verdict.worst, || {
+                            format!("code {code:#04x} with scale {scale:#04x} instead of {}", values[lane])
                         });
                     }
                 }
             }
             Ok([activation, requantize])
         };
-        let tallies = experts.par_iter().enumerate().map(row).collect::<Result<Vec<_>, _>>()?;
+        let tallies = rows.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
         let [activation, requantize] = tallies
             .into_iter()
             .fold([Tally::default(), Tally::default()], |[a, b], [c, d]| [a.join(c), b.join(d)]);
-        let expert = |row: usize| experts.get(row).copied();
-        Ok([activation.result(Stage::Activation, expert), requantize.result(Stage::Requantize, expert)])
+        let absent = self.absent_before(Stage::Activation);
+        let expert = |row: usize| rows.get(row).map(|r| r.expert);
+        Ok([
+            activation.result(Stage::Activation, &absent, expert),
+            requantize.result(Stage::Requantize, &absent, expert),
+        ])
     }
 
     /// Returns the position of the weights of a row's expert.
@@ -255,10 +242,15 @@ impl Inputs<'_> {
 
     /// Judges the weighted sum of each token's rows.
     pub(super) fn finalize(&self) -> Result<StageResult, Skip> {
-        let (rows, output) = (need!(self, fc2_out)?, need!(self, output)?);
-        let weights = need!(self, topk_weights)?;
+        let output = need!(self, output)?;
+        self.sufficient(Stage::Finalize)?;
+        let (Some(rows), Some(weights), Some(_)) =
+            (&self.tensors.fc2_out, &self.tensors.topk_weights, &self.tensors.topk_ids)
+        else {
+            return self.output_from_before();
+        };
         let dims = &self.contract.dims;
-        let ids = indices(&need!(self, topk_ids)?.data, dims.experts, "topk_ids")?;
+        let ids = self.ids()?;
         let (tokens, experts) = (self.row_tokens()?, self.row_experts()?);
         let place: HashMap<(usize, usize), usize> =
             tokens.into_iter().zip(experts).enumerate().map(|(row, key)| (key, row)).collect();
@@ -270,9 +262,7 @@ impl Inputs<'_> {
             let mut slots = Vec::new();
             for (slot, weight) in weights.row(token).iter().enumerate() {
                 let expert = ids[token * dims.top_k + slot];
-                let row = place
-                    .get(&(token, expert))
-                    .ok_or_else(|| format!("no row belongs to token {token} of expert {expert}"))?;
+                let row = place.get(&(token, expert)).ok_or_else(|| no_row(token, expert))?;
                 let biases = match bias {
                     Some(bias) => bias.row(*self.weights_of(*row, expert)?),
                     None => &[],
@@ -293,6 +283,6 @@ impl Inputs<'_> {
             Ok(tally)
         };
         let tallies = (0..dims.tokens).into_par_iter().map(token).collect::<Result<Vec<_>, _>>()?;
-        Ok(tallies.into_iter().fold(Tally::default(), Tally::join).result(Stage::Finalize, |_| None))
+        Ok(tallies.into_iter().fold(Tally::default(), Tally::join).result(Stage::Finalize, &[], |_| None))
     }
 }

@@ -1,7 +1,18 @@
-//! Counts the right and wrong elements of a stage.
+//! Counts the right, wrong and undecided elements of a stage.
 
+use std::collections::HashMap;
+
+use super::gaps;
 use crate::moe::reference::expected::Expected;
+use crate::moe::reference::formats::bf16_order;
 use record::{Place, Stage, StageResult, Verdict};
+
+/// The elements of a row: all of them, and those whose bound decides.
+#[derive(Debug, Clone, Copy, Default)]
+struct Share {
+    checked: u64,
+    decided: u64,
+}
 
 /// Counts of checked and wrong elements.
 #[derive(Debug, Clone, Default)]
@@ -13,18 +24,35 @@ pub(super) struct Tally {
     worst: f64,
     /// The first wrong element by row and column, with a note on the value found.
     first: Option<((usize, usize), String)>,
+    rows: HashMap<usize, Share>,
+    /// Elements that should be numbers, and the bf16 values that are allowed for them together.
+    numbers: u64,
+    codes: f64,
 }
 
 impl Tally {
-    /// Counts a right element, with its error relative to its bound.
-    pub(super) fn right(&mut self, over_bound: f64) {
+    fn count(&mut self, row: usize, decided: bool) {
         self.checked += 1;
+        let share = self.rows.entry(row).or_default();
+        share.checked += 1;
+        share.decided += u64::from(decided);
+    }
+
+    /// Counts a right element whose bound decides, with its error relative to its bound.
+    pub(super) fn right(&mut self, row: usize, over_bound: f64) {
+        self.within(row, over_bound, true);
+    }
+
+    /// Counts an element within its bound, with its error relative to it; `decided` says whether the bound decides
+    /// (docs/numerics.md, 2.1).
+    pub(super) fn within(&mut self, row: usize, over_bound: f64, decided: bool) {
+        self.count(row, decided);
         self.worst = self.worst.max(over_bound);
     }
 
     /// Counts a wrong element; `note` describes the value found.
     pub(super) fn wrong(&mut self, row: usize, col: usize, over_bound: f64, note: impl FnOnce() -> String) {
-        self.checked += 1;
+        self.count(row, true);
         self.mismatches += 1;
         self.worst = self.worst.max(over_bound);
         if self.first.as_ref().is_none_or(|(place, _)| (row, col) < *place) {
@@ -40,37 +68,94 @@ impl Tally {
         same: (T, T),
         note: impl FnOnce() -> String,
     ) {
-        if same.0 == same.1 { self.right(0.0) } else { self.wrong(row, col, f64::INFINITY, note) }
+        if same.0 == same.1 {
+            self.right(row, 0.0);
+        } else {
+            self.wrong(row, col, f64::INFINITY, note);
+        }
     }
 
     /// Compares a bf16 with its expected value.
     pub(super) fn number(&mut self, row: usize, col: usize, expected: &Expected, found: u16) {
         self.open += u64::from(*expected == Expected::Open);
+        if let Some((lo, hi)) = expected.range() {
+            self.numbers += 1;
+            self.codes += f64::from(bf16_order(hi)) - f64::from(bf16_order(lo)) + 1.0;
+        }
         let over = expected.over_bound(found);
         if expected.accepts(found) {
-            self.right(over);
+            self.within(row, over, expected.decides());
         } else {
             self.wrong(row, col, over, || format!("bf16 {found:#06x} instead of {expected}"));
         }
     }
 
     /// Merges two tallies.
-    pub(super) fn join(self, other: Self) -> Self {
+    pub(super) fn join(mut self, other: Self) -> Self {
         let first = match (self.first, other.first) {
             (Some(a), Some(b)) => Some(if a.0 <= b.0 { a } else { b }),
             (a, b) => a.or(b),
         };
+        for (row, of) in other.rows {
+            let share = self.rows.entry(row).or_default();
+            share.checked += of.checked;
+            share.decided += of.decided;
+        }
         Self {
             checked: self.checked + other.checked,
             open: self.open + other.open,
             mismatches: self.mismatches + other.mismatches,
             worst: self.worst.max(other.worst),
             first,
+            rows: self.rows,
+            numbers: self.numbers + other.numbers,
+            codes: self.codes + other.codes,
         }
     }
 
-    /// Returns the stage's result; `expert` maps a row to its expert. Skipped if no element was checked or all may have any value.
-    pub(super) fn result(self, stage: Stage, expert: impl Fn(usize) -> Option<usize>) -> StageResult {
+    /// The percentage of elements whose bound decides, rounded down.
+    pub(super) fn percent_decided(&self) -> u64 {
+        let decided: u64 = self.rows.values().map(|share| share.decided).sum();
+        decided * 100 / self.checked.max(1)
+    }
+
+    /// The first row of which the bounds decide fewer than half of the elements, and the number of such rows. A result that is
+    /// judged on its own inputs may have some, such as rows with infinities, unless they decide fewer than half of all elements.
+    fn undecided(&self, is_from_afar: bool) -> Option<(usize, usize)> {
+        let decided: u64 = self.rows.values().map(|share| share.decided).sum();
+        if !is_from_afar && decided * 2 >= self.checked {
+            return None;
+        }
+        let rows = self.rows.iter().filter(|(_, share)| share.decided * 2 < share.checked);
+        let rows: Vec<usize> = rows.map(|(row, _)| *row).collect();
+        Some((*rows.iter().min()?, rows.len()))
+    }
+
+    /// Says that a result was judged from earlier tensors, because these are absent, and how tightly; empty if none is.
+    fn from_afar(&self, absent: &[&str]) -> String {
+        if absent.is_empty() {
+            return String::new();
+        }
+        let allowed = match self.numbers {
+            0 => String::new(),
+            n => format!("{:.1} bf16 values are allowed on average, and ", self.codes / n as f64),
+        };
+        format!(
+            "judged from earlier tensors, because {} missing; {allowed}the bounds decide {} % of the elements",
+            gaps::are(absent),
+            self.percent_decided()
+        )
+    }
+
+    /// Returns the stage's result; `expert` maps a row to its expert. Skipped if no element was checked or all may have any value;
+    /// undetermined if nothing is wrong, but the bounds decide too little (docs/numerics.md, 2.1). The note names the tensors that are `absent`
+    /// before it, so that it was judged from earlier ones.
+    pub(super) fn result(
+        self,
+        stage: Stage,
+        absent: &[&str],
+        expert: impl Fn(usize) -> Option<usize>,
+    ) -> StageResult {
         if self.checked == 0 {
             return StageResult::skipped(stage, "its tensors have no element");
         }
@@ -80,22 +165,30 @@ impl Tally {
                 "every element may have any value: sums or operands out of range",
             );
         }
-        let open = match self.open {
+        let mut note = match self.open {
             0 => String::new(),
             n => {
                 format!("{n} of {} elements may have any value: sums or operands out of range", self.checked)
             }
         };
+        let verdict = match self.undecided(!absent.is_empty()) {
+            _ if self.mismatches > 0 => Verdict::Fail,
+            None => Verdict::Pass,
+            Some((row, count)) => {
+                let colon = if note.is_empty() { "" } else { "; " };
+                note = format!(
+                    "the bounds decide fewer than half of the elements in {count} of {} rows, first in row {row}{colon}{note}",
+                    self.rows.len()
+                );
+                Verdict::Undetermined
+            }
+        };
+        let from_afar = self.from_afar(absent);
         let (place, note) = self
             .first
-            .map_or((None, open), |((row, col), note)| (Some(Place { expert: expert(row), row, col }), note));
-        StageResult {
-            stage,
-            verdict: if self.mismatches == 0 { Verdict::Pass } else { Verdict::Fail },
-            worst_over_bound: self.worst,
-            mismatches: self.mismatches,
-            place,
-            note,
-        }
+            .map_or((None, note), |((row, col), note)| (Some(Place { expert: expert(row), row, col }), note));
+        let colon = if from_afar.is_empty() || note.is_empty() { "" } else { ": " };
+        let note = format!("{from_afar}{colon}{note}");
+        StageResult { stage, verdict, worst_over_bound: self.worst, mismatches: self.mismatches, place, note }
     }
 }

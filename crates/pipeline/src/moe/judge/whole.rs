@@ -1,7 +1,8 @@
-//! Judges the output from end to end if intermediate tensors are missing: intervals pass from stage to stage (docs/numerics.md, 8).
+//! Judges results whose direct inputs are missing: intervals pass from the nearest earlier tensors, stage by stage
+//! (docs/numerics.md, 8).
 //!
 //! A present tensor is used as stored; a missing one is replaced by all values that the earlier stages may have stored. That is
-//! rigorous but loose: it detects garbage, rarely a single wrong byte, and it names no stage.
+//! rigorous but loose: it detects garbage, rarely a single wrong byte.
 
 use std::collections::HashMap;
 
@@ -9,22 +10,20 @@ use rayon::prelude::*;
 
 use super::gemms::Fc;
 use super::tally::Tally;
-use super::{Inputs, Skip, indices, need};
+use super::{Inputs, Skip, need};
 use crate::case::BiasPlace;
 use crate::moe::contract::Accumulation;
-use crate::moe::reference::activation::{Value, columns, swiglu_within};
+use crate::moe::reference::activation::{Value, columns, swiglu, swiglu_within};
 use crate::moe::reference::epilogue::{Epilogue, Factor};
 use crate::moe::reference::expected::Expected;
 use crate::moe::reference::finalize::weighted;
-use crate::moe::reference::formats::{bf16, bf16_order};
+use crate::moe::reference::formats::bf16;
 use crate::moe::reference::gemm::{element, within};
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::line::Line;
-use crate::moe::reference::route::{self, Choice};
-use crate::moe::reference::scores;
 use crate::moe::reference::token_scale;
 use crate::moe::tensors::Array;
-use record::{Stage, StageResult, Verdict};
+use record::{Stage, StageResult};
 
 /// The values that may be stored as bf16.
 fn stored(expected: &Expected) -> Value {
@@ -53,140 +52,75 @@ struct Operand {
     token_scale: Option<f32>,
 }
 
-/// A row: its index, its token, and the position of its expert's weights.
+/// A row: its index, its token, its expert, and the position of the expert's weights.
 #[derive(Clone, Copy)]
-struct Row {
-    at: usize,
-    token: usize,
+pub(super) struct Row {
+    pub(super) at: usize,
+    pub(super) token: usize,
+    pub(super) expert: usize,
     weights: usize,
 }
 
 impl Inputs<'_> {
+    /// Returns the rows: as stored or, if missing, as the choices require.
+    pub(super) fn rows(&self) -> Result<Vec<Row>, Skip> {
+        let (tokens, experts) = (self.row_tokens()?, self.row_experts()?);
+        let row = |(at, (token, expert)): (usize, (usize, usize))| {
+            Ok(Row { at, token, expert, weights: *self.weights_of(at, expert)? })
+        };
+        tokens.into_iter().zip(experts).enumerate().map(row).collect()
+    }
+
+    /// Judges a GEMM's result, each row by what it may be.
+    pub(super) fn sums_from_before(
+        &self,
+        stage: Stage,
+        stored: &Array<u16>,
+        expected: impl Fn(Row) -> Result<Vec<Expected>, Skip> + Sync,
+    ) -> Result<StageResult, Skip> {
+        let rows = self.rows()?;
+        let one = |row: &Row| -> Result<Tally, Skip> {
+            let mut tally = Tally::default();
+            for (col, (expected, found)) in expected(*row)?.iter().zip(stored.row(row.at)).enumerate() {
+                tally.number(row.at, col, expected, *found);
+            }
+            Ok(tally)
+        };
+        let tallies = rows.par_iter().map(one).collect::<Result<Vec<_>, _>>()?;
+        let tally = tallies.into_iter().fold(Tally::default(), Tally::join);
+        Ok(tally.result(stage, &self.absent_before(stage), |row| rows.get(row).map(|r| r.expert)))
+    }
+
     /// Judges the output from the tensors that are present.
-    pub(super) fn whole(&self) -> Result<StageResult, Skip> {
+    pub(super) fn output_from_before(&self) -> Result<StageResult, Skip> {
         let output = need!(self, output)?;
         let dims = &self.contract.dims;
         let ids = self.ids()?;
         let weights = self.weights(&ids)?;
-        let (tokens, experts) = self.rows(&ids)?;
-        let mut rows = Vec::with_capacity(tokens.len());
-        let mut place = HashMap::new();
-        for (at, (token, expert)) in tokens.into_iter().zip(experts).enumerate() {
-            rows.push(Row { at, token, weights: *self.weights_of(at, expert)? });
-            place.insert((token, expert), at);
-        }
+        let rows = self.rows()?;
+        let place: HashMap<(usize, usize), usize> =
+            rows.iter().map(|row| ((row.token, row.expert), row.at)).collect();
         let results: Vec<Vec<Value>> =
             rows.par_iter().map(|row| self.fc2_row(*row)).collect::<Result<_, Skip>>()?;
-        let mut tally = Tally::default();
-        let (mut allowed, mut judged) = (0.0, 0_u32);
-        for token in 0..dims.tokens {
+        let token = |token: usize| -> Result<Tally, Skip> {
+            let mut slots = Vec::with_capacity(dims.top_k);
+            for slot in token * dims.top_k..(token + 1) * dims.top_k {
+                let row = place.get(&(token, ids[slot]));
+                slots.push((slot, *row.ok_or_else(|| no_row(token, ids[slot]))?));
+            }
+            let mut tally = Tally::default();
             for (col, found) in output.row(token).iter().enumerate() {
-                let mut terms = Vec::with_capacity(dims.top_k);
-                for slot in 0..dims.top_k {
-                    let expert = ids[token * dims.top_k + slot];
-                    let row = place
-                        .get(&(token, expert))
-                        .ok_or_else(|| format!("no row belongs to token {token} of expert {expert}"))?;
-                    let bias = self.later_bias(rows[*row].weights, col);
-                    terms.push((weights[token * dims.top_k + slot], results[*row][col], bias));
-                }
-                let expected = weighted(self.contract.finalize, &terms);
-                if let Some((lo, hi)) = expected.range() {
-                    allowed += f64::from(bf16_order(hi)) - f64::from(bf16_order(lo)) + 1.0;
-                    judged += 1;
-                }
-                tally.number(token, col, &expected, *found);
+                let term = |(slot, row): &(usize, usize)| {
+                    (weights[*slot], results[*row][col], self.later_bias(rows[*row].weights, col))
+                };
+                let terms: Vec<(Value, Value, f32)> = slots.iter().map(term).collect();
+                tally.number(token, col, &weighted(self.contract.finalize, &terms), *found);
             }
-        }
-        let mut result = tally.result(Stage::Finalize, |_| None);
-        if matches!(result.verdict, Verdict::Pass | Verdict::Fail) {
-            let loose = allowed / f64::from(judged.max(1));
-            let said = std::mem::take(&mut result.note);
-            let colon = if said.is_empty() { "" } else { ": " };
-            result.note = format!(
-                "judged from end to end, because {} are missing; {loose:.1} bf16 values are allowed on average{colon}{said}",
-                self.missing().join(", ")
-            );
-        }
-        Ok(result)
-    }
-
-    /// Returns the missing tensors between the inputs and the output.
-    fn missing(&self) -> Vec<&'static str> {
-        let t = self.tensors;
-        let injected = t.injected_a2_codes.is_some();
-        let scaled = self.contract.settings.pair.activation().scale().is_some();
-        [
-            ("topk_ids", t.topk_ids.is_some()),
-            ("topk_weights", t.topk_weights.is_some()),
-            ("a1_codes", t.a1_codes.is_some() && (!scaled || t.a1_scales.is_some())),
-            ("fc1_out", t.fc1_out.is_some()),
-            ("a2_codes", injected || (t.a2_codes.is_some() && (!scaled || t.a2_scales.is_some()))),
-            ("fc2_out", t.fc2_out.is_some()),
-        ]
-        .into_iter()
-        .filter_map(|(name, there)| (!there).then_some(name))
-        .collect()
-    }
-
-    /// Returns the choices, token by token: the stored ones or, if missing, the reference's.
-    fn ids(&self) -> Result<Vec<usize>, Skip> {
-        let dims = &self.contract.dims;
-        if let Some(ids) = &self.tensors.topk_ids {
-            return indices(&ids.data, dims.experts, "topk_ids");
-        }
-        if dims.top_k == 0 {
-            return Err("the number of experts per token is unknown: `topk_ids` is missing".to_owned());
-        }
-        let logits = need!(self, router_logits)?;
-        let router = &self.contract.settings.router;
-        let bias = self.tensors.correction_bias.as_ref().map_or(&[][..], |b| &b.data);
-        let mut out = Vec::with_capacity(dims.rows());
-        for token in 0..dims.tokens {
-            let choice = Choice::new(router, logits.row(token), bias, &self.contract.exp);
-            let best = choice.best(dims.chosen());
-            if choice.possible(dims.chosen()).len() > best.len() {
-                return Err(format!(
-                    "rounding decides which experts token {token} chooses: `topk_ids` is missing"
-                ));
-            }
-            out.extend(best);
-            out.extend(dims.routed()..dims.experts);
-        }
-        Ok(out)
-    }
-
-    /// Returns the weights of the choices: stored, or by the router's rule.
-    fn weights(&self, ids: &[usize]) -> Result<Vec<Value>, Skip> {
-        if let Some(weights) = &self.tensors.topk_weights {
-            let of = |w: &f32| match f64::from(*w) {
-                x if x.is_nan() => Value::Nan,
-                x if x.is_infinite() => Value::Open,
-                x => Value::Within(Interval::point(x)),
-            };
-            return Ok(weights.data.iter().map(of).collect());
-        }
-        let logits = need!(self, router_logits)?;
-        let k = self.contract.dims.top_k;
-        let of = |(token, ids): (usize, &[usize])| {
-            let (router, chosen) = (&self.contract.settings.router, self.contract.dims.chosen());
-            let ids = &ids[..chosen.min(ids.len())];
-            let mut weights = scores::weights(router, logits.row(token), ids, &self.contract.exp);
-            weights.resize(k, Value::Within(Interval::point(1.0)));
-            weights
+            Ok(tally)
         };
-        Ok(ids.chunks(k.max(1)).enumerate().flat_map(of).collect())
-    }
-
-    /// Returns the token and expert of each row: stored or, if missing, the reference's.
-    fn rows(&self, ids: &[usize]) -> Result<(Vec<usize>, Vec<usize>), Skip> {
-        let dims = &self.contract.dims;
-        if let (Some(tokens), Some(experts)) = (&self.tensors.row_token, &self.tensors.row_expert) {
-            let tokens = indices(&tokens.data, dims.tokens, "row_token")?;
-            return Ok((tokens, indices(&experts.data, dims.experts, "row_expert")?));
-        }
-        let choices: Vec<Vec<usize>> = ids.chunks(dims.top_k.max(1)).map(<[usize]>::to_vec).collect();
-        Ok(route::permute(&choices).into_iter().map(|row| (row.token, row.expert)).unzip())
+        let tallies = (0..dims.tokens).into_par_iter().map(token).collect::<Result<Vec<_>, _>>()?;
+        let tally = tallies.into_iter().fold(Tally::default(), Tally::join);
+        Ok(tally.result(Stage::Finalize, &self.absent_before(Stage::Finalize), |_| None))
     }
 
     /// Returns the second GEMM's bias if finalize adds it.
@@ -201,6 +135,11 @@ impl Inputs<'_> {
         if let Some(stored) = &self.tensors.fc2_out {
             return Ok(stored.row(row.at).iter().map(|x| known(*x)).collect());
         }
+        Ok(self.fc2_expected(row)?.iter().map(stored).collect())
+    }
+
+    /// Returns what a row of the second GEMM's result may be.
+    pub(super) fn fc2_expected(&self, row: Row) -> Result<Vec<Expected>, Skip> {
         let (a2, token_scale) = match self.a2_row(row)? {
             Some(Operand { values, token_scale }) => (Some(values), token_scale),
             None => (None, None),
@@ -221,9 +160,9 @@ impl Inputs<'_> {
             let bias = bias.and_then(|b| b.data.get(at).copied());
             let epilogue = Epilogue { factor, bias }.of_row(token_scale);
             out.push(match &a2 {
-                Some(a2) => stored(&within(&self.contract.fc2, a2, &line, epilogue)),
+                Some(a2) => within(&self.contract.fc2, a2, &line, epilogue),
                 // An element of the row is unknown or NaN.
-                None => Value::Open,
+                None => Expected::Open,
             });
         }
         Ok(out)
@@ -235,16 +174,18 @@ impl Inputs<'_> {
         Ok(Factor::of(self.globals(fc)?.map(|global| global.and_then(of))))
     }
 
-    /// Returns the activations and scales of a row, if present.
-    fn operand<'t>(
-        &self,
-        codes: &'t Option<Array<u8>>,
-        scales: &'t Option<Array<u8>>,
-        row: usize,
-    ) -> Option<(&'t [u8], &'t [u8])> {
-        let scaled = self.contract.settings.pair.activation().scale().is_some();
-        let codes = codes.as_ref()?.row(row);
-        if scaled { Some((codes, scales.as_ref()?.row(row))) } else { Some((codes, &[])) }
+    /// Returns the activations and scales of a row that a GEMM reads, if they are present.
+    fn operand(&self, fc: Fc, row: usize) -> Option<(&[u8], &[u8])> {
+        if !self.absent_operand(fc).is_empty() {
+            return None;
+        }
+        let t = self.tensors;
+        let (codes, scales) = match (fc, &t.injected_a2_codes) {
+            (Fc::One, _) => (&t.a1_codes, &t.a1_scales),
+            (Fc::Two, None) => (&t.a2_codes, &t.a2_scales),
+            (Fc::Two, injected) => (injected, &t.injected_a2_scales),
+        };
+        Some((codes.as_ref()?.row(row), scales.as_ref().map_or(&[], |scales| scales.row(row))))
     }
 
     /// Returns the stored global scale of a row that a GEMM reads, if tokens have global scales.
@@ -254,9 +195,7 @@ impl Inputs<'_> {
 
     /// Returns the row that the second GEMM reads, block scales included; `None` if an element may have any value.
     fn a2_row(&self, row: Row) -> Result<Option<Operand>, Skip> {
-        let t = self.tensors;
-        let injected = self.operand(&t.injected_a2_codes, &t.injected_a2_scales, row.at);
-        if let Some((codes, scales)) = injected.or(self.operand(&t.a2_codes, &t.a2_scales, row.at)) {
+        if let Some((codes, scales)) = self.operand(Fc::Two, row.at) {
             let values = self.contract.settings.pair.activation().decoded(codes, scales);
             let token_scale = self.token_scale(Fc::Two, row)?;
             return Ok(values.iter().all(|x| x.is_finite()).then(|| Operand {
@@ -264,29 +203,46 @@ impl Inputs<'_> {
                 token_scale,
             }));
         }
-        let (settings, inter) = (&self.contract.settings, self.contract.dims.inter);
-        let sums = self.fc1_row(row)?;
+        let mut values = Vec::with_capacity(self.contract.dims.inter);
+        for value in self.activated(row)? {
+            match value {
+                Value::Within(x) => values.push(x),
+                Value::Nan | Value::Open => return Ok(None),
+            }
+        }
+        let values = self.requantized(Fc::Two, row, &values)?;
+        Ok(values.map(|values| Operand { values, token_scale: None }))
+    }
+
+    /// Returns the result of the activation in a row, before it is quantized.
+    pub(super) fn activated(&self, row: Row) -> Result<Vec<Value>, Skip> {
+        let (t, settings, inter) = (self.tensors, &self.contract.settings, self.contract.dims.inter);
         let bias = match settings.fc1_bias {
             BiasPlace::Epilogue => &[],
             BiasPlace::NextStage => t.w13_bias.as_ref().map_or(&[][..], |b| b.row(row.weights)),
         };
+        let columns = (0..inter).map(|col| columns(settings.gate_up, inter, col));
+        if let Some(stored) = &t.fc1_out {
+            let sums = stored.row(row.at);
+            // The bias is added in f32, rounded once.
+            let value = |col: usize| {
+                let x = bf16(sums[col]) as f32;
+                f64::from(bias.get(col).map_or(x, |b| x + b))
+            };
+            let of = |(gate, up)| swiglu(settings, &self.contract.exp, value(gate), value(up));
+            return Ok(columns.map(of).collect());
+        }
+        let sums: Vec<Value> = self.fc1_expected(row)?.iter().map(stored).collect();
         let value = |col: usize| match (sums[col], bias.get(col)) {
             (Value::Within(x), Some(b)) => Value::Within(x.plus(Interval::point(f64::from(*b))).rounded()),
             (x, _) => x,
         };
-        let mut out = Vec::with_capacity(inter);
-        for col in 0..inter {
-            let (gate, up) = columns(settings.gate_up, inter, col);
-            let (Value::Within(gate), Value::Within(up)) = (value(gate), value(up)) else {
-                return Ok(None);
-            };
-            match swiglu_within(settings, &self.contract.exp, gate, up) {
-                Value::Within(x) => out.push(x),
-                Value::Nan | Value::Open => return Ok(None),
-            }
-        }
-        let values = self.requantized(Fc::Two, row, &out)?;
-        Ok(values.map(|values| Operand { values, token_scale: None }))
+        let of = |(gate, up)| match (value(gate), value(up)) {
+            (Value::Within(gate), Value::Within(up)) => swiglu_within(settings, &self.contract.exp, gate, up),
+            (Value::Nan, _) | (_, Value::Nan) => Value::Nan,
+            _ => Value::Open,
+        };
+        Ok(columns.map(of).collect())
     }
 
     /// Returns the values that a quantizer may produce for a row, with block scales and a global scale unknown beforehand; `None` if
@@ -301,17 +257,14 @@ impl Inputs<'_> {
         Ok(blocks.map(|blocks| blocks.concat()))
     }
 
-    fn fc1_row(&self, row: Row) -> Result<Vec<Value>, Skip> {
-        if let Some(stored) = &self.tensors.fc1_out {
-            return Ok(stored.row(row.at).iter().map(|x| known(*x)).collect());
-        }
+    /// Returns what a row of the first GEMM's result may be.
+    pub(super) fn fc1_expected(&self, row: Row) -> Result<Vec<Expected>, Skip> {
         let accumulation: &Accumulation = &self.contract.fc1;
         let mut of = Line::default();
         let pair = self.contract.settings.pair;
         let (format, block, width) = (pair.activation(), pair.block(), accumulation.width());
-        let t = self.tensors;
         let (mut intervals, mut token_scale) = (None, None);
-        match self.operand(&t.a1_codes, &t.a1_scales, row.at) {
+        match self.operand(Fc::One, row.at) {
             Some((codes, scales)) => {
                 of.read(format, block, codes, scales, width);
                 token_scale = self.token_scale(Fc::One, row)?;
@@ -323,7 +276,7 @@ impl Inputs<'_> {
                 intervals = self.requantized(Fc::One, row, &values)?;
                 // An element is unknown or NaN.
                 if intervals.is_none() {
-                    return Ok(vec![Value::Open; self.contract.dims.fc1_cols()]);
+                    return Ok(vec![Expected::Open; self.contract.dims.fc1_cols()]);
                 }
             }
             None => {
@@ -349,11 +302,16 @@ impl Inputs<'_> {
             let epilogue = Epilogue { factor, bias }.of_row(token_scale);
             let width = if intervals.is_some() { block } else { width };
             line.read(pair.weight(), block, blocks.row(at), scales.row(at), width);
-            out.push(stored(&match &intervals {
+            out.push(match &intervals {
                 Some(row) => within(accumulation, row, &line, epilogue),
                 None => element(accumulation, &of, &line, epilogue),
-            }));
+            });
         }
         Ok(out)
     }
+}
+
+/// Why a token's output cannot be computed.
+pub(super) fn no_row(token: usize, expert: usize) -> Skip {
+    format!("no row belongs to token {token} of expert {expert}")
 }

@@ -25,7 +25,7 @@ impl<'a> Session<'a> {
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
         let kernels = load(device, compiled)?;
-        Ok(Self { run: Run::new(device, problem, setup)?, kernels })
+        Ok(Self { run: Run::new(device, problem, setup)?.of(&kernels), kernels })
     }
 
     /// Like [`Session::new`] for a problem without hidden states and weights: both are generated in the device's memory, so that
@@ -40,7 +40,7 @@ impl<'a> Session<'a> {
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
         let kernels = load(device, compiled)?;
-        Ok(Self { run: Run::drawn(device, problem, setup)?, kernels })
+        Ok(Self { run: Run::drawn(device, problem, setup)?.of(&kernels), kernels })
     }
 
     /// Every launch, in order.
@@ -116,7 +116,7 @@ impl<'a> Session<'a> {
 
     /// The results of a run.
     pub(super) fn ran(&self, stopped: Option<(Stage, Failure)>) -> Ran {
-        Ran { tensors: self.run.tensors.clone(), stopped, pads: self.run.pads.clone() }
+        Ran { tensors: self.run.tensors.clone(), stopped, broken: self.run.broken.clone() }
     }
 
     fn collect(&mut self) -> Result<(), (Stage, Failure)> {

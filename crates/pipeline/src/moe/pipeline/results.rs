@@ -12,7 +12,7 @@ impl Run<'_> {
         self.buffers.get(name).map_or_else(|| Ok(Vec::new()), |b| self.device.read(*b))
     }
 
-    fn read_i32(&self, name: &str) -> Result<Vec<i32>, Failure> {
+    pub(super) fn read_i32(&self, name: &str) -> Result<Vec<i32>, Failure> {
         let bytes = self.read(name)?;
         Ok(bytes.as_chunks::<4>().0.iter().map(|b| i32::from_le_bytes(*b)).collect())
     }
@@ -54,6 +54,8 @@ impl Run<'_> {
             Stage::Permute => {
                 self.tensors.row_token = array_i32(self, "row_token", &[r])?;
                 self.tensors.row_expert = array_i32(self, "row_expert", &[r])?;
+                let wrong = self.wrong_list()?;
+                self.broken.extend(wrong.map(|text| (Stage::Permute, text)));
             }
             Stage::Quantize => {
                 let (codes, scales) = self.quantized(Stage::Quantize, "a1_codes", "a1_scales", d.hidden)?;
@@ -128,7 +130,7 @@ impl Run<'_> {
                 }
             }
         }
-        self.pads.extend(broken.map(|text| (stage, text)));
+        self.broken.extend(broken.map(|text| (stage, text)));
         let scales = Array { shape: vec![rows, blocks], data: out_scales };
         Ok((Array { shape: vec![rows, bytes], data: out }, format.scale().map(|_| scales)))
     }

@@ -20,6 +20,28 @@ pub enum Value {
     Open,
 }
 
+impl Value {
+    /// Whether it tells a value from what gross faults make of it.
+    #[must_use]
+    pub fn decides(self) -> bool {
+        match self {
+            Self::Within(interval) => interval.decides(),
+            Self::Nan => true,
+            Self::Open => false,
+        }
+    }
+}
+
+impl std::fmt::Display for Value {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Within(interval) => interval.fmt(f),
+            Self::Nan => f.write_str("NaN"),
+            Self::Open => f.write_str("any value"),
+        }
+    }
+}
+
 /// The columns of gate and up of column `col` among 2·`inter`.
 #[must_use]
 pub const fn columns(place: GateUp, inter: usize, col: usize) -> (usize, usize) {
@@ -34,6 +56,9 @@ pub const fn columns(place: GateUp, inter: usize, col: usize) -> (usize, usize) 
 #[must_use]
 pub fn exp(x: Interval, bound: &ExpBound) -> Interval {
     let at = |end: f64| bound.relative + bound.per_argument * end.abs();
+    if x == Interval::point(0.0) {
+        return Interval::point(1.0);
+    }
     let exact = x.exp();
     let (lo, hi) = (Interval::point(exact.lo).widened(at(x.lo)), Interval::point(exact.hi).widened(at(x.hi)));
     // exp is never negative, whatever is flushed.
@@ -75,7 +100,9 @@ pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Valu
 /// 1/(1 + e^(−αg)).
 fn sigmoid(settings: &Settings, bound: &ExpBound, g: Interval) -> Interval {
     let (alpha, one) = (Interval::point(f64::from(settings.alpha)), Interval::point(1.0));
-    let e = exp(alpha.times(g).rounded().negated(), bound);
+    let product = alpha.times(g);
+    let product = if bound.is_of_exact_argument() { product.to_f32() } else { product.rounded() };
+    let e = exp(product.negated(), bound);
     one.over(one.plus(e).rounded()).rounded()
 }
 
@@ -161,6 +188,10 @@ pub struct BlockVerdict {
     pub scales: Vec<u8>,
     /// Elements that no value explains, one bit each.
     pub wrong: u32,
+    /// Elements whose allowed codes tell no gross fault apart, one bit each.
+    pub open: u32,
+    /// Whether the allowed scales do: none is more than twice another.
+    pub scale_decides: bool,
     /// The largest |found − middle| / bound.
     pub worst: f64,
 }
@@ -188,14 +219,22 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
     let element = by.format.element();
     let Some(of_scale) = by.format.scale() else { return judge_unscaled(by, values, codes) };
     if values.contains(&Value::Open) {
-        return BlockVerdict { scale: true, scales: (0..=of_scale.nan()).collect(), wrong: 0, worst: 0.0 };
+        return BlockVerdict {
+            scale: true,
+            scales: (0..=of_scale.nan()).collect(),
+            wrong: 0,
+            open: u32::MAX,
+            scale_decides: false,
+            worst: 0.0,
+        };
     }
     if values.contains(&Value::Nan) {
         // e2m1 has no NaN: under a NaN scale, any code is one.
         let wrong = bits(codes, |_, code| element == Element::E4m3 && code != NAN_CODE);
         let right = of_scale.is_nan(scale);
         let worst = if right && wrong == 0 { 0.0 } else { f64::INFINITY };
-        return BlockVerdict { scale: right, scales: vec![of_scale.nan()], wrong, worst };
+        let scales = vec![of_scale.nan()];
+        return BlockVerdict { scale: right, scales, wrong, open: 0, scale_decides: true, worst };
     }
     let intervals: Vec<Interval> = values
         .iter()
@@ -232,7 +271,14 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
         scales.push(of_scale.largest());
         scales.dedup();
     }
-    BlockVerdict { scale: right, scales, wrong, worst }
+    let open = bits(codes, |at, _| {
+        by.values(intervals[at], scale).is_some_and(|(lo, hi)| !Interval { lo, hi }.decides())
+    });
+    // The lowest scale of ue4m3 is zero: beside another one, it decides nothing.
+    let value = |code: Option<&u8>| code.map_or(0.0, |code| of_scale.value(*code));
+    let (least, most) = (value(scales.first()), value(scales.last()));
+    let scale_decides = scales.len() == 1 || (least > 0.0 && most <= 2.0 * least);
+    BlockVerdict { scale: right, scales, wrong, open, scale_decides, worst }
 }
 
 /// Elements without a scale, each on its own.
@@ -253,7 +299,11 @@ fn judge_unscaled(by: &Quantizer, values: &[Value], codes: &[u16]) -> BlockVerdi
         _ => 0.0,
     };
     let worst = (0..codes.len()).map(ratio).fold(0.0, f64::max);
-    BlockVerdict { scale: true, scales: Vec::new(), wrong, worst }
+    let open = bits(codes, |at, _| match values[at] {
+        Value::Within(x) => by.values(x, 0).is_some_and(|(lo, hi)| !Interval { lo, hi }.decides()),
+        other => !other.decides(),
+    });
+    BlockVerdict { scale: true, scales: Vec::new(), wrong, open, scale_decides: true, worst }
 }
 
 fn bits(codes: &[u16], wrong: impl Fn(usize, u16) -> bool) -> u32 {

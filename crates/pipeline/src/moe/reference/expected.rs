@@ -1,6 +1,7 @@
 //! A value, the bound on a stored one, and the bf16 results that it allows (docs/numerics.md, 2).
 
 use super::formats::{bf16, bf16_order, exponent, to_bf16};
+use super::interval::Interval;
 
 /// What a kernel should store.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -40,6 +41,19 @@ impl Expected {
         match *self {
             Self::Number { value, error } => Some((to_bf16(value - error), to_bf16(value + error))),
             _ => None,
+        }
+    }
+
+    /// Whether the bound decides: it accepts one value, or neither zero nor two values of which one is twice the other or its
+    /// negative (docs/numerics.md, 2.1).
+    #[must_use]
+    pub fn decides(&self) -> bool {
+        match self {
+            Self::Number { .. } => {
+                self.range().is_some_and(|(lo, hi)| Interval { lo: bf16(lo), hi: bf16(hi) }.decides())
+            }
+            Self::Nan | Self::Infinite { .. } | Self::NotFinite => true,
+            Self::Open => false,
         }
     }
 

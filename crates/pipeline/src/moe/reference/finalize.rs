@@ -99,6 +99,18 @@ pub fn weighted(order: FinalizeOrder, terms: &[(Value, Value, f32)]) -> Expected
     Expected::number(f64::midpoint(sum.lo, sum.hi), half + slack)
 }
 
+/// The f32 sum of positive terms in any order (docs/numerics.md, 3.1). Each of the k − 1 additions errs by at most a unit of all terms
+/// together, and by at most its smaller operand.
+fn sum_of(terms: &[Interval]) -> Interval {
+    let exact = terms.iter().fold(Interval::point(0.0), |sum, term| sum.plus(*term));
+    let steps = terms.len().saturating_sub(1) as f64;
+    let wide = exact.widened(UNIT * 1.01 * steps);
+    let largest = terms.iter().map(|term| term.hi).fold(0.0, f64::max);
+    // The terms beside the largest one: their own sums are rounded, and each joins the largest one once.
+    let others = (exact.hi - largest) * (1.0 + 2.02 * steps * UNIT) + exact.hi * exp2(-50) + steps * TINY;
+    Interval { lo: wide.lo.max(exact.lo - others), hi: wide.hi.min(exact.hi + others) }.inward()
+}
+
 /// Softmax over the chosen logits: an interval for each, or `None` if all weights are NaN.
 #[must_use]
 pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
@@ -115,13 +127,16 @@ pub fn softmax(chosen: &[f32], bound: &ExpBound) -> Option<Vec<Interval>> {
             if *x == f32::NEG_INFINITY {
                 return Interval::point(0.0);
             }
-            super::activation::exp(Interval::point(f64::from(*x) - f64::from(max)).rounded(), bound)
+            let difference = if bound.is_of_exact_argument() {
+                Interval::point(f64::from(x - max)).to_f32()
+            } else {
+                Interval::point(f64::from(*x) - f64::from(max)).rounded()
+            };
+            super::activation::exp(difference, bound)
         })
         .collect();
-    // k − 1 additions, in any order.
-    let sum = exps
-        .iter()
-        .fold(Interval::point(0.0), |sum, e| sum.plus(*e))
-        .widened(UNIT * 1.01 * (chosen.len() - 1) as f64);
-    Some(exps.iter().map(|e| e.over(sum).rounded()).collect())
+    let sum = sum_of(&exps);
+    // A division by one is exact.
+    let quotient = |e: &Interval| if sum == Interval::point(1.0) { *e } else { e.over(sum).rounded() };
+    Some(exps.iter().map(quotient).collect())
 }

@@ -66,6 +66,16 @@ impl Allowed {
         Self::Within(Interval { lo, hi })
     }
 
+    /// Whether they tell a scale from what gross faults make of it; a row with an infinity may have the largest scale.
+    #[must_use]
+    pub fn decides(&self) -> bool {
+        match self {
+            Self::Open => false,
+            Self::Nan => true,
+            Self::Within(x) => x.decides() || (x.lo > 0.0 && x.hi.is_infinite()),
+        }
+    }
+
     /// Whether `stored` is one of them.
     #[must_use]
     pub fn accepts(&self, stored: f32) -> bool {

@@ -42,6 +42,30 @@ pub enum Axis {
     InterBlocks,
 }
 
+impl Axis {
+    /// Its name in docs/dump.md.
+    const fn words(self) -> &'static str {
+        match self {
+            Self::Tokens => "T",
+            Self::Experts => "E",
+            Self::Present => "E'",
+            Self::TopK => "k",
+            Self::Rows => "R",
+            Self::Hidden => "H",
+            Self::HiddenCodes => "bytes of H activations",
+            Self::HiddenScales => "scales of H activations",
+            Self::HiddenBytes => "bytes of H weights",
+            Self::HiddenBlocks => "scales of H weights",
+            Self::Fc1Cols => "2I",
+            Self::Inter => "I",
+            Self::InterCodes => "bytes of I activations",
+            Self::InterScales => "scales of I activations",
+            Self::InterBytes => "bytes of I weights",
+            Self::InterBlocks => "scales of I weights",
+        }
+    }
+}
+
 /// Dimensions found so far, each with the tensor that determined it.
 #[derive(Default)]
 struct Found {
@@ -164,7 +188,8 @@ fn rank(form: &Form, shape: &[usize]) -> Result<(), MoeError> {
     if form.axes.len() == shape.len() {
         return Ok(());
     }
-    let wanted = format!("{} dimensions {:?}", form.axes.len(), form.axes);
+    let axes: Vec<&str> = form.axes.iter().map(|axis| axis.words()).collect();
+    let wanted = format!("{} dimensions [{}]", form.axes.len(), axes.join(", "));
     let why = "docs/dump.md".to_owned();
     Err(MoeError::Shape { name: form.name.to_owned(), found: shape.to_vec(), wanted, why })
 }
@@ -190,7 +215,7 @@ pub(super) fn check(tensors: &Tensors, dims: &Dims, pair: FormatPair) -> Result<
         for (at, (axis, found)) in form.axes.iter().zip(shape).enumerate() {
             let wanted = size(*axis);
             if wanted != 0 && wanted != *found {
-                let why = format!("{axis:?} of {dims:?}");
+                let why = format!("{} of {}", axis.words(), dims.words());
                 return Err(mismatch(form, shape, at, &wanted.to_string(), why));
             }
         }

@@ -51,6 +51,13 @@ pub(super) fn parse(path: &Path, bytes: &[u8]) -> Result<Dump, MoeError> {
     let (_, header) = SafeTensors::read_metadata(bytes).map_err(damaged)?;
     let metadata: BTreeMap<String, String> =
         header.metadata().clone().unwrap_or_default().into_iter().collect();
+    if let Some(key) = metadata.keys().find(|key| !contract::KEYS.contains(&key.as_str())) {
+        return Err(MoeError::Key {
+            path: path.to_owned(),
+            key: key.clone(),
+            hint: contract::KEYS.join(", "),
+        });
+    }
     let mut tensors = Tensors::default();
     let mut names = file.names();
     names.sort_unstable();
