@@ -154,7 +154,7 @@ fn answers(gpu: &GpuFindings, out: &mut String) {
         let rule = if odd.rule == Some(true) { "should run" } else { "should not run" };
         let _ = writeln!(
             out,
-            "  CONTRADICTS THE RULE: {:?} for {} {rule}: {:?}",
+            "  CONTRADICTS THE RULE: {} for {} {rule}, but {}",
             odd.form, odd.target, odd.answer
         );
     }

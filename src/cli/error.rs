@@ -277,10 +277,9 @@ impl CliError {
 /// The exit code of a job's error.
 fn of_job(error: &JobError) -> u8 {
     match error {
-        JobError::Snippet(SnippetError::Empty(_))
-        | JobError::Plan(_)
-        | JobError::NothingRan
-        | JobError::FolderIdle(_) => exit::INCOMPLETE,
+        JobError::Snippet(SnippetError::Empty(_)) | JobError::Plan(_) | JobError::NothingRan => {
+            exit::INCOMPLETE
+        }
         // A kernel of the user's folder does not compile.
         JobError::Nvrtc(NvrtcError::Rejected { .. })
         | JobError::Code(CodeError::Kernel(_) | CodeError::Nvrtc(NvrtcError::Rejected { .. })) => exit::USAGE,

@@ -107,7 +107,7 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
         return match job::kernels(&asked, context)? {
             OfKernels::Nothing(why) => {
                 let nothing = Record::of_matrix(String::new(), Matrix::default());
-                deliver(&Judgement::nothing(why), &nothing, &args.reports)
+                deliver(&Judgement::nothing(&why), &nothing, &args.reports)
             }
             OfKernels::Judged(judgement, run) => deliver(&judgement, &run, &args.reports),
             OfKernels::Mutants(survey) => super::gate_mutants::deliver(&survey, folder, &args.reports),

@@ -25,7 +25,7 @@ use crate::moe::readings::Asked;
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
 use crate::moe::{shrink, tensors};
-use crate::record::first_line;
+use crate::record::{Completeness, first_line};
 use crate::report::{self, Format};
 use crate::store::Store;
 use crate::toolkit::Contract;
@@ -208,7 +208,13 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     let rows = &ran.rows;
-    let incomplete = args.trials.completeness(&cases, &targets, rows).incomplete("no trial is selected");
+    let mut all = args.trials.completeness(&cases, &targets, rows);
+    if let Some(files) = ran.idle_folder(&kernels)? {
+        // What ran is not what the user wants to know about.
+        all = Completeness::default();
+        all.add_gap(format!("no trial ran a kernel of the folder ({})", files.join(", ")));
+    }
+    let incomplete = all.incomplete("no trial is selected");
     if args.shrink && rows.iter().any(|row| !row.conforms()) {
         return shrink(&runner, &ran, &args.output);
     }

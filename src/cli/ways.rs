@@ -99,8 +99,8 @@ pub(super) struct TrialArgs {
 /// Options that select the kernels.
 #[derive(Debug, Clone, Default, Args)]
 pub(super) struct KernelArgs {
-    /// Use kernels from DIR instead of the built-in ones of the same stage, and its .cuh files instead of those of the
-    /// same name
+    /// Use kernels from DIR instead of the built-in ones of the same stage. They see its .cuh files before the built-in
+    /// ones; without kernels, its .cuh files replace the built-in ones of the same name
     #[arg(long, value_name = "DIR")]
     kernels: Option<PathBuf>,
 }

@@ -46,6 +46,15 @@ pub enum Form {
     Cubin(String),
 }
 
+impl std::fmt::Display for Form {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Ptx => f.write_str("PTX"),
+            Self::Cubin(version) => write!(f, "a cubin of ptxas {version}"),
+        }
+    }
+}
+
 /// The result of running code.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
@@ -60,6 +69,18 @@ pub enum Answer {
     Died(String),
     /// There is no code to run, since ptxas rejects it.
     NoCode(String),
+}
+
+impl std::fmt::Display for Answer {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Runs => f.write_str("it runs"),
+            Self::Wrong(what) => write!(f, "it computes a wrong result: {what}"),
+            Self::Refused(message) => write!(f, "the driver refuses it: {message}"),
+            Self::Died(what) => write!(f, "it fails: {what}"),
+            Self::NoCode(message) => write!(f, "ptxas refuses it: {message}"),
+        }
+    }
 }
 
 /// A test on a GPU, and its result.

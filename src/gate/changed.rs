@@ -7,8 +7,8 @@ use super::lines::{self, Changed, listed};
 use super::reach::{Change, Reach};
 use crate::case::Case;
 use crate::kernel::{Kernel, KernelError, KernelStage, Library};
-use crate::moe::compile;
 use crate::moe::plan::{self, Configuration, Trial};
+use crate::moe::tile::Tile;
 use crate::moe::{Settings, sources};
 use crate::mutants;
 
@@ -36,6 +36,17 @@ pub struct Affected {
     gone: bool,
     /// One sentence per changed file.
     pub reasons: Vec<String>,
+    /// The names of changed files whose code did not change.
+    unchanged: BTreeSet<String>,
+}
+
+/// What the user names instead of leaving it to the plan.
+#[derive(Debug, Clone, Copy, Default)]
+pub struct Named<'a> {
+    /// Whether the cases are named.
+    pub cases: bool,
+    /// The named tiles; none if empty.
+    pub tiles: &'a [Tile],
 }
 
 /// Trials that exercise a change.
@@ -64,6 +75,25 @@ impl Affected {
     #[must_use]
     pub fn by_file(library: &Library, name: &str) -> Self {
         Self { kernels: holders(library, name).into_iter().map(key).collect(), ..Self::default() }
+    }
+
+    /// Returns a trial for each file whose code did not change, so that even a change of comments is checked by something that runs.
+    ///
+    /// # Errors
+    /// [`KernelError`] if a stage has no kernel.
+    pub fn trials_of_unchanged<'a>(
+        &self,
+        library: &Library,
+        cases: &[&'a Case],
+        named: Named<'_>,
+    ) -> Result<Vec<Trial<'a>>, KernelError> {
+        let mut out: Vec<Trial<'a>> = Vec::new();
+        for name in &self.unchanged {
+            let runs =
+                |t: &Trial<'_>| t.config.is_ok() && (named.tiles.is_empty() || named.tiles.contains(&t.tile));
+            out.extend(Self::by_file(library, name).trials(library, cases)?.into_iter().find(runs));
+        }
+        Ok(out)
     }
 
     /// Selects the kernels that the changed files can affect: changed kernels, and kernels that include a changed `.cuh`
@@ -97,6 +127,7 @@ impl Affected {
             }
             let Some(change) = change(library, path, &name, base) else {
                 out.reasons.push(format!("{shown}: no code changed, affects nothing"));
+                out.unchanged.insert(name);
                 continue;
             };
             // A kernel of the folder has the same name as the built-in kernel that it replaces.
@@ -130,17 +161,23 @@ impl Affected {
 
     /// Selects the trials that exercise the affected kernels: every trial of the default set that runs a GEMM whose code
     /// changes, and one trial per case for other changed kernels, which do not depend on tiles. If a change affects only some
-    /// configurations of the GEMM and the default set has few of these, trials of such configurations are added.
+    /// configurations of the GEMM and the default set has few of these, trials of such configurations are added. What is `named` is
+    /// run even if the default set does not have it.
     ///
     /// # Errors
     /// [`KernelError`] when a stage has no kernel.
-    pub fn select<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Selection<'a>, KernelError> {
+    pub fn select<'a>(
+        &self,
+        library: &Library,
+        cases: &[&'a Case],
+        named: Named<'_>,
+    ) -> Result<Selection<'a>, KernelError> {
         let reach = Reach::new(library, &self.changes);
         let mut out = Selection::default();
         let mut seen = BTreeSet::new();
         let mut of_gemm = 0;
         let wants = |trial: &Trial<'a>| self.wants(library, &reach, trial);
-        for trial in plan::default_set(cases) {
+        for trial in pool(cases, named) {
             let wanted = wants(&trial)?;
             if wanted.gemm || wanted.other && seen.insert(trial.case.name.clone()) {
                 of_gemm += usize::from(wanted.gemm);
@@ -151,7 +188,7 @@ impl Affected {
         for (n, change) in self.changes.iter().enumerate() {
             out.reasons.push(format!("{}: {}", change.file, found.told(n, change)));
         }
-        if found.is_partial() && of_gemm < ENOUGH {
+        if named.tiles.is_empty() && found.is_partial() && of_gemm < ENOUGH {
             let there: BTreeSet<(String, Configuration)> =
                 out.trials.iter().map(|t| (t.case.name.clone(), t.configuration())).collect();
             let mut others = Vec::new();
@@ -162,15 +199,31 @@ impl Affected {
             }
             out.trials.extend(mutants::choose(&others, &[], ENOUGH - of_gemm, mutants::features));
         }
+        if named.cases && named.tiles.is_empty() {
+            // A named case without a trial runs on the tiles that compile the code.
+            for case in cases {
+                if out.trials.iter().any(|t| t.case.name == case.name) {
+                    continue;
+                }
+                let mut further = Vec::new();
+                for trial in plan::trials(case, &plan::tiles_of(case, &[], true), &plan::LOADS, &plan::PATHS)
+                {
+                    if wants(&trial)?.any() {
+                        further.push(trial);
+                    }
+                }
+                out.trials.extend(mutants::choose(&further, &[], ENOUGH, mutants::features));
+            }
+        }
         Ok(out)
     }
 
-    /// Returns the trials of [`Affected::select`].
+    /// Returns the trials of [`Affected::select`] if nothing is named.
     ///
     /// # Errors
     /// As [`Affected::select`].
     pub fn trials<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Vec<Trial<'a>>, KernelError> {
-        Ok(self.select(library, cases)?.trials)
+        Ok(self.select(library, cases, Named::default())?.trials)
     }
 
     fn wants(&self, library: &Library, reach: &Reach<'_>, trial: &Trial<'_>) -> Result<Wanted, KernelError> {
@@ -237,6 +290,29 @@ impl Affected {
     }
 }
 
+/// The trials to choose from: the default set or, of a named tile, its part of that set. A named case runs with all loads and paths
+/// of a named tile, and so do the swept cases if the default set does not have the tile.
+fn pool<'a>(cases: &[&'a Case], named: Named<'_>) -> Vec<Trial<'a>> {
+    let of = |case: &'a Case, tile: Tile| plan::trials(case, &[tile], &plan::LOADS, &plan::PATHS);
+    if named.tiles.is_empty() {
+        return plan::default_set(cases);
+    }
+    if named.cases {
+        return cases.iter().flat_map(|case| named.tiles.iter().flat_map(|tile| of(case, *tile))).collect();
+    }
+    let set = plan::default_set(cases);
+    let mut out = Vec::new();
+    for tile in named.tiles {
+        let here = || set.iter().filter(|t| t.tile == *tile);
+        if here().any(|t| t.config.is_ok()) {
+            out.extend(here().cloned());
+        } else {
+            out.extend(cases.iter().filter(|case| plan::is_swept(case)).flat_map(|case| of(case, *tile)));
+        }
+    }
+    out
+}
+
 /// Whether the code of a trial's GEMM or other kernels changes.
 #[derive(Default)]
 struct Wanted {
@@ -244,6 +320,12 @@ struct Wanted {
     other: bool,
     /// For each affected kernel: whether it is the GEMM, and which changes reach it.
     by: Vec<(bool, Vec<bool>)>,
+}
+
+impl Wanted {
+    const fn any(&self) -> bool {
+        self.gemm || self.other
+    }
 }
 
 /// The configurations and cases that exist, and those that each change reaches.
@@ -363,8 +445,7 @@ fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
 /// Returns the change of an existing file; `None` if no code changed.
 fn change(library: &Library, path: &Path, name: &str, base: &Base) -> Option<Change> {
     let new = library
-        .includes
-        .get(name)
+        .header_text(name)
         .or_else(|| library.kernels.iter().find(|k| k.own && k.file == name).map(|k| &k.text))?;
     let old = match base {
         Base::Texts(texts) => texts.get(path).cloned(),
@@ -386,12 +467,9 @@ fn key(kernel: &Kernel) -> (String, bool) {
     (kernel.file.clone(), kernel.own)
 }
 
-/// Returns the kernels that are this file or include it.
+/// Returns the kernels that are this file of the folder or include it.
 fn holders<'l>(library: &'l Library, name: &str) -> Vec<&'l Kernel> {
-    let holds = |k: &&Kernel| {
-        (k.own && k.file == name) || compile::included(library, &k.text).iter().any(|i| i.name == name)
-    };
-    library.kernels.iter().filter(holds).collect()
+    library.kernels.iter().filter(|kernel| mutants::holds(library, kernel, name)).collect()
 }
 
 /// Whether `path` is a file directly in `folder`. Relative paths are resolved against the working directory.

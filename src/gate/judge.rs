@@ -88,7 +88,7 @@ impl Judgement {
     }
 
     /// Adds what was asked and not checked, as a gap and as a finding, which also tells the remedy.
-    fn lacks(&mut self, about: String, what: String, remedy: &str) {
+    pub fn lacks(&mut self, about: String, what: String, remedy: &str) {
         let semicolon = if remedy.is_empty() { "" } else { "; " };
         self.findings.push(Finding::new(Ground::Incomplete, about, format!("{what}{semicolon}{remedy}")));
         self.gaps.push(what);
@@ -107,7 +107,7 @@ impl Judgement {
         // What is wrong was checked.
         all.add_checks(self.findings.iter().filter(|f| f.ground != Ground::Incomplete).count());
         self.gaps.iter().for_each(|gap| all.add_gap(gap));
-        all.incomplete("the run and the baseline have nothing in common")
+        all.incomplete("the run has no answer, or none that the baseline has")
     }
 
     /// Returns the most severe ground of the findings; `None` if the run conforms.
@@ -210,7 +210,11 @@ pub fn judge(question: &Question<'_>) -> Judgement {
     }
     out.notes.extend(question.baseline.into_iter().flat_map(|baseline| drivers(baseline, run)));
     let Some(baseline) = question.baseline else {
-        out.facts = now.keys().filter(|subject| subject.kind() != Kind::Claim).count();
+        // A blocked trial or tile says nothing about the kernels.
+        let judged = |(subject, fact): &(&Subject, &Fact)| {
+            subject.kind() != Kind::Claim && (fact.proven || !fact.conforms)
+        };
+        out.facts = now.iter().filter(judged).count();
         return out;
     };
     let mut found = diff(baseline, run);

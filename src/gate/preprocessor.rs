@@ -43,6 +43,7 @@ pub(super) fn kept(
     let mut pass = Pass {
         plain,
         library,
+        kernel,
         file,
         macros: Macros::default(),
         once: BTreeSet::new(),
@@ -67,6 +68,7 @@ struct Group {
 struct Pass<'l> {
     plain: &'l Plain,
     library: &'l Library,
+    kernel: &'l Kernel,
     file: &'l str,
     macros: Macros,
     once: BTreeSet<String>,
@@ -169,8 +171,7 @@ impl Pass<'_> {
             }
             "include" => {
                 let included = rest.strip_prefix('"').and_then(|r| r.split('"').next());
-                if let Some((included, text)) = included.and_then(|i| self.library.includes.get_key_value(i))
-                {
+                if let Some((included, text)) = included.and_then(|i| self.library.header(self.kernel, i)) {
                     self.text(included, text, depth + 1);
                 }
             }

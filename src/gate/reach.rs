@@ -41,12 +41,7 @@ impl<'l> Reach<'l> {
         let mut before = now.clone();
         for change in changes {
             let Some(old) = &change.old else { continue };
-            if let Some(text) = before.includes.get_mut(&change.file) {
-                text.clone_from(old);
-            }
-            for kernel in before.kernels.iter_mut().filter(|k| k.own && k.file == change.file) {
-                kernel.text.clone_from(old);
-            }
+            before.replace(&change.file, old);
         }
         Self {
             now,
@@ -72,8 +67,7 @@ impl<'l> Reach<'l> {
             let old = kept(&self.plain, &self.before, before, &source.defines, &change.file);
             let new_text = self
                 .now
-                .includes
-                .get(&change.file)
+                .header_text(&change.file)
                 .filter(|_| kernel.file != change.file)
                 .map_or(kernel.text.as_str(), String::as_str);
             let (old_code, new_code) = (self.code(old_text), self.code(new_text));

@@ -74,11 +74,6 @@ pub enum JobError {
     /// Nothing was selected, or everything is blocked.
     #[error("nothing is selected, or everything is blocked")]
     NothingRan,
-    /// No trial ran a kernel of the folder: their files.
-    #[error(
-        "no trial ran a kernel of the folder ({0}): choose a tile, path or load that does, or another --case"
-    )]
-    FolderIdle(String),
     /// A device cannot be used: its name and the failure.
     #[error("{0} cannot be used: {1}")]
     Device(String, Failure),

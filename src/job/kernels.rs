@@ -12,15 +12,16 @@ use super::toolchain::Toolchain;
 use super::{compiler, trials};
 use crate::case::{self, Case};
 use crate::event::Event;
-use crate::gate::{self, Affected, Base, Expectation, Judgement, Question};
+use crate::gate::{self, Affected, Base, Expectation, Judgement, Named, Question};
 use crate::kernel::Library;
 use crate::moe::admission::Limits;
 use crate::moe::pipeline::PipelineError;
+use crate::moe::plan;
 use crate::moe::runner::Runner;
 use crate::moe::tile::Tile;
 use crate::moe::trial::TrialError;
 use crate::mutants::Survey;
-use crate::record::{Finding, Ground, Matrix, Record};
+use crate::record::{Finding, Ground, Matrix, Record, TrialRow};
 use crate::store::Store;
 use crate::toolkit::NvrtcError;
 
@@ -54,7 +55,7 @@ pub struct Folder<'a> {
 /// The result of checking a folder of kernels.
 pub enum OfKernels {
     /// Nothing was run, for this reason.
-    Nothing(&'static str),
+    Nothing(String),
     /// The trials were judged.
     Judged(Judgement, Box<Record>),
     /// Mutants were run.
@@ -84,8 +85,13 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
         Affected::by(&kernels, asked.folder, asked.changed, &base)
     };
     affected.reasons.iter().for_each(|reason| notice(reason.clone()));
-    if affected.is_empty() {
-        return Ok(OfKernels::Nothing("no change can affect a kernel: nothing was run"));
+    let named = Named { cases: !asked.cases.is_empty(), tiles: asked.tiles };
+    let unchanged = match affected.is_empty() {
+        true => affected.trials_of_unchanged(&kernels, &cases, named)?,
+        false => Vec::new(),
+    };
+    if affected.is_empty() && (unchanged.is_empty() || asked.mutants.is_some()) {
+        return Ok(OfKernels::Nothing("no change can affect a kernel".to_owned()));
     }
     if let Some(options) = asked.mutants {
         let question = mutants::Question {
@@ -94,22 +100,25 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
             changed: asked.changed,
             affected: &affected,
             cases: &cases,
-            tiles: asked.tiles,
+            named,
             target,
         };
         return Ok(OfKernels::Mutants(Box::new(mutants::survey(&question, options, context)?)));
     }
-    let selection = affected.select(&kernels, &cases)?;
-    selection.reasons.iter().for_each(|reason| notice(reason.clone()));
-    let mut trials = selection.trials;
+    let trials = if unchanged.is_empty() {
+        let selection = affected.select(&kernels, &cases, named)?;
+        selection.reasons.iter().for_each(|reason| notice(reason.clone()));
+        selection.trials
+    } else {
+        unchanged
+    };
     if trials.is_empty() {
-        return Ok(OfKernels::Nothing("no configuration compiles the changed code: nothing was run"));
+        return Ok(OfKernels::Nothing(without_trials(asked, &cases)));
     }
-    trials.retain(|t| asked.tiles.is_empty() || asked.tiles.contains(&t.tile));
-    if trials.is_empty() {
-        return Err(JobError::NothingRan);
-    }
-    notice(format!("{} trials run the affected code", trials.len()));
+    notice(match trials.len() {
+        1 => "1 trial runs this code".to_owned(),
+        many => format!("{many} trials run this code"),
+    });
     let trials = vec![(target, trials)];
     let store = Store::open(None).ok();
     let nvrtc = compiler::nvrtc(None, store.as_ref(), context.sink)?;
@@ -121,8 +130,9 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
         trials::run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, |_| false, (None, context.sink));
     let mut judgement = match ran {
         Ok(ran) => {
+            let idle = ran.idle_folder(&kernels)?;
             run.pipeline = ran.rows;
-            gate::judge(&Question {
+            let mut judgement = gate::judge(&Question {
                 baseline: asked.baseline,
                 run: &run,
                 expectations: asked.expectations,
@@ -130,12 +140,51 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
                 today: asked.today,
                 left_out: gate::LeftOut::ALL,
                 reran: true,
-            })
+            });
+            if let Some(files) = idle {
+                let what = format!("no trial ran a kernel of the folder ({})", files.join(", "));
+                judgement.lacks("the selection".to_owned(), what, "choose a tile or another --case");
+            }
+            for tile in asked.tiles {
+                let of_tile = |row: &&TrialRow| row.configuration.tile.known() == Some(tile);
+                if !run.pipeline.iter().filter(of_tile).any(TrialRow::is_judged) {
+                    let what = format!("tile {tile} was not run");
+                    judgement.lacks(
+                        "the selection".to_owned(),
+                        what,
+                        "`sm121probe tiles` says what it needs",
+                    );
+                }
+            }
+            judgement
         }
         Err(error) => Judgement { findings: vec![refused(error, asked.folder)?], ..Judgement::default() },
     };
     gate::locate(&mut judgement.findings, &kernels, asked.folder);
     Ok(OfKernels::Judged(judgement, Box::new(run)))
+}
+
+/// Says why a selection has no trial: each tile that is named cannot run, for its reason, or nothing compiles the code.
+fn without_trials(asked: &Folder<'_>, cases: &[&Case]) -> String {
+    let of = |tile: &Tile| {
+        let trials =
+            || cases.iter().flat_map(move |case| plan::trials(case, &[*tile], &plan::LOADS, &plan::PATHS));
+        let blocked = trials().find_map(|t| t.config.err())?;
+        trials().all(|t| t.config.is_err()).then(|| format!("tile {tile} cannot run: {}", blocked.0))
+    };
+    let blocked: Vec<String> = asked.tiles.iter().filter_map(of).collect();
+    if !blocked.is_empty() {
+        return blocked.join("; ");
+    }
+    let tiles: Vec<String> = asked.tiles.iter().map(ToString::to_string).collect();
+    let within = match (asked.cases, &tiles[..]) {
+        ([], []) => String::new(),
+        (cases, []) => format!(" of {}", cases.join(", ")),
+        ([], tiles) => format!(" with {}", tiles.join(", ")),
+        (cases, tiles) => format!(" of {} with {}", cases.join(", "), tiles.join(", ")),
+    };
+    let code = if asked.changed.is_empty() { "the folder's code" } else { "the changed code" };
+    format!("no configuration{within} compiles {code}")
 }
 
 /// Reads the files at a revision; each file belongs to the repository that contains its folder.

@@ -12,11 +12,10 @@ use super::toolchain::Toolchain;
 use super::{compiler, trials};
 use crate::case::Case;
 use crate::event::Event;
-use crate::gate::Affected;
+use crate::gate::{Affected, Named};
 use crate::kernel::{KernelError, Library};
 use crate::moe::admission::Limits;
 use crate::moe::plan::Trial;
-use crate::moe::tile::Tile;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Source, Survey};
 use crate::store::Store;
 
@@ -45,7 +44,8 @@ pub(super) struct Question<'a> {
     /// The code that the changed files affect, with the changed lines.
     pub(super) affected: &'a Affected,
     pub(super) cases: &'a [&'a Case],
-    pub(super) tiles: &'a [Tile],
+    /// The cases and tiles that the user names.
+    pub(super) named: Named<'a>,
     pub(super) target: Target,
 }
 
@@ -92,6 +92,9 @@ pub(super) fn survey(
         prepared.insert(name, ready);
     }
     let runnable: Vec<Mutant> = chosen.into_iter().filter(|m| !idle.contains(&m.file)).collect();
+    if runnable.is_empty() && unfit.is_empty() {
+        return Err(JobError::NothingRan);
+    }
     let trials = |m: &Mutant| prepared.get(m.file.as_str()).map_or(&[][..], Vec::as_slice);
     let (done, total) = (AtomicUsize::new(0), runnable.len());
     let told = |n: usize, fate: &Fate| {
@@ -181,8 +184,7 @@ fn trials_of<'a>(
     toolchain: Option<&Toolchain>,
 ) -> Result<Vec<Trial<'a>>, JobError> {
     let affected = Affected::by_file(question.kernels, file);
-    let mut all = affected.trials(question.kernels, question.cases)?;
-    all.retain(|t| question.tiles.is_empty() || question.tiles.contains(&t.tile));
+    let all = affected.select(question.kernels, question.cases, question.named)?.trials;
     let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
     admitted.retain(|t| t.config.is_ok());
     // Tiles and load paths make no difference to kernels other than the GEMM.

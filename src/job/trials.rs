@@ -19,7 +19,7 @@ use crate::moe::compile::Compiler;
 use crate::moe::plan::{self, Trial};
 use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
-use crate::moe::{Dims, Settings, coverage, exercise};
+use crate::moe::{Dims, Settings, coverage, exercise, sources};
 use crate::record::{ExerciseRow, FaultCoverageRow, PIPELINE, Record, SkippedRow, TrialRow};
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
@@ -98,6 +98,27 @@ impl<'a> Ran<'a> {
         let (trials, rows) =
             self.trials.iter().zip(&self.rows).filter(of).map(|(t, r)| (t.clone(), r.clone())).unzip();
         Self { trials, rows }
+    }
+
+    /// Returns the files of a folder's kernels if there are some and no judged trial ran any of them.
+    ///
+    /// # Errors
+    /// [`JobError::Kernel`] if a stage has no kernel.
+    pub fn idle_folder(&self, library: &Library) -> Result<Option<Vec<String>>, JobError> {
+        let own: Vec<String> = library.kernels.iter().filter(|k| k.own).map(|k| k.file.clone()).collect();
+        if own.is_empty() {
+            return Ok(None);
+        }
+        for (trial, row) in self.trials.iter().zip(&self.rows) {
+            let (Ok(config), true) = (&trial.config, row.is_judged()) else { continue };
+            let config = *config;
+            let setup = plan::setup(&trial.case, config);
+            let used = sources::of_run(library, &Settings::of(&trial.case), &setup)?;
+            if used.iter().any(|source| source.kernel.own) {
+                return Ok(None);
+            }
+        }
+        Ok(Some(own))
     }
 
     /// Returns what the trials exercise in each configuration.

@@ -18,5 +18,5 @@ pub use explained::{Entry, FILE, parse as parse_explained, read as read_explaine
 pub use lexer::without_comments;
 pub use model::{Mutant, Operator, UnknownOperator};
 pub use operators::mutants;
-pub use run::{Bench, Fate, MutantError, Prepared, Source, Unfit};
+pub use run::{Bench, Fate, MutantError, Prepared, Source, Unfit, holds};
 pub use survey::{Judged, Row, Survey, sample};

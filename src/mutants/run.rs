@@ -301,20 +301,18 @@ fn key(kernel: &Kernel) -> (&str, bool) {
     (&kernel.file, kernel.own)
 }
 
-/// Whether a kernel is `file` or includes it.
-fn holds(library: &Library, kernel: &Kernel, file: &str) -> bool {
-    (kernel.own && kernel.file == file) || included(library, &kernel.text).iter().any(|i| i.name == file)
+/// Whether a kernel is `file` of the folder or includes it.
+#[must_use]
+pub fn holds(library: &Library, kernel: &Kernel, file: &str) -> bool {
+    let sees_folder = kernel.own || !library.own_includes.contains_key(file);
+    (kernel.own && kernel.file == file)
+        || (sees_folder && included(library, kernel).iter().any(|i| i.name == file))
 }
 
 /// Returns the library with the mutant's text of its file.
 fn changed(library: &Library, mutant: &Mutant) -> Library {
     let mut out = library.clone();
-    if let Some(text) = out.includes.get_mut(&mutant.file) {
-        text.clone_from(&mutant.text);
-    }
-    for kernel in out.kernels.iter_mut().filter(|k| k.own && k.file == mutant.file) {
-        kernel.text.clone_from(&mutant.text);
-    }
+    out.replace(&mutant.file, &mutant.text);
     out
 }
 

@@ -252,7 +252,7 @@ fn faults() -> Vec<Fault> {
         fault(
             "an empty baseline",
             4,
-            &["NOTHING CHECKED: the run and the baseline have nothing in common"],
+            &["NOTHING CHECKED: the run has no answer, or none that the baseline has"],
             |_, baseline| {
                 *baseline = Record::of_matrix("t".to_owned(), Default::default());
             },

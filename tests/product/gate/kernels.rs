@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sm121probe::gate::{Affected, Base};
+use sm121probe::gate::{Affected, Base, Named};
 use sm121probe::kernel::Library;
 
 use super::fixture::Desk;
@@ -25,12 +25,9 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     let cases: Vec<_> = cases.cases.iter().collect();
     let by = |changed: &[PathBuf]| Affected::by(&library, &folder, changed, &Base::Ours);
     let of = |name: &str| by(&[folder.join(name)]);
-    // A header that several kernels include, built-in ones too, affects all of them.
+    // A header of the folder affects the folder's kernels that include it, and no built-in one.
     let shared = of("gemm.cuh");
-    for name in ["gemm_tma.cu", "gemm_cp_async.cu"] {
-        assert!(shared.reasons[0].contains(name), "{:?}", shared.reasons);
-    }
-    assert!(!shared.reasons[0].contains("permute.cu"));
+    assert!(shared.reasons[0].ends_with("affects gemm_tma.cu"), "{:?}", shared.reasons);
     // One GEMM kernel: only trials of its load. A kernel of another stage: one trial of each case.
     let trials = of("gemm_tma.cu").trials(&library, &cases).unwrap();
     assert!(trials.len() > 100 && trials.iter().all(|t| t.load.word() == "tma"));
@@ -41,4 +38,48 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     assert!(by(&[PathBuf::from("/elsewhere/permute.cu")]).is_empty());
     assert!(of("new.cuh").reasons[0].contains("was removed") && !of("new.cuh").is_empty());
     assert!(by(&[]).is_empty() && !Affected::all(&library).is_empty());
+    // Without kernels of its own, a folder's header replaces the built-in one of all kernels.
+    fs::remove_file(folder.join("gemm_tma.cu")).unwrap();
+    fs::remove_file(folder.join("permute.cu")).unwrap();
+    let library = Library::with_folder(&folder).unwrap();
+    let shared = Affected::by(&library, &folder, &[folder.join("gemm.cuh")], &Base::Ours);
+    for name in ["gemm_tma.cu", "gemm_cp_async.cu"] {
+        assert!(shared.reasons[0].contains(name), "{:?}", shared.reasons);
+    }
+    assert!(!shared.reasons[0].contains("permute.cu"));
+}
+
+#[test]
+fn a_named_case_and_tile_run_whatever_the_default_set_is() {
+    let desk = Desk::new();
+    fs::create_dir(desk.path("kernels")).unwrap();
+    let folder = desk.path("kernels");
+    fs::write(folder.join("gemv.cu"), ours("gemv.cu").replace("float sum = sums", "float sum = 0 + sums"))
+        .unwrap();
+    let library = Library::with_folder(&folder).unwrap();
+    let cases = sm121probe::case::library();
+    let case = cases.find("flashinfer-real").unwrap();
+    let changed = Affected::by(&library, &folder, &[folder.join("gemv.cu")], &Base::Ours);
+    let select = |affected: &Affected, cases: bool, tiles: &[&str]| -> Vec<(String, String)> {
+        let tiles: Vec<_> = tiles.iter().map(|tile| tile.parse().unwrap()).collect();
+        let named = Named { cases, tiles: &tiles };
+        let found = affected.select(&library, &[case], named).unwrap().trials;
+        found.iter().map(|t| (t.tile.to_string(), t.path.word().to_owned())).collect()
+    };
+    // The policy's tile of the case has no GEMV, so the default set has no trial.
+    assert!(select(&changed, false, &[]).is_empty());
+    let gemv = |tile: &str| (tile.to_owned(), "gemv".to_owned());
+    assert_eq!(select(&changed, true, &["8x64x128"]), [gemv("8x64x128")]);
+    let of_case = select(&changed, true, &[]);
+    assert!(!of_case.is_empty() && of_case.iter().all(|(_, path)| path == "gemv"), "{of_case:?}");
+    assert_eq!(select(&Affected::all(&library), true, &["8x32x128"]), [gemv("8x32x128")]);
+    assert!(select(&changed, true, &["128x64x128"]).is_empty());
+    // A kernel beside the GEMM runs once for each case, on the named tile.
+    let finalize = ours("finalize.cu").replace("float low = 0.0f", "float low = -0.0f");
+    fs::write(folder.join("finalize.cu"), finalize).unwrap();
+    let library = Library::with_folder(&folder).unwrap();
+    let changed = Affected::by(&library, &folder, &[folder.join("finalize.cu")], &Base::Ours);
+    let tiles = ["64x64x128".parse().unwrap()];
+    let found = changed.select(&library, &[case], Named { cases: true, tiles: &tiles }).unwrap().trials;
+    assert_eq!(found.iter().map(|t| t.tile.to_string()).collect::<Vec<_>>(), ["64x64x128"]);
 }

@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use sm121probe::gate::{Affected, Base};
+use sm121probe::gate::{Affected, Base, Named};
 use sm121probe::kernel::Library;
 
 use super::fixture::{Desk, said};
@@ -20,7 +20,7 @@ fn a_line_under_a_condition_selects_what_it_is_compiled_for() {
         fs::write(folder.join(name), text).unwrap();
         let library = Library::with_folder(&folder).unwrap();
         let affected = Affected::by(&library, &folder, &[folder.join(name)], base);
-        let selected = affected.select(&library, &cases).unwrap();
+        let selected = affected.select(&library, &cases, Named::default()).unwrap();
         fs::remove_file(folder.join(name)).unwrap();
         let found: Vec<_> =
             selected.trials.iter().map(|t| (t.case.name.clone(), t.configuration())).collect();

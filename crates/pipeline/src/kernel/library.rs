@@ -46,8 +46,10 @@ pub enum KernelError {
 pub struct Library {
     /// Kernels in search order: the user's first, each group sorted by file name.
     pub kernels: Vec<Kernel>,
-    /// `.cuh` files by name.
+    /// Built-in `.cuh` files by name; of a folder without kernels, its own ones instead of those of the same name.
     pub includes: BTreeMap<String, String>,
+    /// `.cuh` files of a folder with kernels. Only these see them, before the built-in ones.
+    pub own_includes: BTreeMap<String, String>,
 }
 
 /// Selects one of several kernels of a stage.
@@ -88,12 +90,41 @@ impl Library {
     /// Whether any source tests the compilation target (`__CUDA_ARCH__` and related macros).
     #[must_use]
     pub fn asks_for_target(&self) -> bool {
-        let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(self.includes.values());
+        let headers = self.includes.values().chain(self.own_includes.values());
+        let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(headers);
         texts.into_iter().any(|text| text.contains("__CUDA_ARCH"))
     }
 
+    /// Returns the header that a kernel includes by this name, and its text: a kernel of a folder sees the folder's headers before
+    /// the built-in ones, a built-in kernel sees only the latter.
+    #[must_use]
+    pub fn header(&self, kernel: &Kernel, name: &str) -> Option<(&String, &String)> {
+        let own = if kernel.own { self.own_includes.get_key_value(name) } else { None };
+        own.or_else(|| self.includes.get_key_value(name))
+    }
+
+    /// Returns the text of a header of the folder or, if it has none of this name, of the built-in one.
+    #[must_use]
+    pub fn header_text(&self, name: &str) -> Option<&String> {
+        self.own_includes.get(name).or_else(|| self.includes.get(name))
+    }
+
+    /// Replaces the text of a `.cu` or `.cuh` file of the folder.
+    pub fn replace(&mut self, file: &str, text: &str) {
+        let header = match self.own_includes.get_mut(file) {
+            Some(own) => Some(own),
+            None => self.includes.get_mut(file),
+        };
+        if let Some(header) = header {
+            text.clone_into(header);
+        }
+        for kernel in self.kernels.iter_mut().filter(|k| k.own && k.file == file) {
+            text.clone_into(&mut kernel.text);
+        }
+    }
+
     /// Loads the built-in kernels and those of `folder`. A kernel of the folder replaces the built-in one of the same stage, path
-    /// and load; a `.cuh` file replaces the built-in one of the same name.
+    /// and load. Its `.cuh` files are seen by its kernels; if it has none, they replace the built-in ones of the same name.
     ///
     /// # Errors
     /// [`KernelError`] with the file and line.
@@ -119,7 +150,25 @@ impl Library {
             return Err(KernelError::Meaning { path: folder.to_owned(), message });
         }
         let mut library = Self::embedded()?;
-        library.includes.extend(own.includes);
+        if own.kernels.is_empty() {
+            let unused: Vec<&str> = own
+                .includes
+                .keys()
+                .filter(|name| !library.includes.contains_key(*name))
+                .map(String::as_str)
+                .collect();
+            // Headers that only other headers of the folder include are in use, too.
+            if unused.len() == own.includes.len() {
+                let message = format!(
+                    "the folder has no .cu file, and no built-in kernel includes {}: nothing of it would run",
+                    unused.join(" or ")
+                );
+                return Err(KernelError::Meaning { path: folder.to_owned(), message });
+            }
+            library.includes.extend(own.includes);
+        } else {
+            library.own_includes = own.includes;
+        }
         own.kernels.append(&mut library.kernels);
         library.kernels = own.kernels;
         Ok(library)
@@ -181,7 +230,7 @@ impl Library {
         let own = || of_stage().filter(|k| k.own);
         let found = own().find(|k| variant.is_of(k)).or_else(|| own().find(|k| k.takes(variant.pair)));
         let found = found.or_else(|| of_stage().find(|k| variant.is_of(k)));
-        found.ok_or_else(|| self.missing(format!("the stage {stage:?}").to_lowercase(), stage))
+        found.ok_or_else(|| self.missing(format!("the stage {}", stage.word()), stage))
     }
 
     /// Returns the GEMM for a path, a load and these operand formats.
@@ -238,6 +287,36 @@ mod tests {
                 super::super::evaluate(text, &names).unwrap();
             }
         }
+    }
+
+    #[test]
+    fn each_kernel_sees_the_headers_of_its_own_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        let ours = Library::embedded().unwrap();
+        let text = |name: &str| ours.kernels.iter().find(|k| k.file == name).unwrap().text.clone();
+        let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
+        // Headers alone replace the built-in ones, if these have the names.
+        write("other.cuh", "int other;");
+        let error = Library::with_folder(folder.path()).unwrap_err().to_string();
+        assert!(error.contains("no built-in kernel includes other.cuh"), "{error}");
+        write("mx.cuh", "int own;");
+        let library = Library::with_folder(folder.path()).unwrap();
+        let kernel = |library: &Library, own: bool, file: &str| {
+            library.kernels.iter().find(|k| k.own == own && k.file == file).unwrap().clone()
+        };
+        let of = |library: &Library, kernel: &Kernel, name: &str| {
+            library.header(kernel, name).map(|(_, text)| text.clone())
+        };
+        let quantize = kernel(&library, false, "quantize.cu");
+        assert_eq!(of(&library, &quantize, "mx.cuh").unwrap(), "int own;");
+        // With a kernel, they are that kernel's.
+        write("finalize.cu", &text("finalize.cu"));
+        let library = Library::with_folder(folder.path()).unwrap();
+        let own = kernel(&library, true, "finalize.cu");
+        assert_eq!(of(&library, &own, "mx.cuh").unwrap(), "int own;");
+        assert_eq!(of(&library, &own, "format.cuh"), ours.includes.get("format.cuh").cloned());
+        assert_eq!(of(&library, &quantize, "mx.cuh").unwrap(), ours.includes["mx.cuh"]);
+        assert_eq!(of(&library, &quantize, "other.cuh"), None);
     }
 
     #[test]

@@ -26,6 +26,21 @@ pub enum KernelStage {
     Finalize,
 }
 
+impl KernelStage {
+    /// Its word in headers.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Route => "route",
+            Self::Permute => "permute",
+            Self::Quantize => "quantize",
+            Self::Gemm => "gemm",
+            Self::Activation => "activation",
+            Self::Finalize => "finalize",
+        }
+    }
+}
+
 /// The order in which a GEMM accumulates along K.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(rename_all = "snake_case")]

@@ -40,21 +40,21 @@ impl Compiler<'_> {
         options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         // A change to a file that the kernel does not include must not recompile it.
-        let headers = included(library, &kernel.text);
+        let headers = included(library, kernel);
         let source = Source { text: &kernel.text, name: &kernel.file, options, headers };
         Ok(toolkit::compile(self.nvrtc, &source, self.store, &self.program, LIMIT)?.ptx)
     }
 }
 
-/// Returns the library files that `text` includes, directly or indirectly.
+/// Returns the headers that a kernel includes, directly or indirectly.
 #[must_use]
-pub fn included(library: &Library, text: &str) -> Vec<Include> {
+pub fn included(library: &Library, kernel: &Kernel) -> Vec<Include> {
     let mut found: Vec<Include> = Vec::new();
-    let mut texts = vec![text];
+    let mut texts = vec![kernel.text.as_str()];
     while let Some(text) = texts.pop() {
         for line in text.lines() {
             let name = line.trim_start().strip_prefix("#include \"").and_then(|rest| rest.split('"').next());
-            if let Some((name, text)) = name.and_then(|name| library.includes.get_key_value(name))
+            if let Some((name, text)) = name.and_then(|name| library.header(kernel, name))
                 && found.iter().all(|include| include.name != *name)
             {
                 found.push(Include { name: name.clone(), text: text.clone() });
