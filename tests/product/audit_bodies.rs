@@ -1,7 +1,5 @@
 //! Kernels without a result, in cubins of nvcc 13.5: what their machine code does, and what `audit` calls them.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
-
 use std::fs;
 use std::process::Command;
 

@@ -160,7 +160,9 @@ fn packages_that_only_compile_at_run_time_are_described() {
         |cuda: &str| libs("dsl_packages", &format!("_cutlass_ir.{cuda}.cpython-311-x86_64-linux-gnu.so"));
     let (cu12, cu13) = (new("cu12"), new("cu13"));
     let both = [release("12.9.83"), release("13.4.59")].concat();
-    let cases: &[(&str, &[(&str, &[u8])], &str)] = &[
+    /// A package, its files, and the words of its row.
+    type Case<'a> = (&'a str, &'a [(&'a str, &'a [u8])], &'a str);
+    let cases: &[Case<'_>] = &[
         (
             "nvidia-cutlass-dsl 4.5.0",
             &[(&old, &release("12.9.83"))],

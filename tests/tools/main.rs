@@ -3,7 +3,7 @@
 //! Without it, a test is ignored with the reason, also while listing, so that no runner counts it as passed; `SM121PROBE_REQUIRE` with `nvrtc`, or
 //! with a toolkit such as `toolkit:13.5` (comma-separated), makes that a failure.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 mod cubins;
 mod desk;

@@ -158,7 +158,9 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
             // A panic has been printed; the receiver learns that there is no result. Sending fails if the launch was interrupted and the
             // receiver is gone.
             let ran = catch_unwind(AssertUnwindSafe(|| run(session, trials, profile, &theirs)));
-            let _ = ran.map(|ran| sender.send(ran));
+            if let Ok(ran) = ran {
+                let _ = sender.send(ran);
+            }
         });
         loop {
             match py.detach(|| next(PATIENCE)) {
