@@ -52,9 +52,9 @@ pub(super) fn whole(
     whole_for(store, (CUDA_13_0, "90"), program, package, folders)
 }
 
-/// The program that uses CUB, of CUDA 13.5, with PTX for a GB10.
-pub(super) fn cub_for_gb10(store: &Store) -> Result<Built, Why> {
-    whole_for(store, (CUDA_13_5, "121"), "cub", None, &[])
+/// A program that uses CUB, of CUDA 13.5, with PTX for a GB10.
+pub(super) fn cub_for_gb10(store: &Store, program: &str) -> Result<Built, Why> {
+    whole_for(store, (CUDA_13_5, "121"), program, None, &[])
 }
 
 fn whole_for(

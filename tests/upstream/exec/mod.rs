@@ -30,7 +30,7 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 12] = [
+pub(crate) const ALL: [Program; 13] = [
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
@@ -48,7 +48,8 @@ pub(crate) const ALL: [Program; 12] = [
         run: |store| cutlass(store, "79d_blackwell_geforce_nvfp4_grouped_gemm", GROUPS),
     },
     Program { name: "cub", run: |store| as_an_h200("h100", "cub", &build::whole(store, "cub", None, &[])?) },
-    Program { name: "cub_3.5", run: |store| as_an_h200("gb10", "cub", &build::cub_for_gb10(store)?) },
+    Program { name: "cub_3.5", run: |store| as_an_h200("gb10", "cub", &build::cub_for_gb10(store, "cub")?) },
+    Program { name: "cub_sizes", run: sizes },
     Program {
         name: "flashinfer",
         run: |store| {
@@ -140,6 +141,19 @@ fn as_an_h200(gpu: &str, program: &str, built: &Built) -> Result<(), Why> {
         if printed != lines {
             return Err(Why::Failed(format!("{case} prints\n{printed}and an H200\n{lines}")));
         }
+    }
+    Ok(())
+}
+
+/// CUB's and Thrust's algorithms on arrays of up to 1,025 elements, judged by the CPU's results.
+fn sizes(store: &Store) -> Result<(), Why> {
+    const SUITES: [&str; 16] = [
+        "scan8", "scan16", "scan32", "scan64", "reduce8", "reduce32", "reduce64", "select8", "select32",
+        "select64", "radix8", "radix32", "radix64", "merge16", "merge32", "merge64",
+    ];
+    let built = build::cub_for_gb10(store, "cub_sizes")?;
+    for suite in SUITES {
+        expect(exec("gb10").arg(&built.program).args([suite, "1025"]), true, &["no violation"])?;
     }
     Ok(())
 }

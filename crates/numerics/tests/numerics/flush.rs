@@ -93,7 +93,7 @@ fn plus(a: Number, b: Number, rounding: Rounding) -> Option<Number> {
 fn over(a: Number, b: Number) -> Number {
     let (up, negative) = (a.significand << 90, a.negative != b.negative);
     let rest = u128::from(!up.is_multiple_of(b.significand));
-    Number { negative, significand: up / b.significand | rest, unit: a.unit - 90 - b.unit }
+    Number { negative, significand: (up / b.significand) | rest, unit: a.unit - 90 - b.unit }
 }
 
 /// A sequence of pseudorandom numbers.
@@ -102,7 +102,7 @@ struct Random(u64);
 impl Random {
     fn below(&mut self, n: u32) -> u32 {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
-        ((self.0 >> 32) * u64::from(n) >> 32) as u32
+        (((self.0 >> 32) * u64::from(n)) >> 32) as u32
     }
 
     fn sign(&mut self) -> u32 {
