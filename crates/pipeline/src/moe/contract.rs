@@ -520,7 +520,7 @@ pub fn given_of(metadata: &BTreeMap<String, String>) -> Result<Vec<&'static str>
 }
 
 /// The results that a caller may supply itself.
-const GIVEN: [&str; 9] = [
+const GIVEN: [&str; 10] = [
     "topk_ids",
     "topk_weights",
     "row_token",
@@ -530,6 +530,7 @@ const GIVEN: [&str; 9] = [
     "a1_token_scale",
     "a2_codes",
     "a2_scales",
+    "a2_token_scale",
 ];
 
 /// Metadata, read with defaults and with errors that list the legal values.

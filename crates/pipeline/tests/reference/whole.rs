@@ -69,7 +69,7 @@ fn right_outputs_are_never_accused() {
             (more.topk_ids, more.topk_weights) = (all.topk_ids.clone(), all.topk_weights.clone());
             (more.fc1_out, more.a1_codes) = (all.fc1_out.clone(), all.a1_codes.clone());
             let tighter = finalize(&contract(&problem), &more);
-            assert_eq!(tighter.verdict, Verdict::Pass, "{name} {seed}: {tighter:?}");
+            assert_eq!(tighter.verdict, right, "{name} {seed}: {tighter:?}");
             let loose = |r: &StageResult| {
                 let words: Vec<&str> = r.note.split("; ").collect();
                 words[1].split(' ').next().unwrap().parse::<f64>().unwrap()
@@ -100,8 +100,9 @@ fn right_nvfp4_outputs_are_never_accused_and_garbage_is_found() {
         };
         let mut seen = black_box(run(&problem, unit));
         let result = finalize(&contract, &seen);
-        // With a scale for each token, the bounds decide too little of some rows.
-        let right = if name.contains("token") { Verdict::Undetermined } else { Verdict::Pass };
+        // With a scale for each token or two candidates for a block, the bounds decide too little of some rows.
+        let loose = name.contains("token") || name.contains("six");
+        let right = if loose { Verdict::Undetermined } else { Verdict::Pass };
         assert_eq!(result.verdict, right, "{name}: {result:?}");
         let mut wrong = problem.clone();
         wrong.inputs.w13_scales.as_mut().unwrap().data.rotate_left(4);
