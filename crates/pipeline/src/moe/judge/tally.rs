@@ -132,7 +132,7 @@ impl Tally {
     }
 
     /// Says that a result was judged from earlier tensors, because these are absent, and how tightly; empty if none is.
-    fn from_afar(&self, absent: &[&str]) -> String {
+    fn absence(&self, absent: &[&str]) -> String {
         if absent.is_empty() {
             return String::new();
         }
@@ -183,12 +183,12 @@ impl Tally {
                 Verdict::Undetermined
             }
         };
-        let from_afar = self.from_afar(absent);
+        let absence = self.absence(absent);
         let (place, note) = self
             .first
             .map_or((None, note), |((row, col), note)| (Some(Place { expert: expert(row), row, col }), note));
-        let colon = if from_afar.is_empty() || note.is_empty() { "" } else { ": " };
-        let note = format!("{from_afar}{colon}{note}");
+        let colon = if absence.is_empty() || note.is_empty() { "" } else { ": " };
+        let note = format!("{absence}{colon}{note}");
         StageResult { stage, verdict, worst_over_bound: self.worst, mismatches: self.mismatches, place, note }
     }
 }
