@@ -110,6 +110,8 @@ pub(super) struct Step {
     pub(super) writes: Vec<Place>,
     /// The registers among `writes` that are narrower than their slots, with their bits.
     pub(super) narrow: Vec<(u32, u32)>,
+    /// The same among `reads`.
+    pub(super) narrow_sources: Vec<(u32, u32)>,
     /// The addresses it uses, as slot and offset.
     pub(super) addresses: Vec<(u32, i64)>,
     /// Whether it copies one register to another: an unwritten value may be copied, but not used.
@@ -377,6 +379,13 @@ impl<'a> Decoder<'a> {
                     return Err("a register argument that is not a name".into());
                 };
                 let register = self.register(n).ok_or_else(|| format!("`{n}` is not a register"))?;
+                if !isa::passes_as(register.ty, formal.ty) {
+                    let (has, wanted) = (register.ty, formal.ty);
+                    return Err(format!(
+                        "`{n}` is {has:?}, but the parameter `{}` is {wanted:?}",
+                        formal.name
+                    ));
+                }
                 registers.insert(&formal.name, register);
             } else {
                 frame.insert(formal.name.clone(), place(self, actual)?);

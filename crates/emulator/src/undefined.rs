@@ -151,6 +151,8 @@ pub(super) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
         _ => {}
     }
     if undefined {
+        // Bits above the width of a register are zeros.
+        effect.narrow_sources.iter().for_each(|(slot, bits)| shadow.narrow(*slot, *bits));
         return propagate::run(m, row, effect, origin.last);
     }
     if origin.last {

@@ -14,6 +14,7 @@ impl Decoder<'_> {
             bases: &step.bases,
             writes: &step.writes,
             narrow: &step.narrow,
+            narrow_sources: &step.narrow_sources,
         };
         let effect = Effect::of(i, &named, |operand| match operand {
             Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {

@@ -28,6 +28,9 @@ impl Decoder<'_> {
     pub(super) fn read(&mut self, name: &str) -> Option<Register> {
         let register = self.register(name)?;
         self.step.reads.push((register.bank, register.slot));
+        if register.bank == Bank::W && register.ty.bytes() < 4 {
+            self.step.narrow_sources.push((register.slot, register.ty.bytes() as u32 * 8));
+        }
         Some(register)
     }
 

@@ -269,6 +269,16 @@ fn set(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let Some((to, sources)) = i.operands.split_first() else { return Err("set without operands".to_owned()) };
     let row = compare(d, &mut words, ty, sources)?;
     words.done()?;
+    // A pair is compared into a pair or a word, and only halves into a halfword.
+    let legal = match (to_type, ty) {
+        (Type::U32 | Type::S32, _) => true,
+        (to, from) if is_pair(to) || is_pair(from) => to == from,
+        (Type::U16 | Type::S16, from) => matches!(from, Type::F16 | Type::Bf16),
+        _ => true,
+    };
+    if !legal {
+        return Err(format!("set with a result of {to_type:?} for {ty:?}"));
+    }
     let (p, q) = (d.fresh(Type::Pred).slot, d.fresh(Type::Pred).slot);
     d.push(Row { d: p, imm: row.imm | SECOND | u64::from(q) << 32, ..row });
     let value =

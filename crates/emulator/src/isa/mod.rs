@@ -53,6 +53,7 @@ use super::decode::{Decoder, Refusal};
 use super::program::Special;
 use super::window::SHARED_START;
 pub(crate) use memory::numbered;
+pub(super) use operand_types::passes_as;
 pub(super) use words::Words;
 
 /// Whether a form is emulated.

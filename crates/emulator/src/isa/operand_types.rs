@@ -60,6 +60,11 @@ fn fits(register: Type, ty: Type, width: Width) -> bool {
     sized && classed
 }
 
+/// Whether a register of one type may be passed as a parameter of another.
+pub(crate) fn passes_as(register: Type, parameter: Type) -> bool {
+    fits(register, parameter, Width::Same)
+}
+
 /// Rejects registers that do not fit.
 pub(super) fn check(d: &Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let judge = |n: usize, ty: Type, width: Width| match i.operands.get(n) {

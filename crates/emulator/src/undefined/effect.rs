@@ -77,6 +77,8 @@ pub(crate) struct Effect {
     pub(crate) writes: Box<[Place]>,
     /// The results of the 32-bit bank that are narrower than 32 bits: slots and bits.
     pub(crate) narrow: Box<[(u32, u32)]>,
+    /// The same for sources.
+    pub(crate) narrow_sources: Box<[(u32, u32)]>,
     /// Whether it only computes registers from registers, lane by lane.
     pub(crate) pure: bool,
 }
@@ -87,6 +89,7 @@ pub(crate) struct Named<'a> {
     pub(crate) bases: &'a [Place],
     pub(crate) writes: &'a [Place],
     pub(crate) narrow: &'a [(u32, u32)],
+    pub(crate) narrow_sources: &'a [(u32, u32)],
 }
 
 /// The halves of a 128-bit register.
@@ -165,6 +168,7 @@ impl Effect {
             reads: reads.into(),
             writes: places(named.writes).into(),
             narrow: named.narrow.into(),
+            narrow_sources: named.narrow_sources.into(),
             pure,
         }
     }

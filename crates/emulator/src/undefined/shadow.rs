@@ -130,6 +130,15 @@ impl Shadow {
         }
     }
 
+    /// Makes the bits of a slot of the 32-bit bank defined that are above a register's width.
+    pub(crate) fn narrow(&mut self, slot: u32, bits: u32) {
+        if self.is_undefined((Bank::W, slot)) {
+            let from = self.from((Bank::W, slot)).unwrap_or(PENDING);
+            self.w[slot as usize].iter_mut().for_each(|undefined| *undefined &= u32::MAX >> (32 - bits));
+            self.recount((Bank::W, slot), from);
+        }
+    }
+
     /// Makes a register defined in the lanes of `mask`.
     pub(crate) fn define(&mut self, place: Place, mask: u32) {
         if self.is_undefined(place) {
