@@ -2,6 +2,7 @@
 
 mod declarations;
 mod effects;
+mod names;
 mod operands;
 mod unknown;
 
@@ -13,7 +14,7 @@ use super::isa;
 use super::isa::availability::Arch;
 use super::liveness::Slots;
 use super::program::{Constant, Kernel, Origin, Parameter, Row, Special};
-use super::trap::Unsupported;
+use super::trap::{Lack, Unsupported};
 use super::undefined::effect::Effect;
 use super::undefined::hammock;
 pub(super) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
@@ -89,6 +90,8 @@ pub(super) struct Scope<'a> {
     pub(super) refused: HashMap<&'a str, String>,
     /// The target of the module.
     pub(super) arch: Arch,
+    /// The `.version` of the module.
+    pub(super) version: (u32, u32),
 }
 
 /// A jump whose label is still to be resolved.
@@ -214,6 +217,11 @@ impl<'a> Decoder<'a> {
         self.scope.arch
     }
 
+    /// The `.version` of the module.
+    pub(super) fn version(&self) -> (u32, u32) {
+        self.scope.version
+    }
+
     /// Line of the PTX text that is being decoded.
     pub(super) fn line(&self) -> u32 {
         u32::try_from(ptx::line_column(self.text, self.at.start as usize).line).unwrap_or(0)
@@ -221,15 +229,23 @@ impl<'a> Decoder<'a> {
 
     fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {
         let line = ptx::line_column(self.text, self.at.start as usize).line;
-        Unsupported { form: form.to_owned(), line, why: why.into() }
+        Unsupported { form: form.to_owned(), line, why: why.into(), lack: Lack::Emulator }
+    }
+
+    fn refused(&self, i: &Instruction, why: isa::Refused) -> Unsupported {
+        match why {
+            isa::Refused::ByEmulator(why) => self.unsupported(&i.form(), why),
+            isa::Refused::ByPtx(why) => Unsupported { lack: Lack::Ptx, ..self.unsupported(&i.form(), why) },
+        }
     }
 
     // ---- statements
 
-    fn statements(&mut self, body: &[Statement]) -> Decoded<()> {
+    /// Decodes a block; `formals` are the parameters that belong to it.
+    fn statements(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
         // A label may be used before its definition.
         self.blocks += 1;
-        self.declared_once(body)?;
+        self.declared_once(formals, body)?;
         let names = body.iter().filter_map(|statement| match statement {
             Statement::Label { name, .. } => {
                 Some((name.clone(), format!("{}{}/{name}", self.prefix, self.blocks)))
@@ -253,7 +269,7 @@ impl<'a> Decoder<'a> {
                 Statement::Block(inner) => {
                     self.registers.push(declarations::Scope::default());
                     self.locals.push(HashMap::new());
-                    self.statements(inner)?;
+                    self.statements(&[], inner)?;
                     self.registers.pop();
                     self.locals.pop();
                 }
@@ -279,15 +295,15 @@ impl<'a> Decoder<'a> {
         let first = self.rows.len();
         self.step = Step::default();
         let made = match i.opcode.as_str() {
-            "call" if self.calls_system(i) => isa::system_call::decode(self, i),
+            "call" if self.calls_system(i) => isa::system_call::decode(self, i).map_err(Into::into),
             "call" => {
                 // The instructions of the inlined callee are separate steps.
-                return self.call(i).map_err(|why| self.unsupported(&i.form(), why));
+                return self.call(i).map_err(|why| self.refused(i, why));
             }
-            "ret" => self.ret(i),
+            "ret" => isa::check(self, i).and_then(|()| Ok(self.ret(i)?)),
             _ => isa::decode(self, i),
         };
-        made.map_err(|why| self.unsupported(&i.form(), why))?;
+        made.map_err(|why| self.refused(i, why))?;
         let reads = self.step.reads.len();
         let mut guarded = None;
         if let Some(guard) = &i.guard {
@@ -337,7 +353,10 @@ impl<'a> Decoder<'a> {
     }
 
     /// Inlines the callee; its parameters are variables in the caller's frame.
-    fn call(&mut self, i: &Instruction) -> Result<(), Refusal> {
+    fn call(&mut self, i: &Instruction) -> Result<(), isa::Refused> {
+        if let Some(word) = i.modifiers.iter().find(|word| *word != "uni") {
+            return Err(isa::Refused::ByPtx(format!("the modifier `.{word}` does not belong there")));
+        }
         let mut operands = i.operands.iter().peekable();
         let results = match operands.peek() {
             Some(Operand::Group(list)) => {
@@ -347,24 +366,37 @@ impl<'a> Decoder<'a> {
             _ => Vec::new(),
         };
         let Some(Operand::Name(name)) = operands.next().filter(|o| !self.is_register(o)) else {
-            return Err("a call through a register: function pointers are not emulated".to_owned());
+            return Err("a call through a register: function pointers are not emulated".to_owned().into());
         };
         let arguments = match operands.next() {
             Some(Operand::Group(list)) => list.clone(),
-            _ => Vec::new(),
+            Some(_) => return Err(isa::Refused::ByPtx("expected the arguments in parentheses".to_owned())),
+            None => Vec::new(),
         };
+        if operands.next().is_some() {
+            return Err(isa::Refused::ByPtx("an operand behind the arguments is not expected".to_owned()));
+        }
         let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
             format!("`{name}` is not a function of this module; the emulator links no library")
         })?;
         if let Some((directive, why)) = directives::of_function(function) {
-            return Err(format!("`{name}` is {directive}: {why}"));
+            return Err(format!("`{name}` is {directive}: {why}").into());
         }
-        let Some(body) = &function.body else { return Err(absent(name)) };
+        let counts = [
+            (function.returns.len(), results.len(), "results"),
+            (function.params.len(), arguments.len(), "arguments"),
+        ];
+        if let Some((takes, given, what)) = counts.iter().find(|(takes, given, _)| takes != given) {
+            return Err(isa::Refused::ByPtx(format!(
+                "{takes} {what} of `{name}` are expected, {given} given"
+            )));
+        }
+        let Some(body) = &function.body else { return Err(absent(name).into()) };
         if self.calling.iter().any(|f| f == name) {
-            return Err(format!("`{name}` calls itself; recursion is not emulated"));
+            return Err(format!("`{name}` calls itself; recursion is not emulated").into());
         }
         if i.guard.is_some() {
-            return Err("a call with a guard".to_owned());
+            return Err("a call with a guard".to_owned().into());
         }
         let place = |this: &Self, operand: &Operand| match operand {
             Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is not a parameter variable")),
@@ -376,15 +408,15 @@ impl<'a> Decoder<'a> {
         for (formal, actual) in pairs {
             if formal.space == AstSpace::Reg {
                 let Operand::Name(n) = actual else {
-                    return Err("a register argument that is not a name".into());
+                    return Err("a register argument that is not a name".to_owned().into());
                 };
                 let register = self.register(n).ok_or_else(|| format!("`{n}` is not a register"))?;
                 if !isa::passes_as(register.ty, formal.ty) {
                     let (has, wanted) = (register.ty, formal.ty);
-                    return Err(format!(
-                        "`{n}` is {has:?}, but the parameter `{}` is {wanted:?}",
+                    return Err(isa::Refused::ByPtx(format!(
+                        "`{n}` is {has}, but the parameter `{}` is {wanted}",
                         formal.name
-                    ));
+                    )));
                 }
                 registers.insert(&formal.name, register);
             } else {
@@ -401,7 +433,9 @@ impl<'a> Decoder<'a> {
         let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
         let outer_labels = std::mem::take(&mut self.label_names);
         let (at, loc) = (self.at, self.loc);
-        let result = self.statements(body);
+        let formals: Vec<&str> =
+            function.returns.iter().chain(&function.params).map(|v| v.name.as_str()).collect();
+        let result = self.statements(&formals, body);
         (self.at, self.loc) = (at, loc);
         self.registers = outer_registers;
         self.locals = outer_locals;
@@ -413,7 +447,13 @@ impl<'a> Decoder<'a> {
         if directives::never_returns(function) {
             self.push(Row::new(isa::control::returned));
         }
-        result.map_err(|u| format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why))
+        result.map_err(|u| {
+            let why = format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why);
+            match u.lack {
+                Lack::Emulator => isa::Refused::ByEmulator(why),
+                Lack::Ptx => isa::Refused::ByPtx(why),
+            }
+        })
     }
 
     // ---- rows
@@ -496,7 +536,7 @@ fn entry<'a>(
     let mut decoder = Decoder::new(scope, text, module_shared, slots);
     if let Some((directive, why)) = directives::of_entry(function, scope.arch.number) {
         let line = ptx::line_column(text, function.span.start as usize).line;
-        return Err(Unsupported { form: directive, line, why });
+        return Err(Unsupported { form: directive, line, why, lack: Lack::Emulator });
     }
     let mut params = Vec::new();
     let mut offset = 0usize;
@@ -508,12 +548,18 @@ fn entry<'a>(
         let align = directives::pointer_alignment(param).unwrap_or(1);
         params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty, align });
     }
-    decoder.statements(function.body.as_deref().unwrap_or_default())?;
+    let formals: Vec<&str> = function.params.iter().map(|v| v.name.as_str()).collect();
+    decoder.statements(&formals, function.body.as_deref().unwrap_or_default())?;
     decoder.push(isa::control::ending());
     let target = |fixup: &Fixup| {
         decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
             let line = ptx::line_column(text, fixup.span.start as usize).line;
-            Unsupported { form: fixup.label.clone(), line, why: "there is no such label".to_owned() }
+            Unsupported {
+                form: fixup.label.clone(),
+                line,
+                why: "there is no such label".to_owned(),
+                lack: Lack::Ptx,
+            }
         })
     };
     let mut targets = vec![None; decoder.rows.len()];

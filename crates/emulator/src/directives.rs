@@ -1,6 +1,6 @@
 //! The directives of entries, functions and variables (PTX ISA 11): each is obeyed, checked, known to have no effect, or refused by name.
 
-use ptx::arch::Target;
+use ptx::arch::{PtxIsa, Target};
 use ptx::{Directive, Function, Module, Variable};
 
 use super::cluster;
@@ -76,6 +76,12 @@ pub(super) fn of_entry(function: &Function, arch: u32) -> Option<(String, String
     if cluster != cluster::Directives::default() && arch < 90 {
         return refused(".reqnctapercluster", "clusters require sm_90 or later");
     }
+    for name in ["reqntid", "maxntid", "maxnreg"] {
+        let wrong = |d: &Directive| d.values.contains(&0) || d.values.len() > 3;
+        if function.directives.iter().any(|d| d.name == name && wrong(d)) {
+            return refused(&format!(".{name}"), "ptxas takes one to three numbers from 1 on");
+        }
+    }
     if find(function, "reqntid").is_some() && find(function, "maxntid").is_some() {
         return refused(".maxntid", "ptxas refuses it together with .reqntid");
     }
@@ -98,11 +104,22 @@ pub(super) fn of_variable(variable: &Variable) -> Option<String> {
     variable.attributes.iter().filter(|a| a.starts_with("attribute(")).find_map(|a| of_attribute(a))
 }
 
-/// The reason why ptxas does not know the target. Targets before sm_90 are not distinguished.
-pub(super) fn of_unknown_target(module: &Module) -> Option<String> {
+/// The reason why there is no such version of PTX, no such target, or no such target in this version.
+pub(super) fn of_header(module: &Module) -> Option<String> {
+    let (major, minor) = module.version;
+    let version = u16::try_from(major).ok().zip(u16::try_from(minor).ok());
+    let version = version.map(|(major, minor)| PtxIsa { major, minor }).filter(|version| version.exists());
+    let Some(version) = version else {
+        return Some(format!("there is no PTX {major}.{minor}; the newest known is {}", PtxIsa::newest()));
+    };
     let name = module.targets.first()?;
-    let target = Target::written(name).filter(|target| target.number >= 90)?;
-    (!Target::known_set().contains(&target)).then(|| format!("there is no target `{name}`"))
+    match Target::written(name)?.first_isa() {
+        None => Some(format!("there is no target `{name}`")),
+        Some(first) if version < first => {
+            Some(format!("`.version {version}` does not know {name}; it requires `.version {first}`"))
+        }
+        Some(_) => None,
+    }
 }
 
 /// The reason why ptxas refuses a pragma of the module.

@@ -7,13 +7,14 @@ use ptx::arch::Target;
 use ptx::{Function, Init, Item, Linkage, Module, Space, Type, Variable};
 
 use super::contraction::Contraction;
+use super::declared;
 use super::decode::{
     self, MOST_SHARED, Registers, Scope, Symbol, TOO_MUCH_SHARED, alignment, immediate_bits, placed, size_of,
 };
 use super::directives;
 use super::isa::availability::Arch;
 use super::program::{ModuleVariable, Program, Static, VariablePlace};
-use super::trap::{Stop, Unsupported};
+use super::trap::{Lack, Stop, Unsupported};
 
 /// Constant memory of a module in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_CONSTANT: u32 = 64 << 10;
@@ -76,21 +77,24 @@ fn load_chosen(
     })?;
     let line =
         |text: &str| text.lines().position(|l| l.trim_start().starts_with(".target")).map_or(1, |n| n + 1);
-    if let Some(why) = directives::of_unknown_target(&module) {
+    if let Some(why) = directives::of_header(&module) {
         return Err(Stop::Launch(format!("line {}: {why}", line(text))));
-    }
-    if module.version < arch.first_version() {
-        let ((major, minor), (first, then)) = (module.version, arch.first_version());
-        return Err(Stop::Launch(format!(
-            "`.version {major}.{minor}` does not know {arch}; it requires `.version {first}.{then}`"
-        )));
     }
     if module.address_size == 32 {
         return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
     }
     if let Some(why) = directives::of_target(&module) {
-        return Err(Stop::Unsupported(Unsupported { form: ".target".to_owned(), line: 1, why }));
+        return Err(Stop::Unsupported(Unsupported {
+            form: ".target".to_owned(),
+            line: 1,
+            why,
+            lack: Lack::Emulator,
+        }));
     }
+    declared::check(&module).map_err(|refused| {
+        let line = ptx::line_column(text, refused.span.start as usize).line;
+        Stop::Launch(format!("line {line}: {refused}"))
+    })?;
     let mut globals: Vec<Static> = Vec::new();
     let mut constants = Vec::new();
     let mut variables = Vec::new();
@@ -101,7 +105,12 @@ fn load_chosen(
     let mut shared = 0u32;
     let unsupported = |v: &Variable, why: &str| {
         let line = ptx::line_column(text, v.span.start as usize).line;
-        Stop::Unsupported(Unsupported { form: v.name.clone(), line, why: why.to_owned() })
+        Stop::Unsupported(Unsupported {
+            form: v.name.clone(),
+            line,
+            why: why.to_owned(),
+            lack: Lack::Emulator,
+        })
     };
     for item in &module.items {
         match item {
@@ -182,7 +191,8 @@ fn load_chosen(
     }
     let refused =
         initialise(&module, &symbols, &functions, &mut globals, &mut constants).map_err(Stop::Launch)?;
-    let scope = Scope { symbols, functions, imports, refused, arch };
+    let version = module.version;
+    let scope = Scope { symbols, functions, imports, refused, arch, version };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();

@@ -126,7 +126,16 @@ impl From<StreamStop> for Stop {
     }
 }
 
-/// An instruction form or directive that the emulator does not support.
+/// What lacks a form that is refused.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Lack {
+    /// The emulator does not support it.
+    Emulator,
+    /// PTX has no such form, or the version or the target of the module lacks it: ptxas refuses it, too.
+    Ptx,
+}
+
+/// An instruction form or directive that is refused.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Unsupported {
     /// The form as written.
@@ -135,11 +144,17 @@ pub struct Unsupported {
     pub line: usize,
     /// The reason, or the nearest supported form.
     pub why: String,
+    /// What lacks it.
+    pub lack: Lack,
 }
 
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: `{}` is not emulated: {}", self.line, self.form, self.why)
+        let verdict = match self.lack {
+            Lack::Emulator => " is not emulated",
+            Lack::Ptx => "",
+        };
+        write!(f, "line {}: `{}`{verdict}: {}", self.line, self.form, self.why)
     }
 }
 

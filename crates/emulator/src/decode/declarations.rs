@@ -6,8 +6,10 @@ use ptx::{Space as AstSpace, Statement, Type, Variable};
 
 use super::{Decoded, Decoder, Register, Symbol, alignment, placed};
 use crate::cluster::RANK_SHIFT;
+use crate::declared;
 use crate::directives;
 use crate::liveness::Life;
+use crate::trap::{Lack, Unsupported};
 
 /// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_LOCAL: u32 = 512 << 10;
@@ -72,6 +74,12 @@ impl Decoder<'_> {
         if let Some(why) = directives::of_variable(variable) {
             return Err(self.unsupported(&variable.name, why));
         }
+        if let Some(why) = declared::of_variable(variable) {
+            return Err(Unsupported { lack: Lack::Ptx, ..self.unsupported(&variable.name, why) });
+        }
+        if variable.space == AstSpace::Reg && variable.vector > 1 {
+            return Err(self.unsupported(&variable.name, "registers of vectors are not emulated"));
+        }
         match variable.space {
             AstSpace::Reg => {
                 let (name, ty) = (variable.name.clone(), variable.ty);
@@ -123,25 +131,37 @@ impl Decoder<'_> {
         }
     }
 
-    /// Rejects a name that a block declares twice, as ptxas does.
-    pub(super) fn declared_once(&mut self, body: &[Statement]) -> Decoded<()> {
-        let (mut single, mut counted) = (HashSet::new(), Vec::new());
+    /// Rejects a name that a block declares twice, as ptxas does. The parameters of a function belong to its outermost block.
+    pub(super) fn declared_once(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
+        let mut single: HashSet<&str> = formals.iter().copied().collect();
+        let mut families: Vec<Family> = Vec::new();
         for statement in body {
             let (name, span, what, count) = match statement {
-                Statement::Label { name, span } => (name, *span, "label", None),
-                Statement::Variable(v) => (&v.name, v.span, "variable", v.count),
+                Statement::Label { name, span } => (name, Some(*span), "label", None),
+                Statement::BranchTargets { name, .. }
+                | Statement::CallTargets { name, .. }
+                | Statement::CallPrototype { name, .. } => (name, None, "label", None),
+                Statement::Variable(v) => (&v.name, Some(v.span), "variable", v.count),
                 _ => continue,
             };
             let twice = match count {
-                Some(_) => counted.contains(&name),
-                None => !single.insert(name.as_str()),
+                Some(_) => families.iter().any(|family| family.name == *name),
+                // A label may have the name of one of many registers.
+                None => {
+                    !single.insert(name)
+                        || what == "variable" && families.iter().any(|family| family.has(name))
+                }
             };
-            if count.is_some() {
-                counted.push(name);
-            }
-            if twice {
-                self.at = span;
-                return Err(self.unsupported(name, format!("the {what} is defined twice")));
+            let family = count.map(|count| Family { name: name.clone(), count, ty: Type::B32 });
+            let contains = family.as_ref().is_some_and(|family| {
+                body.iter().any(|s| matches!(s, Statement::Variable(v) if v.count.is_none() && v.span.start < span.unwrap_or_default().start && family.has(&v.name)))
+                    || formals.iter().any(|formal| family.has(formal))
+            });
+            families.extend(family);
+            if twice || contains {
+                self.at = span.unwrap_or(self.at);
+                let refused = self.unsupported(name, format!("the {what} is defined twice"));
+                return Err(Unsupported { lack: Lack::Ptx, ..refused });
             }
         }
         Ok(())

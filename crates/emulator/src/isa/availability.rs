@@ -5,7 +5,7 @@
 
 use std::fmt;
 
-use ptx::arch::{Suffix, Target};
+use ptx::arch::{PtxIsa, Suffix, Target};
 use ptx::{Immediate, Instruction, Operand};
 
 use crate::decode::{Decoder, Refusal};
@@ -27,28 +27,6 @@ impl Arch {
             Suffix::Family => Some('f'),
         };
         Self { number: u32::from(target.number), suffix }
-    }
-
-    /// The first version of PTX that has the target, as major and minor.
-    pub(crate) fn first_version(self) -> (u32, u32) {
-        let plain = match self.number {
-            ..75 => (6, 0),
-            75 => (6, 3),
-            80 => (7, 0),
-            86 => (7, 1),
-            87 => (7, 4),
-            89 | 90 => (7, 8),
-            88 | 110 => (9, 0),
-            100 | 101 => (8, 6),
-            120 => (8, 7),
-            103 | 121 => (8, 8),
-            _ => (9, 0),
-        };
-        match self.suffix {
-            Some('f') => plain.max((8, 8)),
-            Some(_) if self.number == 90 => (8, 0),
-            _ => plain,
-        }
     }
 }
 
@@ -125,6 +103,31 @@ impl Has {
             Self::Nobody => "ptxas refuses it for every target".to_owned(),
         }
     }
+}
+
+/// The version of PTX that a form requires for several of its words together, or for an operand; the table of forms has the rest.
+fn joint_version(i: &Instruction) -> (u32, u32) {
+    let special = |name: &str| match name {
+        "%aggr_smem_size" => (8, 1),
+        _ if name.starts_with("%reserved_smem_offset") => (7, 6),
+        _ => (1, 0),
+    };
+    let mut since = if is_256_bits(i) { (8, 8) } else { (1, 0) };
+    i.each_name(|name| since = since.max(special(name)));
+    since
+}
+
+/// Rejects a form that the `.version` of the module lacks; `since` is what the table of forms says.
+pub(super) fn check_version(module: (u32, u32), i: &Instruction, since: (u32, u32)) -> Result<(), Refusal> {
+    let since = since.max(joint_version(i));
+    if module >= since {
+        return Ok(());
+    }
+    let ((major, minor), (first, then)) = (module, since);
+    let isa = u16::try_from(first).ok().zip(u16::try_from(then).ok());
+    let cuda = isa.and_then(|(major, minor)| PtxIsa { major, minor }.cuda());
+    let ptxas = cuda.map_or_else(String::new, |cuda| format!(" (ptxas {cuda} or later)"));
+    Err(format!("it requires `.version {first}.{then}`{ptxas}; the module has {major}.{minor}"))
 }
 
 /// Rejects a form that the target of the module lacks.
@@ -317,6 +320,12 @@ fn atomic(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     when(vector && i.modifiers.iter().any(|m| m.starts_with("shared")), Has::Nobody);
 }
 
+/// Whether a load or store transfers 256 bits.
+fn is_256_bits(i: &Instruction) -> bool {
+    let wide = i.modifiers.last().is_some_and(|ty| matches!(ty.as_str(), "b64" | "u64" | "s64" | "f64"));
+    matches!(i.opcode.as_str(), "ld" | "st") && !i.has("async") && (i.has("v8") || i.has("v4") && wide)
+}
+
 fn memory(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     if i.has("bulk") {
         return when(true, Has::From(100));
@@ -324,8 +333,7 @@ fn memory(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     if i.has("async") {
         return when(true, Has::From(if i.has("global") { 100 } else { 90 }));
     }
-    let wide = i.modifiers.last().is_some_and(|ty| matches!(ty.as_str(), "b64" | "u64" | "s64" | "f64"));
-    let bits_256 = i.has("v8") || i.has("v4") && wide;
+    let bits_256 = is_256_bits(i);
     when(bits_256, Has::From(100));
     when(bits_256 && i.modifiers.iter().any(|m| m.starts_with("shared") || m == "local"), Has::Nobody);
     let evicts = |level: &str| i.modifiers.iter().any(|m| m.starts_with(level));

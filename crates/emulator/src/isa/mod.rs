@@ -30,11 +30,11 @@ mod memory;
 mod minmax;
 mod misc;
 pub(super) mod moves;
-mod operand_types;
 mod packed;
 mod quotient;
 pub(super) mod reduce;
 mod select;
+pub(super) mod syntax;
 pub(super) mod system_call;
 mod tensor;
 mod tensormap;
@@ -53,7 +53,7 @@ use super::decode::{Decoder, Refusal};
 use super::program::Special;
 use super::window::SHARED_START;
 pub(crate) use memory::numbered;
-pub(super) use operand_types::passes_as;
+pub(super) use syntax::passes_as;
 pub(super) use words::Words;
 
 /// Whether a form is emulated.
@@ -159,8 +159,30 @@ pub fn coverage() -> impl Iterator<Item = &'static FormRow> {
 static BY_OPCODE: LazyLock<HashMap<&'static str, &'static FormRow>> =
     LazyLock::new(|| coverage().map(|row| (row.opcode, row)).collect());
 
+/// Why an instruction cannot be decoded.
+#[derive(Debug)]
+pub(super) enum Refused {
+    /// ptxas refuses it, too: PTX has no such form, or the module's version or target lacks it.
+    ByPtx(Refusal),
+    /// The emulator does not support it.
+    ByEmulator(Refusal),
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self::ByEmulator(why)
+    }
+}
+
+/// Checks that an instruction is a form of PTX, and that the version and the target of the module have it.
+pub(super) fn check(decoder: &Decoder<'_>, i: &Instruction) -> Result<(), Refused> {
+    let since = syntax::check(decoder, i).map_err(Refused::ByPtx)?;
+    availability::check_version(decoder.version(), i, since).map_err(Refused::ByPtx)?;
+    availability::check(decoder, i).map_err(Refused::ByPtx)
+}
+
 /// Decodes an instruction by the row with the longest matching opcode.
-pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refused> {
     let mut name = i.opcode.clone();
     let mut found = BY_OPCODE.get(name.as_str());
     for modifier in &i.modifiers {
@@ -172,12 +194,11 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     }
     match found {
         Some(FormRow { decode: Some(decode), .. }) => {
-            availability::check(decoder, i)?;
-            operand_types::check(decoder, i)?;
-            decode(decoder, i)
+            check(decoder, i)?;
+            Ok(decode(decoder, i)?)
         }
-        Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms)),
-        None => Err(nearest(&i.opcode)),
+        Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms).into()),
+        None => Err(nearest(&i.opcode).into()),
     }
 }
 

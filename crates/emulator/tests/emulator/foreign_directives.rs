@@ -129,11 +129,7 @@ fn what_the_target_lacks_is_refused() {
     let how = How::of(1, 32);
     let on = |target: &str, body: &str| module("", body).replace("sm_121a", target);
     // A cache operator beside an eviction priority, on no target.
-    refused(
-        &on("sm_121a", "ld.global.cg.L1::evict_last.b32 v, [out];"),
-        &how,
-        "ptxas refuses it for every target",
-    );
+    refused(&on("sm_121a", "ld.global.cg.L1::evict_last.b32 v, [out];"), &how, "PTX has no such form");
     gives(&on("sm_121a", "ld.global.L1::evict_last.b32 v, [out]; @one st.global.u32 [out], 3;"), &how, &[3]);
     gives(&on("sm_121a", "ld.global.cg.b32 v, [out]; @one st.global.u32 [out], 3;"), &how, &[3]);
     let narrow = ".reg .b16 h; .reg .f32 f; mov.f32 f, 0f3F800000; cvt.rn.satfinite.e5m2x2.f32 h, f, f; cvt.u32.u16 v, h;
@@ -166,5 +162,5 @@ fn a_half_becomes_a_bf16_without_a_rounding_as_ptxas_takes_it() {
     };
     gives(&module("", &body("cvt.bf16.f16")), &How::of(1, 32), &[0x3F81]);
     gives(&module("", &body("cvt.rn.bf16.f16")), &How::of(1, 32), &[0x3F81]);
-    refused(&module("", &body("cvt.f16.bf16")), &How::of(1, 32), "no rounding");
+    refused(&module("", &body("cvt.f16.bf16")), &How::of(1, 32), "PTX has no such form");
 }

@@ -8,6 +8,7 @@ mod foreign_clusters;
 mod foreign_directives;
 mod foreign_races;
 mod foreign_tensormaps;
+mod forms;
 mod im2col;
 mod kernels;
 mod launch;

@@ -156,7 +156,7 @@ const CASES: &[(&str, &str, &str, Option<&str>)] = &[
     (
         "a_form_that_is_not_emulated",
         LAUNCH,
-        "//@ replace: mov.u32 => mov.u33\n//@ unsupported: mov.u33\n//@ message: not emulated",
+        "//@ replace: mov.u32 => mov.u33\n//@ unsupported: mov.u33\n//@ message: PTX has no such form",
         None,
     ),
     (

@@ -3,6 +3,7 @@
 //! A **target** is what PTX is written for (`.target sm_121a`) and what ptxas assembles for (`-arch=sm_121a`).
 //! Rules: PTX ISA, "PTX Module Directives: .target", and the text of `ptxas --help` for `--gpu-name`.
 
+mod history;
 mod rebuild;
 mod requirement;
 mod target;

@@ -43,7 +43,7 @@ pub(crate) fn try_warps(
     let loads: String = (0..n_in).map(|i| format!("ld.global.b32 i{i}, [in+{}];\n", i * 128)).collect();
     let stores: String = (0..n_out).map(|i| format!("st.global.b32 [out+{}], o{i};\n", i * 128)).collect();
     let text = format!(
-        ".version 9.0\n.target {target}\n.address_size 64\n\
+        ".version 9.1\n.target {target}\n.address_size 64\n\
          .visible .entry k(.param .u64 p_in, .param .u64 p_out)\n{{\n\
          .reg .b32 i<{}>, o<{}>, t<8>, m0, lane, cta, sb, sa;\n.reg .b16 h<2>, z;\n.reg .b64 in, out, a0, b0, c0, c1, at;\n\
          .reg .pred p<4>;\n.shared .align 128 .b8 buffer[1024];\n\
