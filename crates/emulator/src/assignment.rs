@@ -6,7 +6,7 @@
 
 use std::collections::{HashMap, HashSet};
 
-use super::decode::{Place, Step};
+use super::decode::{Bank, Place, Step};
 use super::machine::{Flow, Machine};
 use super::program::Row;
 use super::undefined::{bank_number, note_unwritten};
@@ -81,9 +81,15 @@ pub(super) fn watch(
             let place = step.reads[n];
             if let (Some(watched), Some((bank, slot))) = (number.get(&place), shared.reads.get(n)) {
                 // Every lane reads the guard itself.
-                let is_guard = place.0 == super::decode::Bank::P && Some(place.1) == step.guard;
+                let is_guard = place.0 == Bank::P && Some(place.1) == step.guard;
                 let note = if is_guard { Row::new(note_unwritten) } else { row(note_unwritten) };
-                before.push((step.rows.start, Row { a: *watched, b: bank_number(*bank), d: *slot, ..note }));
+                // The bits of the register.
+                let narrow = shared.narrow_sources.iter().find(|(s, _)| *bank == Bank::W && s == slot);
+                let imm = narrow.map_or(u64::MAX, |(_, bits)| u64::MAX >> (64 - bits));
+                before.push((
+                    step.rows.start,
+                    Row { a: *watched, b: bank_number(*bank), d: *slot, imm, ..note },
+                ));
             }
         }
         for n in step.writes.iter().filter_map(|place| number.get(place)) {

@@ -199,13 +199,14 @@ fn note(m: &mut Machine<'_>, row: &Row, missing: u32) -> Flow {
         2 => &[(Bank::P, row.d)],
         _ => &[(Bank::D, row.d), (Bank::D, row.d + 1)],
     };
-    // A value that no program can rely on.
-    let poison = u64::from_ne_bytes([m.world.poison; 8]);
+    // A value that no program can rely on, of the register's width.
+    let poison = u64::from_ne_bytes([m.world.poison; 8]) & row.imm;
     for place in places {
         let held = value(m.r, *place);
         put(m.r, *place, &std::array::from_fn(|i| if missing >> i & 1 == 1 { poison } else { held[i] }));
         if m.world.check_init {
-            m.r.shadow().set_pending(*place, missing, &shadow::whole(missing));
+            let undefined = shadow::whole(missing).map(|bits| bits & row.imm);
+            m.r.shadow().set_pending(*place, missing, &undefined);
         }
     }
     if m.world.check_init { Flow::Undefined } else { Flow::Next }
