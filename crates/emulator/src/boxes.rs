@@ -55,7 +55,7 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
         _ => CHUNK * 8 / ty.bits(),
     };
     if at[0].rem_euclid(unit as i64) != 0 {
-        return Err(format!("coordinate 0 is {}, which is not a multiple of {unit} for {ty:?}", at[0]));
+        return Err(format!("coordinate 0 is {}, which is not a multiple of {unit} for {ty}", at[0]));
     }
     match (mode, &map.im2col) {
         (Mode::Im2col { .. }, Some(walk)) => {
@@ -82,13 +82,13 @@ pub(super) fn check(map: &TensorMap, at: &[i64; 5], mode: Mode, usage: Use) -> R
             return Err(format!("a store to the negative coordinate {n}"));
         }
         if ty == TensorType::U4Align16 {
-            return Err(format!("a store of {ty:?}, which can only be loaded"));
+            return Err(format!("a store of {ty}, which can only be loaded"));
         }
         if usage == Use::Reduce && matches!(ty, TensorType::U4Align8 | TensorType::U6Align16) {
-            return Err(format!("a reduction of {ty:?}"));
+            return Err(format!("a reduction of {ty}"));
         }
     } else if map.swizzle == Swizzle::B128Atom64 && ty == TensorType::U6Align16 {
-        return Err(format!("a load of {ty:?} swizzled {:?}, which is for stores", map.swizzle));
+        return Err(format!("a load of {ty} swizzled {}, which is for stores", map.swizzle));
     }
     Ok(())
 }

@@ -32,6 +32,18 @@ pub(super) enum Bank {
     Q,
 }
 
+impl std::fmt::Display for Bank {
+    /// What a register of the bank holds.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::P => "a predicate",
+            Self::W => "up to 32 bits",
+            Self::D => "64 bits",
+            Self::Q => "128 bits",
+        })
+    }
+}
+
 impl Bank {
     /// The bank of the registers of a type.
     pub(super) fn of(ty: Type) -> Self {

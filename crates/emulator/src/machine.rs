@@ -211,7 +211,7 @@ impl Machine<'_> {
                 if window != Window::Global {
                     return Err(Fault::new(
                         Rule::WrongSpace,
-                        format!("{address:#x} is a {window:?} address, used as a global one"),
+                        format!("{address:#x} is a {window} address, used as a global one"),
                     ));
                 }
                 (window, at)
@@ -344,7 +344,7 @@ impl Machine<'_> {
     }
 
     fn never_written(window: Window, address: u64, len: usize) -> Fault {
-        let what = format!("{len} bytes at {window:?} address {address:#x} that were never written");
+        let what = format!("{len} bytes at {window} address {address:#x} that were never written");
         Fault::new(Rule::Uninitialised, what)
     }
 
@@ -394,10 +394,7 @@ impl Machine<'_> {
             }
         };
         let Some(bytes) = region.get::<N>(at) else {
-            return Err(Fault::new(
-                Rule::OutOfBounds,
-                format!("{N} bytes at {window:?} address {address:#x}"),
-            ));
+            return Err(Fault::new(Rule::OutOfBounds, format!("{N} bytes at {window} address {address:#x}")));
         };
         if check && !region.is_written(at, N) {
             let unwritten = (0..N).fold(0, |bits, n| bits | u32::from(!region.is_written(at + n, 1)) << n);
@@ -493,8 +490,7 @@ impl Machine<'_> {
                 self.r.local.put(lane * size + at as usize, &bytes);
             }
             Window::Const | Window::Param => {
-                let what =
-                    format!("{N} bytes written to {window:?} address {address:#x}, which is read-only");
+                let what = format!("{N} bytes written to {window} address {address:#x}, which is read-only");
                 return Err(Fault::new(Rule::WrongSpace, what));
             }
         }

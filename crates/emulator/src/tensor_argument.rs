@@ -7,6 +7,8 @@
 //! `strides` are in bytes, one fewer than the dimensions; without them rows are dense. `estrides`, `swizzle`, `interleave`, `oob`
 //! and `l2` are optional too.
 
+use std::fmt;
+
 use super::tensor_map::TensorMap;
 use super::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 
@@ -47,6 +49,20 @@ const SWIZZLES: &[(&str, Swizzle)] = &[
     ("128b_atom_32b_flip_8b", Swizzle::B128Atom32Flip8),
     ("128b_atom_64b", Swizzle::B128Atom64),
 ];
+
+impl fmt::Display for TensorType {
+    /// Its name in an argument: `bf16`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(TYPES.iter().find(|(_, ty)| ty == self).map_or("", |(name, _)| name))
+    }
+}
+
+impl fmt::Display for Swizzle {
+    /// Its name in an argument: `128b`.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(SWIZZLES.iter().find(|(_, mode)| mode == self).map_or("", |(name, _)| name))
+    }
+}
 
 const INTERLEAVES: &[(&str, Interleave)] =
     &[("none", Interleave::None), ("16b", Interleave::B16), ("32b", Interleave::B32)];

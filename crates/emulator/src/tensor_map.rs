@@ -193,7 +193,7 @@ impl TensorMap {
             return broken(MapRule::Interleave, "im2col of an interleaved tensor is not emulated".to_owned());
         }
         if !matches!(self.swizzle, Swizzle::None | Swizzle::B32 | Swizzle::B64 | Swizzle::B128) {
-            let what = format!("swizzling {:?} with im2col is not emulated", self.swizzle);
+            let what = format!("swizzling {} with im2col is not emulated", self.swizzle);
             return broken(MapRule::Swizzle, what);
         }
         if walk.pixels == 0 || walk.pixels > 1024 {
@@ -258,7 +258,7 @@ impl TensorMap {
         };
         if !self.dims[0].is_multiple_of(multiple) {
             let what =
-                format!("dimension 0 of {} elements of {ty:?}, not a multiple of {multiple}", self.dims[0]);
+                format!("dimension 0 of {} elements of {ty}, not a multiple of {multiple}", self.dims[0]);
             return broken(MapRule::Dim, what);
         }
         for (i, stride) in self.strides[..rank - 1].iter().enumerate() {
@@ -278,8 +278,7 @@ impl TensorMap {
         }
         let (inner, pitch) = self.row_bytes();
         if ty.unpacks() && self.box_dims[0] != 128 {
-            let what =
-                format!("box dimension 0 of {} elements of {ty:?}; it must have 128", self.box_dims[0]);
+            let what = format!("box dimension 0 of {} elements of {ty}; it must have 128", self.box_dims[0]);
             return broken(MapRule::Box, what);
         }
         if !(u64::from(self.box_dims[0]) * ty.shared_bits()).is_multiple_of(128) {
@@ -294,7 +293,7 @@ impl TensorMap {
             }
         }
         if interleaved && ty.unpacks() {
-            return broken(MapRule::Interleave, format!("interleaving of {ty:?}"));
+            return broken(MapRule::Interleave, format!("interleaving of {ty}"));
         }
         if self.interleave == Interleave::B32 && self.swizzle != Swizzle::B32 {
             return broken(MapRule::Swizzle, "32-byte interleaving without 32-byte swizzling".to_owned());
@@ -309,13 +308,13 @@ impl TensorMap {
             _ => true,
         };
         if !allowed {
-            return broken(MapRule::Swizzle, format!("swizzling {:?} of {ty:?}", self.swizzle));
+            return broken(MapRule::Swizzle, format!("swizzling {} of {ty}", self.swizzle));
         }
         if !interleaved && inner > pitch {
             return broken(MapRule::Span, format!("box rows of {inner} bytes, swizzled within {pitch}"));
         }
         if self.oob_fill == OobFill::Nan && !ty.is_float() {
-            return broken(MapRule::Fill, format!("NaNs outside a tensor of {ty:?}"));
+            return broken(MapRule::Fill, format!("NaNs outside a tensor of {ty}"));
         }
         let bytes = self.taken().iter().product::<u64>().saturating_mul(ty.shared_bits()) / 8;
         if bytes > MOST_BYTES {

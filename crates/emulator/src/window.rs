@@ -21,6 +21,18 @@ pub(super) enum Window {
     Shared,
 }
 
+impl std::fmt::Display for Window {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::Global => "global",
+            Self::Const => "constant",
+            Self::Param => "parameter",
+            Self::Local => "local",
+            Self::Shared => "shared",
+        })
+    }
+}
+
 /// The window of a generic address, and the offset within it.
 #[inline]
 pub(super) fn window_of(address: u64) -> (Window, u64) {

@@ -172,7 +172,7 @@ pub(crate) fn arguments(
 ) -> PyResult<Arguments> {
     if given.len() != params.len() {
         let list: Vec<String> =
-            params.iter().map(|p| format!("{} ({} bytes, {:?})", p.name, p.size, p.ty)).collect();
+            params.iter().map(|p| format!("{} ({} bytes, {})", p.name, p.size, p.ty)).collect();
         let list = if list.is_empty() { "none".to_owned() } else { list.join(", ").to_lowercase() };
         return Err(PyTypeError::new_err(format!(
             "{} takes {} arguments, not {}: {list}",
@@ -330,7 +330,7 @@ fn number(object: &Bound<'_, PyAny>, param: &Parameter) -> PyResult<Vec<u8>> {
             Type::F64 => Ok(value.to_le_bytes().to_vec()),
             _ => {
                 let what = format!(
-                    "a float does not fit {size} bytes of .{:?}; pass a NumPy scalar, which has an explicit type (`numpy.float16({value})`)",
+                    "a float does not fit {size} bytes of {}; pass a NumPy scalar, which has an explicit type (`numpy.float16({value})`)",
                     param.ty
                 );
                 Err(PyTypeError::new_err(what.to_lowercase()))

@@ -77,9 +77,7 @@ impl Decoder<'_> {
                 if let Some(register) = self.read(name) {
                     return match register.bank {
                         Bank::W => Ok(register.slot),
-                        bank => {
-                            Err(format!("`{name}` is in bank {bank:?}, but a register of {ty:?} is required"))
-                        }
+                        bank => Err(format!("`{name}` holds {bank}, but a register of {ty} is required")),
                     };
                 }
                 if let Some(special) = isa::special(name) {
@@ -101,7 +99,7 @@ impl Decoder<'_> {
                 Ok(self.low_part(slot, ty))
             }
             Operand::Immediate(immediate) => Ok(self.bits_w(immediate_bits(*immediate, ty) as u32)),
-            other => Err(format!("`{other:?}` is not an operand of {ty:?}")),
+            other => Err(format!("`{other}` is not an operand of {ty}")),
         }
     }
 
@@ -124,9 +122,7 @@ impl Decoder<'_> {
                 if let Some(register) = self.read(name) {
                     return match register.bank {
                         Bank::D | Bank::Q => Ok(register.slot),
-                        bank => {
-                            Err(format!("`{name}` is in bank {bank:?}, but a 64-bit register is required"))
-                        }
+                        bank => Err(format!("`{name}` holds {bank}, but a 64-bit register is required")),
                     };
                 }
                 if let Some(special) = isa::special(name) {
@@ -143,7 +139,7 @@ impl Decoder<'_> {
                 Ok(self.constant_d(constant))
             }
             Operand::Immediate(immediate) => Ok(self.bits_d(immediate_bits(*immediate, ty))),
-            other => Err(format!("`{other:?}` is not an operand of {ty:?}")),
+            other => Err(format!("`{other}` is not an operand of {ty}")),
         }
     }
 
@@ -211,7 +207,7 @@ impl Decoder<'_> {
                 }
                 Ok(register.slot)
             }
-            other => Err(format!("`{other:?}` cannot be written")),
+            other => Err(format!("`{other}` cannot be written")),
         }
     }
 
@@ -232,7 +228,7 @@ impl Decoder<'_> {
                 // A slot that nothing writes is false in every lane.
                 Ok((self.slot(Type::Pred, Life::Always).slot, *bits != 0))
             }
-            other => Err(format!("`{other:?}` is not a predicate")),
+            other => Err(format!("`{other}` is not a predicate")),
         }
     }
 
@@ -249,7 +245,7 @@ impl Decoder<'_> {
     pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
         let address = match operand {
             Operand::Address(address) | Operand::Composite(address, _) => address,
-            other => return Err(format!("`{other:?}` is not an address")),
+            other => return Err(format!("`{other}` is not an address")),
         };
         let base = match &address.base {
             AddressBase::Name(name) => self.read(name),

@@ -241,7 +241,7 @@ pub(crate) fn shared_window(m: &Machine<'_>, space: Space, address: u64) -> Resu
     match m.split(space, address)? {
         (Window::Shared, at) => Ok(at),
         (window, _) => {
-            let what = format!("{address:#x} is a {window:?} address, but a shared address is required");
+            let what = format!("{address:#x} is a {window} address, but a shared address is required");
             Err(Fault::new(Rule::WrongSpace, what))
         }
     }

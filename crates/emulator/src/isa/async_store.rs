@@ -59,7 +59,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ => return Err("red.async requires an operation and no vector, st.async no operation".to_owned()),
     };
     if ty.bytes() < 4 || ty.bytes() > 8 {
-        return Err(format!("{ty:?}; elements have 32 or 64 bits"));
+        return Err(format!("{ty}; elements have 32 or 64 bits"));
     }
     let (at, from, barrier) = match (i.operands.as_slice(), named, counted) {
         ([at, from, barrier], Space::Cluster, true) => (at, from, Some(BarrierOperand::of(d, barrier)?)),

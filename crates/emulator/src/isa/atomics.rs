@@ -96,7 +96,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ => count == 1,
     };
     if !known || half != noftz && ty != Type::F32 {
-        return Err(format!("there is no such {op} of {count} {ty:?}; halves require .noftz"));
+        return Err(format!("there is no such {op} of {count} {ty}; halves require .noftz"));
     }
     let mut operands = i.operands.iter();
     let to = if returns { operands.next() } else { None };
@@ -242,7 +242,7 @@ fn lane_atomic(
         _ => Window::Global,
     };
     if !matches!(window, Window::Global | Window::Shared) {
-        let what = format!("an atomic operation on {window:?} memory, at {address:#x}");
+        let what = format!("an atomic operation on {window} memory, at {address:#x}");
         return Err(Fault::new(Rule::WrongSpace, what));
     }
     let from = if atomic.returns { count } else { 0 };

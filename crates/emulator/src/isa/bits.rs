@@ -28,7 +28,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 type Decoded = Result<(), Refusal>;
 
 fn refuse(i: &Instruction, ty: Type) -> Decoded {
-    Err(format!("{} on {ty:?}", i.opcode))
+    Err(format!("{} on {ty}", i.opcode))
 }
 
 fn lone_type(i: &Instruction) -> Result<Type, Refusal> {
@@ -296,7 +296,7 @@ fn signs(words: &mut Words<'_>) -> Result<(bool, bool), Refusal> {
     let mut one = || match words.ty()? {
         Type::U32 => Ok(false),
         Type::S32 => Ok(true),
-        other => Err(format!("a dot product of {other:?}")),
+        other => Err(format!("a dot product of {other}")),
     };
     Ok((one()?, one()?))
 }

@@ -192,7 +192,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             );
         }
         if to != "global" && !within(op, ty) {
-            return Err(format!("there is no reduction `{op}` of {ty:?} in shared memory"));
+            return Err(format!("there is no reduction `{op}` of {ty} in shared memory"));
         }
         reduce = Some(Reduce::of(op, ty)?);
     } else {

@@ -97,7 +97,7 @@ fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match ty {
         Type::U32 | Type::S32 => |m, row| chain_w(m, row, |a, b, _, carry| add_32(a, b, carry)),
         Type::U64 | Type::S64 => |m, row| chain_d(m, row, |a, b, _, carry| add_64(a, b, carry)),
-        _ => return Err(format!("{} on {ty:?}", i.opcode)),
+        _ => return Err(format!("{} on {ty}", i.opcode)),
     };
     push(d, i, ty, &[ty; 2], exec, imm)
 }
@@ -109,7 +109,7 @@ fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match ty {
         Type::U32 | Type::S32 => |m, row| chain_w(m, row, |a, b, _, carry| sub_32(a, b, carry)),
         Type::U64 | Type::S64 => |m, row| chain_d(m, row, |a, b, _, carry| sub_64(a, b, carry)),
-        _ => return Err(format!("{} on {ty:?}", i.opcode)),
+        _ => return Err(format!("{} on {ty}", i.opcode)),
     };
     push(d, i, ty, &[ty; 2], exec, imm)
 }
@@ -130,7 +130,7 @@ fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (_, Type::S32) => |m, row| chain_w(m, row, |a, b, c, carry| add_32(high_s32(a, b), c, carry)),
         (_, Type::U64) => |m, row| chain_d(m, row, |a, b, c, carry| add_64(high_u64(a, b), c, carry)),
         (_, Type::S64) => |m, row| chain_d(m, row, |a, b, c, carry| add_64(high_s64(a, b), c, carry)),
-        _ => return Err(format!("{} on {ty:?}", i.opcode)),
+        _ => return Err(format!("{} on {ty}", i.opcode)),
     };
     push(d, i, ty, &[ty; 3], exec, imm)
 }

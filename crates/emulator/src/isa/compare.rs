@@ -173,7 +173,7 @@ fn comparison(ask: Ask, ty: Type, ftz: bool) -> Result<Exec, Refusal> {
         (Type::S32, Ask::Less) => |m, row| ask_w(m, row, |a, b| (a as i32) < b as i32),
         (Type::U64, Ask::Less) => |m, row| ask_d(m, row, |a, b| a < b),
         (Type::S64, Ask::Less) => |m, row| ask_d(m, row, |a, b| (a as i64) < b as i64),
-        _ => return Err(format!("this comparison on {ty:?}")),
+        _ => return Err(format!("this comparison on {ty}")),
     };
     Ok(exec)
 }
@@ -258,7 +258,7 @@ fn truth(ty: Type) -> Result<u64, Refusal> {
         Type::Bf16 => 0x3F80,
         Type::F16x2 => 0x3C00,
         Type::Bf16x2 => 0x3F80,
-        _ => return Err(format!("set with a result of {ty:?}")),
+        _ => return Err(format!("set with a result of {ty}")),
     })
 }
 
@@ -277,7 +277,7 @@ fn set(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ => true,
     };
     if !legal {
-        return Err(format!("set with a result of {to_type:?} for {ty:?}"));
+        return Err(format!("set with a result of {to_type} for {ty}"));
     }
     let (p, q) = (d.fresh(Type::Pred).slot, d.fresh(Type::Pred).slot);
     d.push(Row { d: p, imm: row.imm | SECOND | u64::from(q) << 32, ..row });

@@ -86,7 +86,7 @@ pub(super) fn target(d: &mut Decoder<'_>, operand: &Operand, ty: Type) -> Result
     };
     let bits = register.map_or(ty, |r| r.ty).bytes() * 8;
     if bits < ty.bytes() * 8 {
-        return Err(format!("a result of {ty:?} in a register of {bits} bits"));
+        return Err(format!("a result of {ty} in a register of {bits} bits"));
     }
     let mask = if bits >= 64 { !0 } else { (1 << bits) - 1 };
     let wide = register.map_or(ty.bytes() == 8, |r| matches!(r.bank, Bank::D | Bank::Q));

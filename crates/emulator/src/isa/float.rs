@@ -83,7 +83,7 @@ fn kind(words: &mut Words<'_>) -> Result<Kind, Refusal> {
         (Type::F32, None) => Kind::F32,
         (Type::F64, None) => Kind::F64,
         (Type::F32, Some(ty @ (Type::F16 | Type::Bf16))) => Kind::Mixed(ty),
-        (ty, _) => return Err(format!("floating-point arithmetic on {ty:?}")),
+        (ty, _) => return Err(format!("floating-point arithmetic on {ty}")),
     })
 }
 

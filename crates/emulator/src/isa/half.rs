@@ -55,7 +55,7 @@ fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<Exec
     if imm & (RELU | OOB) != 0 {
         return Err(format!("{} with .relu or .oob", i.opcode));
     }
-    let exec = of_type(ty).ok_or_else(|| format!("{} on {ty:?}", i.opcode))?;
+    let exec = of_type(ty).ok_or_else(|| format!("{} on {ty}", i.opcode))?;
     push(d, i, ty, &[ty; 2], exec, imm)
 }
 
@@ -142,7 +142,7 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         Type::Bf16 => |m, row| one3(m, row, float::fma_bf16),
         Type::Bf16x2 if imm == 0 => |m, row| m.map3(row, plain_bf16x2),
         Type::Bf16x2 => |m, row| both3(m, row, float::fma_bf16),
-        _ => return Err(format!("fma on {ty:?}")),
+        _ => return Err(format!("fma on {ty}")),
     };
     push(d, i, ty, &[ty; 3], exec, imm)
 }

@@ -28,7 +28,7 @@ fn lone_type(i: &Instruction) -> Result<Type, Refusal> {
 }
 
 fn refuse(i: &Instruction, ty: Type) -> Decoded {
-    Err(format!("{} on {ty:?}", i.opcode))
+    Err(format!("{} on {ty}", i.opcode))
 }
 
 pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {

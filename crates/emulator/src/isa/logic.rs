@@ -26,7 +26,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 type Decoded = Result<(), Refusal>;
 
 fn refuse(i: &Instruction, ty: Type) -> Decoded {
-    Err(format!("{} on {ty:?}", i.opcode))
+    Err(format!("{} on {ty}", i.opcode))
 }
 
 fn logic(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {

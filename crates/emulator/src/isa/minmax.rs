@@ -18,7 +18,7 @@ pub(crate) const ROWS: &[FormRow] =
 type Decoded = Result<(), Refusal>;
 
 fn refuse(i: &Instruction, ty: Type) -> Decoded {
-    Err(format!("{} with these modifiers on {ty:?}", i.opcode))
+    Err(format!("{} with these modifiers on {ty}", i.opcode))
 }
 
 fn copysign(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -108,7 +108,7 @@ fn extreme(d: &mut Decoder<'_>, i: &Instruction, greater: bool) -> Decoded {
         (Type::F32, true, false) => |m, row| two_f32(m, row, float::max_f32),
         (Type::F32, false, true) => |m, row| three_f32(m, row, float::min_f32),
         (Type::F32, true, true) => |m, row| three_f32(m, row, float::max_f32),
-        (_, _, true) => return Err(format!("three sources of {ty:?}")),
+        (_, _, true) => return Err(format!("three sources of {ty}")),
         (Type::F64, false, _) if imm == 0 => d!(|a, b| float::min_f64(a, b)),
         (Type::F64, true, _) if imm == 0 => d!(|a, b| float::max_f64(a, b)),
         (Type::F16, false, _) => |m, row| one_16(m, row, float::min_f16),

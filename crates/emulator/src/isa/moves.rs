@@ -190,7 +190,7 @@ fn part_type(d: &Decoder<'_>, parts: &[Operand], ty: Type) -> Result<Type, Refus
         32 => Type::B32,
         16 => Type::B16,
         8 => Type::B8,
-        _ => return Err(format!("a vector of {} parts of {ty:?}", parts.len())),
+        _ => return Err(format!("a vector of {} parts of {ty}", parts.len())),
     };
     for name in parts.iter().filter_map(|p| if let Operand::Name(name) = p { Some(name) } else { None }) {
         if let Some(bytes) = d.register(name).map(|r| r.ty.bytes()).filter(|bytes| *bytes != part.bytes()) {
@@ -245,7 +245,7 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
             }
             Ok(())
         }
-        _ => Err(format!("a vector of {} parts of {ty:?}", parts.len())),
+        _ => Err(format!("a vector of {} parts of {ty}", parts.len())),
     }
 }
 

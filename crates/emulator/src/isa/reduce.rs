@@ -44,7 +44,7 @@ impl Reduce {
             ("max", Bf16) => |a, b| u64::from(max_bf16(a as u16, b as u16, false, false, false)),
             ("inc", U32) => |a, b| if a >= b { 0 } else { a + 1 },
             ("dec", U32) => |a, b| if a == 0 || a > b { b } else { a - 1 },
-            _ => return Err(format!("there is no reduction `{op}` of {ty:?}")),
+            _ => return Err(format!("there is no reduction `{op}` of {ty}")),
         };
         let sum = FloatType::of(ty, false).filter(|_| op == "add");
         Ok(Self { bytes: ty.bytes(), combine, sum })

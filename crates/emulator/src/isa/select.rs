@@ -30,7 +30,7 @@ fn selp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let exec: Exec = match ty.bytes() {
         8 => select_d,
         2 | 4 => select_w,
-        _ => return Err(format!("selp on {ty:?}")),
+        _ => return Err(format!("selp on {ty}")),
     };
     let (a, b) = (source(d, &sources[0], ty)?, source(d, &sources[1], ty)?);
     let (c, negated) = d.src_p(&sources[2])?;
@@ -76,12 +76,12 @@ fn slct(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         // -0 counts as zero, a NaN as negative.
         Type::F32 if ftz => |m, row| ask(m, row, |c| f32::from_bits(flush_f32(c, true)) >= 0.0),
         Type::F32 => |m, row| ask(m, row, |c| f32::from_bits(c) >= 0.0),
-        _ => return Err(format!("slct by {by:?}")),
+        _ => return Err(format!("slct by {by}")),
     };
     let exec: Exec = match ty.bytes() {
         8 => select_d,
         2 | 4 => select_w,
-        _ => return Err(format!("slct on {ty:?}")),
+        _ => return Err(format!("slct on {ty}")),
     };
     let (a, b) = (source(d, &sources[0], ty)?, source(d, &sources[1], ty)?);
     let c = d.src(&sources[2], by)?;
@@ -128,7 +128,7 @@ fn testp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ("notanumber", Type::F64) => |m, row| ask_wide(m, row, f64::is_nan),
         ("normal", Type::F64) => |m, row| ask_wide(m, row, |a| a.is_normal() || a == 0.0),
         ("subnormal", Type::F64) => |m, row| ask_wide(m, row, f64::is_subnormal),
-        _ => return Err(format!("testp on {ty:?}")),
+        _ => return Err(format!("testp on {ty}")),
     };
     let (to, sources) = operands(i, 1)?;
     let a = source(d, &sources[0], ty)?;

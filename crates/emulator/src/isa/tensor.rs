@@ -323,7 +323,7 @@ fn reduction(op: &str, ty: TensorType) -> Result<Reduce, String> {
         TensorType::Bf16 => Type::Bf16,
         TensorType::F32 | TensorType::Tf32 => Type::F32,
         TensorType::F64 => Type::F64,
-        other => return Err(format!("there is no reduction `{op}` of {other:?}")),
+        other => return Err(format!("there is no reduction `{op}` of {other}")),
     };
     Reduce::of(op, ty)
 }

@@ -87,7 +87,7 @@ fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let wide = matches!(field, Field::Address | Field::Stride(_));
     if wide != (ty.bytes() == 8) {
-        return Err(format!("`.{name}` of {ty:?}"));
+        return Err(format!("`.{name}` of {ty}"));
     }
     let b = if wide {
         d.src_d(value, Type::B64)?

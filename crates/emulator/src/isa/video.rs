@@ -165,7 +165,7 @@ pub(super) fn types(words: &mut Words<'_>, op: Op) -> Result<(Op, bool, (bool, b
     let mut signed = || match words.ty()? {
         Type::U32 => Ok(false),
         Type::S32 => Ok(true),
-        other => Err(format!("a video instruction on {other:?}")),
+        other => Err(format!("a video instruction on {other}")),
     };
     let to = if matches!(op, Op::Compare(_)) { false } else { signed()? };
     Ok((op, to, (signed()?, signed()?)))

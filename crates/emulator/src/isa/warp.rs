@@ -144,7 +144,7 @@ fn decode_vote(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ("uni", Type::Pred) => {
             (|m, row| vote(m, row, |votes, party| votes == party || votes == 0), d.dst_p(to)?)
         }
-        _ => return Err(format!("vote.sync.{mode} on {ty:?}")),
+        _ => return Err(format!("vote.sync.{mode} on {ty}")),
     };
     d.push(Row { d: to, a, b, imm, ..Row::new(exec) });
     Ok(())
@@ -196,7 +196,7 @@ fn decode_match(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         (Type::B64, false) => (|m, row| match_any(m, row, m.r.d[row.a as usize]), d.src_d(from, ty)?),
         (Type::B32, true) => (|m, row| match_all(m, row, m.r.w[row.a as usize]), d.src(from, ty)?),
         (Type::B64, true) => (|m, row| match_all(m, row, m.r.d[row.a as usize]), d.src_d(from, ty)?),
-        _ => return Err(format!("match on {ty:?}")),
+        _ => return Err(format!("match on {ty}")),
     };
     let row =
         Row { d: d.dst(to)?, a, b: d.src(members, Type::B32)?, c: predicate_half(d, p)?, ..Row::new(exec) };
@@ -256,7 +256,7 @@ fn decode_redux(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         ("and", Type::B32) => |m, row| redux(m, row, |a, b| a & b),
         ("or", Type::B32) => |m, row| redux(m, row, |a, b| a | b),
         ("xor", Type::B32) => |m, row| redux(m, row, |a, b| a ^ b),
-        _ => return Err(format!("redux.sync.{op} on {ty:?}")),
+        _ => return Err(format!("redux.sync.{op} on {ty}")),
     };
     push_redux(d, i, ty, exec)
 }

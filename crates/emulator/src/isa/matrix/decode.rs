@@ -40,7 +40,7 @@ fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
                 Operand::Immediate(Immediate::Integer { bits, .. }) if *bits < most as u64 => *bits as usize,
                 other => {
                     return Err(format!(
-                        "the sparsity selector is a number from 0 to {}, not {other:?}",
+                        "the sparsity selector is a number from 0 to {}, not {other}",
                         most - 1
                     ));
                 }

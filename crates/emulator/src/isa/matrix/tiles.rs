@@ -66,7 +66,7 @@ fn shared(words: &mut Words<'_>) -> Result<Space, Refusal> {
     match space(words) {
         None => Ok(Space::Generic),
         Some(Space::Shared) => Ok(Space::Shared),
-        Some(other) => Err(format!("a tile in {other:?} memory")),
+        Some(_) => Err("a tile lies in shared memory".to_owned()),
     }
 }
 
