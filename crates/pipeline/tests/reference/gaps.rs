@@ -69,7 +69,7 @@ fn inverted(globals: &mut Option<Array<f32>>) {
 /// Reads scales in the 128x4 layout as if they were linear.
 fn swizzled(scales: &mut Option<Array<u8>>) {
     let Some(scales) = scales else { return };
-    let [experts, rows, columns] = scales.shape[..] else { panic!("{:?}", scales.shape) };
+    let [experts, rows, columns]: [usize; 3] = scales.shape.as_slice().try_into().unwrap();
     let layout = ScaleLayout::Tile128x4;
     for expert in scales.data.chunks_mut(rows * columns).take(experts) {
         let mut laid_out = vec![0; layout.size(rows, columns.next_multiple_of(4))];
@@ -189,7 +189,9 @@ fn only(all: &Tensors, kept: &[&str]) -> Tensors {
 
 #[test]
 fn a_stored_result_is_judged_whatever_is_missing_before_it() {
-    let faults: [(&[&str], Stage, fn(&mut Tensors)); 8] = [
+    /// The tensors that are left out, the stage that fails, and the fault.
+    type Fault = (&'static [&'static str], Stage, fn(&mut Tensors));
+    let faults: [Fault; 8] = [
         (&["topk_weights"], Stage::Route, |t| t.topk_weights.as_mut().unwrap().data.rotate_left(1)),
         (&["row_token"], Stage::Permute, |t| t.row_token.as_mut().unwrap().data.rotate_left(1)),
         (&["row_expert"], Stage::Permute, |t| t.row_expert.as_mut().unwrap().data.rotate_left(1)),
@@ -234,7 +236,9 @@ fn a_stored_result_is_judged_whatever_is_missing_before_it() {
 #[test]
 fn what_cannot_be_judged_is_a_gap_with_the_tensors_that_would_decide() {
     let (contract, all) = stored("nvfp4-real");
-    let faults: [(&[&str], &[&str], fn(&mut Tensors)); 9] = [
+    /// What is not decided, the tensors that would decide, and what is left out.
+    type Gap = (&'static [&'static str], &'static [&'static str], fn(&mut Tensors));
+    let faults: [Gap; 9] = [
         (&["output"], &["w2_blocks", "w2_scales"], |t| (t.w2_blocks, t.w2_scales) = (None, None)),
         (&["output"], &["w13_blocks"], |t| t.w13_blocks = None),
         (&["output"], &["w2_global", "a2_global"], |t| (t.w2_global, t.a2_global) = (None, None)),
