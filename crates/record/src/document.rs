@@ -79,6 +79,9 @@ impl Record {
         all.add_checks(self.pipeline.iter().filter(|trial| trial.is_judged()).count());
         all.add_checks(self.runs.iter().filter(|run| run.is_judged()).count());
         all.add_checks(self.tiles.rows.len() + self.audit.entries.len());
+        // Packages that compile at run time need no device code in their files, nor do those of an engine.
+        all.add_checks(self.audit.packages.iter().filter(|p| !p.compiles.is_empty()).count());
+        all.add_checks(self.audit.backends.len());
         // A crash is an answer about the assembler; a time limit leaves the question open.
         match cells(Outcome::TimedOut) {
             0 => {}
