@@ -1,6 +1,6 @@
 //! The error of a failed launch, with the line of the PTX underlined.
 
-use emulator::Stop;
+use emulator::{Lack, Stop};
 use miette::{Diagnostic, NamedSource, SourceSpan};
 
 use super::exit;
@@ -30,7 +30,11 @@ impl PtxError {
                 let help = source.map(|(file, line)| format!("the source line is {file}:{line}"));
                 (trap.place.line, trap.rule.word().to_owned(), help, exit::DOES_NOT_CONFORM)
             }
-            Stop::Unsupported(form) => (form.line, "not emulated".to_owned(), None, exit::INCOMPLETE),
+            Stop::Unsupported(form) => match form.lack {
+                Lack::Emulator => (form.line, "not emulated".to_owned(), None, exit::INCOMPLETE),
+                // ptxas refuses it, too: the file is wrong.
+                Lack::Ptx => (form.line, "refused by ptxas, too".to_owned(), None, exit::USAGE),
+            },
             Stop::Launch(_) => (0, String::new(), None, exit::USAGE),
             Stop::Bug(_) => (0, String::new(), None, exit::INTERNAL),
         };

@@ -244,7 +244,9 @@ impl Decoder<'_> {
     /// a separate row after adding their offset: the sum has 32 bits, like the base.
     pub(crate) fn address(&mut self, operand: &Operand) -> Result<(u32, i64), Refusal> {
         let address = match operand {
-            Operand::Address(address) | Operand::Composite(address, _) => address,
+            Operand::Address(address) | Operand::Qualified(address, _) | Operand::Composite(address, _) => {
+                address
+            }
             other => return Err(format!("`{other}` is not an address")),
         };
         let base = match &address.base {
@@ -277,7 +279,7 @@ impl Decoder<'_> {
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters require it.
     pub(crate) fn address_symbol(&self, operand: &Operand) -> Option<Symbol> {
         match operand {
-            Operand::Address(address) => match &address.base {
+            Operand::Address(address) | Operand::Qualified(address, _) => match &address.base {
                 AddressBase::Name(name) if self.register(name).is_none() => self.symbol(name),
                 _ => None,
             },

@@ -55,6 +55,10 @@ enum Has {
     Arch100,
     /// Only sm_103a.
     Arch103,
+    /// Only sm_107 with a suffix.
+    Family107,
+    /// Only sm_110 with a suffix.
+    Family110,
     /// sm_120 and sm_121 with a suffix.
     Sm12x,
     /// sm_120a and sm_121a.
@@ -78,6 +82,8 @@ impl Has {
             Self::Family100 => any && (100..110).contains(&number),
             Self::Arch100 => a && (100..110).contains(&number),
             Self::Arch103 => a && number == 103,
+            Self::Family107 => any && number == 107,
+            Self::Family110 => any && number == 110,
             Self::Sm12x => any && number >= 120,
             Self::Sm12xArch => a && number >= 120,
             Self::NotSm12x => (90..120).contains(&number),
@@ -97,6 +103,8 @@ impl Has {
             Self::Family100 => "it requires sm_100 or sm_103 with the suffix a or f".to_owned(),
             Self::Arch100 => "it requires sm_100a or sm_103a".to_owned(),
             Self::Arch103 => "it requires sm_103a".to_owned(),
+            Self::Family107 => "it requires sm_107 with the suffix a or f".to_owned(),
+            Self::Family110 => "it requires sm_110 with the suffix a or f".to_owned(),
             Self::Sm12x => "it requires sm_120 or sm_121 with the suffix a or f".to_owned(),
             Self::Sm12xArch => "it requires sm_120a or sm_121a".to_owned(),
             Self::NotSm12x => "it requires sm_90 to sm_110".to_owned(),
@@ -216,14 +224,27 @@ fn mma(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     let sparse = i.modifiers.iter().any(|m| m.starts_with("sp"));
     let fp8 = any(i, &["e4m3", "e5m2"]);
     let narrow = any(i, &["e3m2", "e2m3", "e2m1"]);
-    if i.modifiers.iter().any(|m| m.starts_with("kind::mx")) && !i.has("block_scale") {
-        // On no emulated target.
+    let kind = i.modifiers.iter().find_map(|m| m.strip_prefix("kind::"));
+    if let Some(kind) = kind
+        && fp8
+        && !narrow
+        && !i.has("block_scale")
+    {
+        // The kind decides although nothing is scaled.
+        when(
+            true,
+            match kind {
+                "f16" | "tf32" => Has::DataCentre,
+                "i8" => Has::Family110,
+                "mxf4" | "mxf4nvf4" if sparse => Has::ArchOnly,
+                _ => Has::Family,
+            },
+        );
+        when(sparse && !i.has("f32"), Has::Sm12x);
     } else if any(i, &["kind::mxf4", "kind::mxf4nvf4"]) {
         when(true, if sparse { Has::Sm12xArch } else { Has::Sm12x });
     } else if i.has("kind::mxf8f6f4") || i.has("kind::f8f6f4") && narrow {
         when(true, Has::Sm12x);
-    } else if i.has("kind::f8f6f4") {
-        when(true, Has::Family);
     } else if fp8 {
         when(true, Has::From(89));
         when(sparse && i.has("m16n8k32"), Has::Nobody);
@@ -353,10 +374,13 @@ fn bulk(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     when(any(i, &["cta_group::1", "cta_group::2"]), Has::DataCentre);
     let relaxed = i.has("relaxed");
     when(relaxed && to_cluster && i.has("global") && !i.has("shared::cta"), Has::NotSm12x);
-    when(relaxed && !any(i, &["cta", "cluster", "gpu", "sys"]), Has::Nobody);
+    let scoped = any(i, &["cta", "cluster", "gpu", "sys"]);
+    when(relaxed != scoped, Has::Nobody);
     let within = to_cluster && i.has("shared::cta");
+    when(within && any(i, &["gpu", "sys"]), Has::Nobody);
     when(within && i.has("L2::cache_hint"), Has::Nobody);
-    when(i.has("multicast::cluster") && !to_cluster, Has::Nobody);
+    when(i.has("multicast::cluster::32b"), Has::Family107);
+    when(i.modifiers.iter().any(|m| m.starts_with("multicast::")) && !to_cluster, Has::Nobody);
     when(i.has("reduce") && !to_cluster && i.has("add") && i.has("s64"), Has::Nobody);
     let plain = !any(i, &["tensor", "commit_group", "wait_group"]);
     let size = if i.has("prefetch") { 1 } else { 2 };

@@ -177,7 +177,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         words.one_of(&["cta", "cluster", "gpu", "sys"]);
     }
     let hint = cache_words(&mut words);
-    let multicast = words.take("multicast::cluster");
+    let multicast = words.take("multicast::cluster") || words.take("multicast::cluster::16b");
     let masked = words.take("cp_mask");
     let ignores = words.take("ignore_oob");
     let mut reduce = None;
@@ -186,6 +186,9 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         let op = op.ok_or("a reduction requires an operation")?;
         let exact = words.take("noftz");
         let ty = words.ty()?;
+        if exact && ty == Type::F32 {
+            return Err("`.noftz` of .f32 is known but not emulated".to_owned());
+        }
         if exact != (op == "add" && matches!(ty, Type::F16 | Type::Bf16)) {
             return Err(
                 "`.noftz` is required for `.add` of .f16 and .bf16 and allowed nowhere else".to_owned()

@@ -4,15 +4,19 @@
 //! The table describes what ptxas 13.5 accepts. ptxas takes modifiers in any order, except those of the opcode's name and the order of
 //! types among themselves.
 
+mod classes;
 mod notation;
 mod operand;
+mod special;
 
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use ptx::Instruction;
 
-pub(crate) use operand::{Named, Names, VariableSpace, is_special, passes_as};
+pub(crate) use classes::passes_as;
+pub(crate) use operand::{Named, Names, VariableSpace};
+pub(crate) use special::is_special;
 
 /// A version of PTX, as major and minor number.
 pub(crate) type Version = (u32, u32);

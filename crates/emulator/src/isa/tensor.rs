@@ -93,7 +93,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     words.take("L2");
     words.take("L2::cache_hint");
-    let multicast = words.take("multicast::cluster");
+    let multicast = words.take("multicast::cluster") || words.take("multicast::cluster::16b");
     words.take("cta_group::1");
     let mut reduce = None;
     let (load, told);

@@ -12,6 +12,7 @@
 //! | `#`, `#=128`, `#0..64/8` | a number; this one; a multiple of 8 in a range. `v1(0..15)` limits the numbers of a typed operand |
 //! | `_` | nothing: the result is discarded |
 //! | `[]`, `[g]`, `[s]` | an address; of global, of shared memory |
+//! | `[u]` | an address that `.unified` may follow if it is generic or of global memory |
 //! | `[5v:s32]`, `[Dv:s32]` | an address with five coordinates; with as many as `.1d` to `.5d` says |
 //! | `{2r1}` | a vector of two registers of one type; `{2~r1}`: of any types that fit; `{Nr1}`: of any number; `{Vr1}`: of as many as `.v2`, `.v4`, `.v8` says, or no vector without these words |
 //! | `r1_` | the kind or `_` |
@@ -21,6 +22,9 @@
 //! `A|B` is a pair, `A/B` one of two kinds. `?A` may be missing; `word>A` is there if and only if the instruction has this modifier.
 
 use ptx::{AddressBase, Immediate, Instruction, Operand, Type};
+
+use super::classes::{Class, Width, fits, held, packed, shape};
+use super::special::special_sizes;
 
 /// The meaning of a name, as far as the syntax depends on it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -112,17 +116,6 @@ impl Range {
     }
 }
 
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Width {
-    Same,
-    Twice,
-    SameOrMore,
-    /// The same size, of whatever class.
-    Size,
-    /// Packed in 32 bits if it is smaller.
-    Packed,
-}
-
 /// What a typed operand may be other than a register.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Takes {
@@ -164,6 +157,8 @@ enum Kind {
     Sink,
     /// An address, in this space if one is named.
     Address(Option<VariableSpace>),
+    /// An address that `.unified` may follow.
+    UnifiedAddress,
     Coordinates {
         count: Option<usize>,
         element: Box<Kind>,
@@ -179,71 +174,6 @@ enum Kind {
     OrSink(Box<Kind>),
     Name,
     Anything,
-}
-
-/// The class of a type, which decides the registers that hold it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Class {
-    Bits,
-    Integer,
-    Float,
-    /// `.f16x2` and packed integers.
-    Pair,
-    /// Formats that have no registers of their own: only registers of bits hold them.
-    Packed,
-    Predicate,
-}
-
-/// The class and size of the type that a word names.
-fn shape(word: &str) -> Option<(Class, usize)> {
-    Some(match word {
-        "b8" => (Class::Bits, 1),
-        "b16" => (Class::Bits, 2),
-        "b32" => (Class::Bits, 4),
-        "b64" => (Class::Bits, 8),
-        "b128" => (Class::Bits, 16),
-        "u8" | "s8" => (Class::Integer, 1),
-        "u16" | "s16" => (Class::Integer, 2),
-        "u32" | "s32" => (Class::Integer, 4),
-        "u64" | "s64" => (Class::Integer, 8),
-        "f16" => (Class::Float, 2),
-        "f32" => (Class::Float, 4),
-        "f64" => (Class::Float, 8),
-        "f16x2" | "u16x2" | "s16x2" | "u8x4" | "s8x4" => (Class::Pair, 4),
-        "e2m1x2" => (Class::Packed, 1),
-        "bf16" | "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" | "s2f6x2" | "e2m1x4" => {
-            (Class::Packed, 2)
-        }
-        "tf32" | "raw32" | "bf16x2" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => (Class::Packed, 4),
-        "f32x2" => (Class::Packed, 8),
-        "pred" => (Class::Predicate, 0),
-        _ => return None,
-    })
-}
-
-/// The class and size of 32 bits or more that hold elements of a type: fragments of matrices.
-fn packed(word: &str) -> (Class, usize) {
-    match (shape(word), word) {
-        (Some((class, bytes @ 4..)), _) => (class, bytes),
-        (_, "f16") => (Class::Pair, 4),
-        (_, "bf16") => (Class::Packed, 4),
-        _ => (Class::Bits, 4),
-    }
-}
-
-/// The class and size of a register.
-fn held(ty: Type) -> Option<(Class, usize)> {
-    Some(match ty {
-        Type::B8 | Type::B16 | Type::B32 | Type::B64 | Type::B128 => (Class::Bits, ty.bytes()),
-        Type::U8 | Type::U16 | Type::U32 | Type::U64 | Type::S8 | Type::S16 | Type::S32 | Type::S64 => {
-            (Class::Integer, ty.bytes())
-        }
-        Type::F16 | Type::F32 | Type::F64 => (Class::Float, ty.bytes()),
-        Type::F16x2 => (Class::Pair, 4),
-        Type::Bf16 | Type::Bf16x2 => (Class::Packed, ty.bytes()),
-        Type::Pred => (Class::Predicate, 0),
-        Type::TexRef | Type::SamplerRef | Type::SurfRef | Type::None => return None,
-    })
 }
 
 impl Slot {
@@ -287,6 +217,7 @@ impl Kind {
         if let Some(inner) = text.strip_prefix('[').and_then(|t| t.strip_suffix(']')) {
             return match inner.as_bytes() {
                 [] => Self::Address(None),
+                [b'u'] => Self::UnifiedAddress,
                 [b'g'] => Self::Address(Some(VariableSpace::Global)),
                 [b's'] => Self::Address(Some(VariableSpace::Shared)),
                 [count, ..] => Self::Coordinates {
@@ -357,6 +288,17 @@ impl Kind {
             Self::Number(range) => match operand {
                 Operand::Immediate(Immediate::Integer { bits, .. }) => range.has(*bits),
                 Operand::Name(name) => name == "WARP_SZ" && range.has(32),
+                _ => false,
+            },
+            Self::UnifiedAddress => match operand {
+                Operand::Address(address) => is_base(names, i, &address.base, None),
+                Operand::Qualified(address, word) => {
+                    let spaces =
+                        |word: &String| named_space(word).is_some_and(|has| has != VariableSpace::Global);
+                    word == "unified"
+                        && !i.modifiers.iter().any(spaces)
+                        && is_base(names, i, &address.base, None)
+                }
                 _ => false,
             },
             Self::Address(space) => match operand {
@@ -481,67 +423,6 @@ fn named_space(word: &str) -> Option<VariableSpace> {
     })
 }
 
-/// The special registers of PTX (PTX ISA, "Special Registers"), without the numbers of those that have several.
-const SPECIAL: [&str; 38] = [
-    "%tid",
-    "%ntid",
-    "%laneid",
-    "%warpid",
-    "%nwarpid",
-    "%ctaid",
-    "%nctaid",
-    "%smid",
-    "%nsmid",
-    "%gridid",
-    "%is_explicit_cluster",
-    "%clusterid",
-    "%nclusterid",
-    "%cluster_ctaid",
-    "%cluster_nctaid",
-    "%cluster_ctarank",
-    "%cluster_nctarank",
-    "%lanemask_eq",
-    "%lanemask_le",
-    "%lanemask_lt",
-    "%lanemask_ge",
-    "%lanemask_gt",
-    "%clock",
-    "%clock_hi",
-    "%clock64",
-    "%pm",
-    "%envreg",
-    "%globaltimer",
-    "%globaltimer_lo",
-    "%globaltimer_hi",
-    "%reserved_smem_offset_begin",
-    "%reserved_smem_offset_end",
-    "%reserved_smem_offset_cap",
-    "%reserved_smem_offset_",
-    "%total_smem_size",
-    "%aggr_smem_size",
-    "%dynamic_smem_size",
-    "%current_graph_exec",
-];
-
-/// Whether a name is that of a special register.
-pub(crate) fn is_special(name: &str) -> bool {
-    let base = name.split('.').next().unwrap_or(name);
-    let unnumbered = base.strip_suffix("_64").unwrap_or(base).trim_end_matches(|c: char| c.is_ascii_digit());
-    SPECIAL.contains(&base) || (unnumbered != base && SPECIAL.contains(&unnumbered))
-}
-
-/// The sizes of registers into which a special register moves.
-fn special_sizes(name: &str) -> &'static [usize] {
-    let base = name.split('.').next().unwrap_or(name);
-    match base {
-        "%tid" | "%ntid" | "%ctaid" | "%nctaid" => &[2, 4],
-        "%gridid" => &[2, 4, 8],
-        "%clock64" | "%globaltimer" | "%current_graph_exec" => &[8],
-        _ if base.starts_with("%pm") && base.ends_with("_64") => &[8],
-        _ => &[4],
-    }
-}
-
 fn typed(names: &impl Names, wanted: (Class, usize), kind: (Width, Takes, Range), operand: &Operand) -> bool {
     let (class, bytes) = wanted;
     let (width, takes, range) = kind;
@@ -584,35 +465,6 @@ fn typed(names: &impl Names, wanted: (Class, usize), kind: (Width, Takes, Range)
         }
         _ => false,
     }
-}
-
-/// Whether a register of one type may be passed as a parameter of another.
-pub(crate) fn passes_as(register: Type, parameter: Type) -> bool {
-    match (held(register), held(parameter)) {
-        (Some(has), Some(wanted)) => fits(has, wanted, Width::Same),
-        _ => true,
-    }
-}
-
-/// Whether a register may hold a value of a type.
-fn fits(has: (Class, usize), wanted: (Class, usize), width: Width) -> bool {
-    let sized = match width {
-        Width::Same | Width::Size | Width::Packed => has.1 == wanted.1,
-        Width::Twice => has.1 == 2 * wanted.1,
-        Width::SameOrMore => has.1 >= wanted.1,
-    };
-    if width == Width::Size {
-        return sized && has.0 != Class::Predicate;
-    }
-    let classed = match (has.0, wanted.0) {
-        (Class::Predicate, other) | (other, Class::Predicate) => other == Class::Predicate,
-        (Class::Bits, _) | (_, Class::Bits) => true,
-        (Class::Integer | Class::Pair, Class::Integer) => true,
-        (Class::Float, Class::Float) => has.1 == wanted.1,
-        (Class::Pair, Class::Pair) | (Class::Packed, Class::Packed) => true,
-        _ => false,
-    };
-    sized && classed
 }
 
 /// Checks the operands of an instruction.
@@ -682,7 +534,7 @@ fn described(slot: &Slot, types: &[&str]) -> String {
         Kind::Condition { .. } => "a predicate, negated or not".to_owned(),
         Kind::Number(range) => range.described(),
         Kind::Sink => "`_`".to_owned(),
-        Kind::Address(_) => "an address".to_owned(),
+        Kind::Address(_) | Kind::UnifiedAddress => "an address".to_owned(),
         Kind::Coordinates { count: Some(count), .. } => format!("an address with {count} coordinates"),
         Kind::Coordinates { count: None, .. } => "an address with a coordinate for each dimension".to_owned(),
         Kind::Vector { count: Count::Fixed(count), .. } => format!("a vector of {count} that the form takes"),
