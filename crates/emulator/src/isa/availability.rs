@@ -278,6 +278,7 @@ fn cvt(d: &Decoder<'_>, i: &Instruction, when: &mut impl FnMut(bool, Has)) {
 
 fn arithmetic(i: &Instruction, when: &mut impl FnMut(bool, Has)) {
     when(any(i, &["u8x4", "s8x4"]), Has::Sm12x);
+    when(any(i, &["e4m3x4", "e5m2x4"]), Has::Arch100);
     when(i.has("f32x2"), Has::From(100));
     when(i.has("f32") && any(i, &["f16", "bf16"]), Has::From(100));
     when(any(i, &["u16x2", "s16x2"]), Has::From(90));

@@ -46,7 +46,9 @@ pub(super) fn shape(word: &str) -> Option<(Class, usize)> {
         "bf16" | "e4m3x2" | "e5m2x2" | "e2m3x2" | "e3m2x2" | "ue8m0x2" | "s2f6x2" | "e2m1x4" => {
             (Class::Packed, 2)
         }
-        "tf32" | "raw32" | "bf16x2" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => (Class::Packed, 4),
+        "tf32" | "raw32" | "bf16x2" | "ue8m0x4" | "e2m1p4x4" | "e4m3x4" | "e5m2x4" | "e2m3x4" | "e3m2x4" => {
+            (Class::Packed, 4)
+        }
         "f32x2" => (Class::Packed, 8),
         "pred" => (Class::Predicate, 0),
         _ => return None,
