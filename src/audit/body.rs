@@ -109,7 +109,7 @@ impl Body {
     }
 
     /// Reads machine code for the architecture `number`. `callees` are the functions that the kernel calls; `None` if they are unknown.
-    pub(super) fn of(code: &[u8], number: u16, callees: Option<&[String]>) -> Self {
+    pub(super) fn of_machine_code(code: &[u8], number: u16, callees: Option<&[String]>) -> Self {
         if !ARCHITECTURES.contains(&number) || code.is_empty() || !code.len().is_multiple_of(INSTRUCTION) {
             return Self::Works;
         }

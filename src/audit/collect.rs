@@ -185,7 +185,7 @@ impl<'a> Collector<'a> {
             if let (Some(code), true) = (code, runs) {
                 let called = |all: &'_ HashMap<String, Vec<String>>| all.get(&kernel.name).cloned();
                 let called = callees.as_ref().map(|all| called(all).unwrap_or_default());
-                self.body(image, Body::of(code, entry.number, called.as_deref()));
+                self.body(image, Body::of_machine_code(code, entry.number, called.as_deref()));
             }
             // PTX needs no disassembler: its text lists the instructions.
             if compiles {

@@ -27,7 +27,7 @@ pub(super) fn ours(name: &str) -> String {
 }
 
 /// Both outputs of the command as one line, without the frames of diagnostics.
-pub(super) fn said(output: &Output) -> String {
+pub(super) fn both_streams(output: &Output) -> String {
     let text = String::from_utf8_lossy(&output.stdout).into_owned()
         + &String::from_utf8_lossy(&output.stderr).replace('│', " ");
     text.split_whitespace().collect::<Vec<_>>().join(" ")

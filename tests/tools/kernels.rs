@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use super::desk::{Desk, ours, said};
+use super::desk::{Desk, both_streams, ours};
 use super::need::{Need, Test};
 
 pub(super) const TESTS: &[Test] =
@@ -69,7 +69,7 @@ fn a_kernel_that_breaks_is_red_on_its_line() {
     for (name, text, code, line, words) in cases {
         let desk = Desk::new();
         let output = gate(&desk, &text);
-        let all = said(&output);
+        let all = both_streams(&output);
         assert_eq!(output.status.code(), Some(code), "{name}: {all}");
         assert!(all.contains(words), "{name}: no `{words}` in {all}");
         assert!(all.contains("kernels/permute.cu: affects permute.cu"), "{name}: {all}");

@@ -4,7 +4,7 @@
 use std::fs;
 use std::process::{Command, Output};
 
-use super::desk::{Desk, ours, said};
+use super::desk::{Desk, both_streams, ours};
 use super::need::{Need, Test};
 
 pub(super) const TESTS: &[Test] = &[
@@ -43,7 +43,7 @@ fn summary(output: &Output) -> String {
 fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they_say() {
     let desk = Desk::new();
     let output = survey(&desk, "", &[]);
-    let all = said(&output);
+    let all = both_streams(&output);
     assert_eq!(output.status.code(), Some(100), "{all}");
     // Two comparisons, three casts and a wait without overlap: the comparisons are detected; the casts have no effect at this size;
     // and without PDL the wait and the bias are not compiled.
@@ -66,7 +66,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     let good = entry(cast, "cast") + &entry(store, "cast");
     let desk = Desk::new();
     let output = survey(&desk, &good, &[]);
-    let all = said(&output);
+    let all = both_streams(&output);
     assert_eq!(output.status.code(), Some(0), "{all}");
     assert!(summary(&output).contains("0 survive; 2 explained"), "{all}");
 
@@ -74,7 +74,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     let desk = Desk::new();
     let bad = good.clone() + &entry("if (column >= hidden)", "comparison") + &entry("gone;", "cast");
     let output = survey(&desk, &bad, &[]);
-    let all = said(&output);
+    let all = both_streams(&output);
     assert_eq!(output.status.code(), Some(100), "{all}");
     assert!(
         all.contains("kernels/mutants.yaml:9: `if (column >= hidden)`: says that nothing detects"),
@@ -83,7 +83,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
     assert!(all.contains("kernels/mutants.yaml:13: `gone;`: explains no mutant of finalize.cu"), "{all}");
     let desk = Desk::new();
     let output = survey(&desk, "- {file: finalize.cu, line: x, operator: cats, reason: r}\n", &[]);
-    let all = said(&output);
+    let all = both_streams(&output);
     assert!(
         output.status.code() == Some(2) && all.contains("mutants.yaml:1:") && all.contains("`cats`"),
         "{all}"
@@ -93,7 +93,7 @@ fn survivors_are_listed_explained_ones_are_not_and_entries_are_held_to_what_they
 fn a_sample_and_changed_lines_are_a_part() {
     let desk = Desk::new();
     let output = survey(&desk, "", &["--sample", "2", "--seed", "3"]);
-    assert!(summary(&output).starts_with("2 of 6 mutants: "), "{}", said(&output));
+    assert!(summary(&output).starts_with("2 of 6 mutants: "), "{}", both_streams(&output));
     // Only lines that differ from the built-in kernel get mutants.
     let desk = Desk::new();
     fs::create_dir_all(desk.path("kernels")).unwrap();
@@ -109,7 +109,7 @@ fn a_sample_and_changed_lines_are_a_part() {
         .env_remove("GITHUB_ACTIONS")
         .output()
         .unwrap();
-    assert!(summary(&output).starts_with("1 of 1 mutants: "), "{}", said(&output));
+    assert!(summary(&output).starts_with("1 of 1 mutants: "), "{}", both_streams(&output));
 }
 
 fn a_base_of_git_says_what_changed() {
@@ -133,8 +133,8 @@ fn a_base_of_git_says_what_changed() {
             .unwrap()
     };
     let output = gate("HEAD");
-    let all = said(&output);
+    let all = both_streams(&output);
     assert!(output.status.success() && all.contains("no code changed, affects nothing"), "{all}");
     let output = gate("nowhere");
-    assert_eq!(output.status.code(), Some(2), "{}", said(&output));
+    assert_eq!(output.status.code(), Some(2), "{}", both_streams(&output));
 }

@@ -10,7 +10,7 @@ fn committed() -> Record {
 }
 
 /// The record of a run with the toolkits of these releases, and of these variants (all, if none is named).
-fn asked(releases: &[&str], variants: &[&str]) -> Record {
+fn record_of(releases: &[&str], variants: &[&str]) -> Record {
     let mut record = committed();
     let matrix = &mut record.matrix;
     let kept = |release: &str| releases.contains(&release);
@@ -43,13 +43,13 @@ const DIFFERS: &str = "mma.sp.mxf4.isa.2X";
 
 #[test]
 fn with_a_gap_the_older_toolkit_and_the_committed_record_are_named() {
-    let [_, markdown] = texts(&asked(&["12.9", "13.5"], &[NEW]));
+    let [_, markdown] = texts(&record_of(&["12.9", "13.5"], &[NEW]));
     assert!(markdown.contains("|13.5, not in 12.9; the built-in record: 13.1 (1)|"), "{markdown}");
-    let [terminal, _] = texts(&asked(&["12.9", "13.5"], &[]));
+    let [terminal, _] = texts(&record_of(&["12.9", "13.5"], &[]));
     assert!(terminal.contains("from 13.5, not in 12.9; the built-in record: 13.0 to 13."), "{terminal}");
     assert!(!terminal.contains("since 13.5") && terminal.contains(" since 12.9"), "{terminal}");
     // Several forms of one group, which came with different releases.
-    let many = asked(&["12.8", "13.5"], &[]);
+    let many = record_of(&["12.8", "13.5"], &[]);
     assert!(
         texts(&many)[0].contains(
             "First, needs a suffix, a or f: in 13.5, not in 12.8; the built-in record: 12.9 to 13."
@@ -57,13 +57,13 @@ fn with_a_gap_the_older_toolkit_and_the_committed_record_are_named() {
         "{}",
         texts(&many)[0]
     );
-    let [_, markdown] = texts(&asked(&["12.9", "13.5"], &[NEW, "arith.simd.add_sat_u8x4"]));
+    let [_, markdown] = texts(&record_of(&["12.9", "13.5"], &[NEW, "arith.simd.add_sat_u8x4"]));
     assert!(markdown.contains("13.5, not in 12.9; the built-in record: 13.1 to 13.2 (2)"), "{markdown}");
 }
 
 #[test]
 fn alone_a_toolkit_is_the_oldest_queried() {
-    let [terminal, markdown] = texts(&asked(&["13.5"], &[NEW, DIFFERS]));
+    let [terminal, markdown] = texts(&record_of(&["13.5"], &[NEW, DIFFERS]));
     assert!(markdown.contains("|13.5, the oldest queried; the built-in record: 13.1 (1)|"), "{markdown}");
     assert!(terminal.contains("in 13.5, the oldest queried; the built-in record: 12.9"), "{terminal}");
     assert!(
@@ -76,7 +76,7 @@ fn alone_a_toolkit_is_the_oldest_queried() {
 #[test]
 fn without_a_gap_it_is_a_release() {
     // 12.9 is the first release with sm_121; nothing older has to be queried.
-    let [terminal, markdown] = texts(&asked(&["12.9", "13.0", "13.1"], &[NEW, DIFFERS]));
+    let [terminal, markdown] = texts(&record_of(&["12.9", "13.0", "13.1"], &[NEW, DIFFERS]));
     assert!(terminal.contains(" since 12.9") && !terminal.contains("not in"), "{terminal}");
     assert!(markdown.contains("|12.9, the first to know both|"), "{markdown}");
     for text in texts(&committed()) {

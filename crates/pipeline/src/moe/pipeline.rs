@@ -290,8 +290,8 @@ impl<'a> Run<'a> {
         Ok(run)
     }
 
-    /// The same for these kernels.
-    fn of(mut self, kernels: &[Ready<'_>]) -> Self {
+    /// Runs these kernels with the arguments that their headers name.
+    fn with_kernels(mut self, kernels: &[Ready<'_>]) -> Self {
         self.arguments = kernels.iter().map(|r| (r.kernel.stage, r.kernel.args.clone())).collect();
         self
     }

@@ -76,7 +76,7 @@ fn callees<'a>(i: &'a Instruction, functions: &HashMap<&'a str, &'a Function>) -
 mod tests {
     use super::may_contract;
 
-    fn of(function: &str, kernel: &str) -> bool {
+    fn contracts(function: &str, kernel: &str) -> bool {
         let text = format!(
             ".version 8.8\n.target sm_121a\n.address_size 64\n.func f()\n{{\n.reg .f32 a; .reg .f64 d; .reg .b64 p;\n{function}\nret;\n}}\n\
              .visible .entry k()\n{{\n.reg .f32 a, b; .reg .f64 d; .reg .b16 h; .reg .b32 x; .reg .b64 p;\n{kernel}\nret;\n}}\n"
@@ -86,23 +86,23 @@ mod tests {
 
     #[test]
     fn a_choice_needs_a_product_and_a_sum_of_one_type() {
-        assert!(of("", "mul.f32 a, b, b; bra next; next: add.f32 a, a, b;"));
-        assert!(of("", "{ mul.f16x2 x, x, x; } sub.f16 h, h, h;"));
-        assert!(of("", "div.full.f32 a, b, b; add.sat.f32 a, a, b;"));
-        assert!(of("", "mul.rn.f32x2 p, p, p; add.f32x2 p, p, p;"));
-        assert!(!of("", "mul.f32 a, b, b; add.f64 d, d, d;"));
-        assert!(!of("", "mul.rn.f32 a, b, b; add.f32 a, a, b;"));
-        assert!(!of("", "mul.f32 a, b, b; add.rz.f32 a, a, b;"));
-        assert!(!of("", "mul.sat.f32 a, b, b; add.f32 a, a, b;"));
-        assert!(!of("", "mul.lo.s32 x, x, x; add.s32 x, x, x; fma.rn.f32 a, a, b, b;"));
+        assert!(contracts("", "mul.f32 a, b, b; bra next; next: add.f32 a, a, b;"));
+        assert!(contracts("", "{ mul.f16x2 x, x, x; } sub.f16 h, h, h;"));
+        assert!(contracts("", "div.full.f32 a, b, b; add.sat.f32 a, a, b;"));
+        assert!(contracts("", "mul.rn.f32x2 p, p, p; add.f32x2 p, p, p;"));
+        assert!(!contracts("", "mul.f32 a, b, b; add.f64 d, d, d;"));
+        assert!(!contracts("", "mul.rn.f32 a, b, b; add.f32 a, a, b;"));
+        assert!(!contracts("", "mul.f32 a, b, b; add.rz.f32 a, a, b;"));
+        assert!(!contracts("", "mul.sat.f32 a, b, b; add.f32 a, a, b;"));
+        assert!(!contracts("", "mul.lo.s32 x, x, x; add.s32 x, x, x; fma.rn.f32 a, a, b, b;"));
     }
 
     #[test]
     fn only_functions_that_the_kernel_may_call_count() {
         let sum = "add.f32 a, a, a;";
-        assert!(!of(sum, "mul.f32 a, b, b;"));
-        assert!(of(sum, "mul.f32 a, b, b; call f;"));
-        assert!(of("add.f32 a, a, a; mul.f32 a, a, a;", "call f;"));
-        assert!(of(sum, "mul.f32 a, b, b; mov.u64 p, f; call %p, ();"));
+        assert!(!contracts(sum, "mul.f32 a, b, b;"));
+        assert!(contracts(sum, "mul.f32 a, b, b; call f;"));
+        assert!(contracts("add.f32 a, a, a; mul.f32 a, a, a;", "call f;"));
+        assert!(contracts(sum, "mul.f32 a, b, b; mov.u64 p, f; call %p, ();"));
     }
 }

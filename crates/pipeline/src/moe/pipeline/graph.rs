@@ -25,7 +25,7 @@ impl<'a> Session<'a> {
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
         let kernels = load(device, compiled)?;
-        Ok(Self { run: Run::new(device, problem, setup)?.of(&kernels), kernels })
+        Ok(Self { run: Run::new(device, problem, setup)?.with_kernels(&kernels), kernels })
     }
 
     /// Like [`Session::new`] for a problem without hidden states and weights: both are generated in the device's memory, so that
@@ -40,7 +40,7 @@ impl<'a> Session<'a> {
         setup: &'a Setup,
     ) -> Result<Self, PipelineError> {
         let kernels = load(device, compiled)?;
-        Ok(Self { run: Run::drawn(device, problem, setup)?.of(&kernels), kernels })
+        Ok(Self { run: Run::drawn(device, problem, setup)?.with_kernels(&kernels), kernels })
     }
 
     /// Every launch, in order.
