@@ -3,7 +3,7 @@
 use ptx::{Instruction, Type};
 
 use super::{FormRow, float, half, integer, minmax, packed, quotient};
-use crate::decode::{Decoder, Refusal};
+use crate::front::decode::{Decoder, Refusal};
 
 const CHAPTER: &str = "Arithmetic: integer, floating point, half precision, mixed precision";
 

@@ -4,12 +4,12 @@ use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::mbarrier::object;
 use super::{FormRow, Words};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::pending::{Pending, PendingKind, Piece, Work};
-use crate::program::Row;
-use crate::trap::{Fault, Rule};
-use crate::window::Window;
+use crate::api::trap::{Fault, Rule};
+use crate::copies::pending::{Pending, PendingKind, Piece, Work};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::window::Window;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: asynchronous copies";
 

@@ -8,13 +8,13 @@ use super::elements::stored;
 use super::moves::space;
 use super::reduce::Reduce;
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::order::{Order, Scope, Strong, Touch};
-use crate::pending::{Pending, PendingKind, Piece, Work};
-use crate::program::Row;
-use crate::remote::Site;
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::pending::{Pending, PendingKind, Piece, Work};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::remote::Site;
+use crate::rules::order::{Order, Scope, Strong, Touch};
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(

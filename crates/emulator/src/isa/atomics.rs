@@ -12,13 +12,13 @@ use super::memory::{numbered, resolve, space_number};
 use super::moves::space;
 use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::float_sums::FloatType;
-use crate::machine::{Flow, LANES, Machine, Space, lanes};
-use crate::order::{Order, Scope, Strong, Touch};
-use crate::program::Row;
-use crate::trap::{Fault, Rule};
-use crate::window::{Window, window_of};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::window::{Window, window_of};
+use crate::rules::float_sums::FloatType;
+use crate::rules::order::{Order, Scope, Strong, Touch};
+use crate::run::machine::{Flow, LANES, Machine, Space, lanes};
 
 pub(super) const CHAPTER: &str = "Parallel Synchronization: atomic operations";
 

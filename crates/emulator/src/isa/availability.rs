@@ -8,7 +8,7 @@ use std::fmt;
 use ptx::arch::{PtxIsa, Suffix, Target};
 use ptx::{Immediate, Instruction, Operand};
 
-use crate::decode::{Decoder, Refusal};
+use crate::front::decode::{Decoder, Refusal};
 
 /// The target of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

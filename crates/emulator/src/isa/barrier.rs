@@ -3,14 +3,14 @@
 use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::cta::Acquired;
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, World, lanes};
-use crate::order::{Fence, Scope};
-use crate::program::Row;
-use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
-use crate::trap::{Fault, Rule};
-use crate::window::{Window, window_of};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::window::{Window, window_of};
+use crate::rules::order::{Fence, Scope};
+use crate::run::cta::Acquired;
+use crate::run::machine::{Flow, Machine, World, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 

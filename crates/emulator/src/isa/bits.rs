@@ -4,10 +4,10 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::{d, destination, narrow1, operands, push, same, source, w};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, lanes};
-use crate::program::{Exec, Row};
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Integer Arithmetic: bits";
 

@@ -6,12 +6,12 @@ use super::async_copy::{cache_words, constant, shared_window};
 use super::mbarrier::cluster_object;
 use super::reduce::Reduce;
 use super::{FormRow, Words};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::pending::{Pending, PendingKind, Piece, Store, Work};
-use crate::program::Row;
-use crate::remote::Site;
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::pending::{Pending, PendingKind, Piece, Store, Work};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::remote::Site;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: bulk copies";
 

@@ -8,9 +8,9 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::{destination, source};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, LANES, Machine};
 
 const CHAPTER: &str = "Comparison and Selection";
 
@@ -291,7 +291,7 @@ fn set(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 fn choose(m: &mut Machine<'_>, row: &Row) -> Flow {
     let p = m.r.p[row.a as usize];
-    for i in crate::machine::lanes(m.mask) {
+    for i in crate::run::machine::lanes(m.mask) {
         m.r.w[row.d as usize][i] = if p >> i & 1 == 1 { row.imm as u32 } else { 0 };
     }
     Flow::Next
@@ -299,7 +299,7 @@ fn choose(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 fn choose_halves(m: &mut Machine<'_>, row: &Row) -> Flow {
     let (p, q) = (m.r.p[row.a as usize], m.r.p[row.b as usize]);
-    for i in crate::machine::lanes(m.mask) {
+    for i in crate::run::machine::lanes(m.mask) {
         m.r.w[row.d as usize][i] = row.imm as u32 * (p >> i & 1 | (q >> i & 1) << 16);
     }
     Flow::Next

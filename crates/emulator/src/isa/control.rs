@@ -3,11 +3,11 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::grid_workspace;
-use crate::machine::{Flow, Machine};
-use crate::program::Row;
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::run::grid_workspace;
+use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Control Flow";
 

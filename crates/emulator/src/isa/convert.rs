@@ -9,9 +9,9 @@ use ptx::{Instruction, Operand, Type};
 use super::lanewise::{narrow1, operands, widen1};
 use super::words::scalar;
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::machine::{Flow, Machine, lanes};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Data Movement and Conversion: cvt";
 

@@ -5,9 +5,9 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::operands;
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine};
 
 /// The flags in `row.imm`.
 const RELU: u64 = 1;

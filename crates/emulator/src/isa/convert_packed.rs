@@ -8,9 +8,9 @@ use super::convert::target;
 use super::float::rounding;
 use super::lanewise::operands;
 use super::words::scalar;
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, lanes};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine, lanes};
 
 /// The operation of a row.
 struct Packed {

@@ -1,9 +1,9 @@
 //! Executes loads and stores of whole elements: at once if the lanes access one contiguous range, otherwise lane by lane.
 
 use super::memory::numbered;
-use crate::decode::Bank;
-use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
-use crate::program::Row;
+use crate::front::decode::Bank;
+use crate::front::program::Row;
+use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 
 /// A register of one of the two banks, for loads and stores.
 pub(super) trait Register: Copy + Into<u64> {

@@ -8,9 +8,9 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::{d, push, same, w};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine};
 
 type Decoded = Result<(), Refusal>;
 

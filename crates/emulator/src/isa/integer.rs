@@ -4,9 +4,9 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::{d, push, same, w, widen2, widen3};
 use super::{FormRow, Words};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, LANES, Machine};
 
 const CHAPTER: &str = "Integer Arithmetic";
 

@@ -2,33 +2,45 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, each};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine, each};
 
 /// `w!(|a, b| …)`: an `Exec` from 32-bit registers to one.
 macro_rules! w {
     (|$a:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map1(row, |$a| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.map1(row, |$a| $value)
+        }
     };
     (|$a:ident, $b:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map2(row, |$a, $b| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.map2(row, |$a, $b| $value)
+        }
     };
     (|$a:ident, $b:ident, $c:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.map3(row, |$a, $b, $c| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.map3(row, |$a, $b, $c| $value)
+        }
     };
 }
 
 /// `d!(|a, b| …)`: an `Exec` from 64-bit registers to one.
 macro_rules! d {
     (|$a:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide1(row, |$a| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.wide1(row, |$a| $value)
+        }
     };
     (|$a:ident, $b:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide2(row, |$a, $b| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.wide2(row, |$a, $b| $value)
+        }
     };
     (|$a:ident, $b:ident, $c:ident| $value:expr) => {
-        |m: &mut $crate::machine::Machine<'_>, row: &$crate::program::Row| m.wide3(row, |$a, $b, $c| $value)
+        |m: &mut $crate::run::machine::Machine<'_>, row: &$crate::front::program::Row| {
+            m.wide3(row, |$a, $b, $c| $value)
+        }
     };
 }
 

@@ -6,12 +6,12 @@ use super::async_copy::shared_window;
 use super::bulk::signalled;
 use super::mbarrier::object;
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::pending::{Pending, PendingKind, Piece, Work};
-use crate::program::{Exec, Kernel, Row};
-use crate::remote::Site;
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::pending::{Pending, PendingKind, Piece, Work};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Kernel, Row};
+use crate::memory::remote::Site;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: cluster launch control";
 

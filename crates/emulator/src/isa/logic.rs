@@ -4,9 +4,9 @@ use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::lanewise::{d, operands, push, same, w, wide_by};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Logic and Shift";
 

@@ -4,15 +4,15 @@ use ptx::{Instruction, Type};
 
 use super::async_copy::shared_window;
 use super::{FormRow, Words};
-use crate::cta::OBJECT_BYTES;
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, Space, lanes};
-use crate::order::{Order, Scope, Strong, Touch};
-use crate::pending::shared_address;
-use crate::program::{Extra, Row};
-use crate::races::At;
-use crate::remote::{Arrival, Site};
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::pending::shared_address;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Extra, Row};
+use crate::memory::remote::{Arrival, Site};
+use crate::rules::order::{Order, Scope, Strong, Touch};
+use crate::rules::races::At;
+use crate::run::cta::OBJECT_BYTES;
+use crate::run::machine::{Flow, LANES, Machine, Space, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: mbarrier";
 

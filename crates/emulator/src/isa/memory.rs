@@ -6,10 +6,10 @@ use super::elements::{load, store};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
-use crate::decode::{Bank, Decoder, Refusal, Symbol};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::order::{Order, Strong, Touch};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Bank, Decoder, Refusal, Symbol};
+use crate::front::program::{Exec, Row};
+use crate::rules::order::{Order, Strong, Touch};
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: memory";
 

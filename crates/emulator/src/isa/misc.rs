@@ -3,9 +3,9 @@
 use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, lanes};
-use crate::program::Row;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Miscellaneous";
 

@@ -49,9 +49,9 @@ use std::sync::LazyLock;
 
 use ptx::Instruction;
 
-use super::decode::{Decoder, Refusal};
-use super::program::Special;
-use super::window::SHARED_START;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Special;
+use crate::memory::window::SHARED_START;
 pub(crate) use memory::numbered;
 pub(super) use syntax::passes_as;
 pub(super) use words::Words;

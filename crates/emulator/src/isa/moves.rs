@@ -3,11 +3,11 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::cluster::RANK_SHIFT;
-use crate::decode::{Bank, Decoder, Refusal, Register, Symbol};
-use crate::machine::{Flow, LANES, Machine, Space, lanes};
-use crate::program::{Row, Special};
-use crate::window::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
+use crate::front::decode::{Bank, Decoder, Refusal, Register, Symbol};
+use crate::front::program::{Row, Special};
+use crate::memory::window::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
+use crate::run::cluster::RANK_SHIFT;
+use crate::run::machine::{Flow, LANES, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: registers and addresses";
 

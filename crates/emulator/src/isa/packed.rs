@@ -4,8 +4,8 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::{same, w};
-use crate::decode::{Decoder, Refusal};
-use crate::program::Exec;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Exec;
 
 const TYPES: [&str; 4] = ["u16x2", "s16x2", "u8x4", "s8x4"];
 

@@ -4,8 +4,8 @@ use numerics::float::{add_bf16, add_f16, add_f32, add_f64_in_memory, max_bf16, m
 use numerics::round::Rounding;
 use ptx::Type;
 
-use crate::decode::Refusal;
-use crate::float_sums::FloatType;
+use crate::front::decode::Refusal;
+use crate::rules::float_sums::FloatType;
 
 /// The new element from the one in memory and that of the copy.
 pub(crate) type Combine = fn(u64, u64) -> u64;

@@ -5,9 +5,9 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::{destination, operands, source};
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, lanes};
-use crate::program::{Exec, Row};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, LANES, Machine, lanes};
 
 const CHAPTER: &str = "Comparison and Selection";
 

@@ -3,12 +3,12 @@
 
 use ptx::{Instruction, Operand};
 
-use crate::decode::{Decoder, Refusal, Symbol};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::printf::{Values, format};
-use crate::program::{Exec, Row};
-use crate::trap::{Fault, Rule};
-use crate::window::Window;
+use crate::api::printf::{Values, format};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Decoder, Refusal, Symbol};
+use crate::front::program::{Exec, Row};
+use crate::memory::window::Window;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 /// A function, the number of its arguments, and whether it has a result.
 struct System {

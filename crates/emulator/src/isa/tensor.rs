@@ -5,17 +5,17 @@ use ptx::{Instruction, Operand, Type};
 use super::bulk::{BarrierOperand, completion, named_ctas, sides};
 use super::reduce::Reduce;
 use super::{FormRow, Words};
-use crate::boxes::{self, Mode, Use};
-use crate::cluster::RANK_SHIFT;
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::pending::{Pending, PendingKind, Store, Work};
-use crate::program::Row;
-use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
-use crate::tensor_map_bytes::missing;
-use crate::tensor_type::TensorType;
-use crate::trap::{Fault, Rule};
-use crate::window::{Window, window_of};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::boxes::{self, Mode, Use};
+use crate::copies::pending::{Pending, PendingKind, Store, Work};
+use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::copies::tensor_map_bytes::missing;
+use crate::copies::tensor_type::TensorType;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::memory::window::{Window, window_of};
+use crate::run::cluster::RANK_SHIFT;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: tensor copies";
 
@@ -267,7 +267,7 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         if piece.taken > 0 {
             m.world.global.reach(piece.address, piece.taken)?;
         }
-        placed.push(crate::pending::Piece { at, ..piece });
+        placed.push(crate::copies::pending::Piece { at, ..piece });
     }
     let reduce = match tensor.reduce {
         Some(op) => Some(reduction(op, map.data_type).map_err(rule)?),

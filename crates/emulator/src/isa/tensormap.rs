@@ -6,15 +6,15 @@ use super::async_copy::constant;
 use super::moves::{space, widen};
 use super::tensor::read_map;
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::drafts::Watch;
-use crate::machine::{Flow, Machine, Space, lanes};
-use crate::order::Scope;
-use crate::program::Row;
-use crate::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
-use crate::tensor_map_bytes::{Field, after_setting};
-use crate::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
+use crate::copies::tensor_map_bytes::{Field, after_setting};
+use crate::copies::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::rules::drafts::Watch;
+use crate::rules::order::Scope;
+use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: tensor maps";
 

@@ -1,13 +1,13 @@
 //! Loads of which the program uses only some bytes, according to `.pragma "used_bytes_mask"`: the others are undefined and may be owned by others.
 
 use super::memory::numbered;
-use crate::cluster::RANK_SHIFT;
-use crate::decode::Bank;
-use crate::machine::{Flow, LANES, Machine, Space, each, lanes};
-use crate::program::{Exec, Row};
-use crate::trap::Fault;
-use crate::undefined::{Loaded, MOST};
-use crate::window::Window;
+use crate::api::trap::Fault;
+use crate::front::decode::Bank;
+use crate::front::program::{Exec, Row};
+use crate::memory::window::Window;
+use crate::rules::undefined::{Loaded, MOST};
+use crate::run::cluster::RANK_SHIFT;
+use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 
 /// What a load reads for a lane, and how.
 pub(super) struct Reads {

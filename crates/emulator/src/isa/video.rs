@@ -7,9 +7,9 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::operands;
 use super::{FormRow, Words, video_mad};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine};
-use crate::program::Row;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Video";
 const SIMD: &str = "v….dtype.atype.btype{.sat,.add} d{.mask}, a{.asel}, b{.bsel}, c";
@@ -226,7 +226,7 @@ fn push(
     video: Video,
     out: &Operand,
     sources: [&Operand; 3],
-    exec: crate::program::Exec,
+    exec: crate::front::program::Exec,
 ) -> Result<(), Refusal> {
     let [a, b, c] = sources;
     let (a, b, c) = (d.src(a, Type::U32)?, d.src(b, Type::U32)?, d.src(c, Type::U32)?);

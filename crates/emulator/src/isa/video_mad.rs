@@ -5,9 +5,9 @@ use ptx::{Instruction, Operand, Type};
 use super::Words;
 use super::lanewise::operands;
 use super::video::{Op, Part, one, split, types};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, Machine};
-use crate::program::Row;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::run::machine::{Flow, Machine};
 
 struct Mad {
     a: Part,

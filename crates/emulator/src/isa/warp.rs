@@ -6,10 +6,10 @@ use numerics::float::{abs_f32, canonical_f32, max_f32, min_f32};
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, lanes};
-use crate::program::{Exec, Row};
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::run::machine::{Flow, LANES, Machine, lanes};
 
 const CHAPTER: &str = "Warp-wide instructions";
 

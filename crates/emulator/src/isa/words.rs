@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Type};
 
-use crate::decode::Refusal;
+use crate::front::decode::Refusal;
 
 /// Modifiers not read yet.
 pub(crate) struct Words<'a> {

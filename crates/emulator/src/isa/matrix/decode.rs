@@ -9,8 +9,8 @@ use super::aligned;
 use super::form::{Form, Numbers};
 use super::fragments::Fragment;
 use super::run::{self, Metadata, Mma, Scale, Selector};
-use crate::decode::{Decoder, Refusal};
-use crate::program::Row;
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
 
 const CHAPTER: &str = "Warp-level matrix: mma";
 

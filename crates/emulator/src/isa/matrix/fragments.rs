@@ -5,7 +5,7 @@ use numerics::fragment::{self, Operand};
 use numerics::tensor_core::MmaShape;
 use pulp::NullaryFnOnce;
 
-use crate::machine::{LANES, Registers};
+use crate::run::machine::{LANES, Registers};
 
 /// Buffers of matrix instructions, reused from one to the next.
 #[derive(Debug, Default)]

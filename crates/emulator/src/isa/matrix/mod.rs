@@ -8,9 +8,9 @@ pub(super) mod tiles;
 pub(super) mod wmma;
 
 use super::{FormRow, Words};
-use crate::decode::Refusal;
-use crate::machine::{Flow, Machine};
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::Refusal;
+use crate::run::machine::{Flow, Machine};
 pub(crate) use fragments::Scratch;
 pub(crate) use run::undefined;
 

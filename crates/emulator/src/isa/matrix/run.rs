@@ -7,12 +7,12 @@ use numerics::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, 
 use super::form::{Form, Numbers};
 use super::fragments::{Fragment, Scratch};
 use super::whole_warp;
-use crate::decode::Bank;
-use crate::machine::{Flow, LANES, Machine};
-use crate::program::Row;
-use crate::trap::{Fault, Rule};
-use crate::undefined::Shadow;
-use crate::undefined::shadow::Bits;
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::Bank;
+use crate::front::program::Row;
+use crate::rules::undefined::Shadow;
+use crate::rules::undefined::shadow::Bits;
+use crate::run::machine::{Flow, LANES, Machine};
 
 /// The extra of an `mma` row.
 #[derive(Debug)]

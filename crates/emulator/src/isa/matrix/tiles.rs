@@ -10,11 +10,11 @@ use super::super::memory::{numbered, resolve, space_number};
 use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::{aligned, whole_warp};
-use crate::decode::{Bank, Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, Space};
-use crate::program::{Exec, Row};
-use crate::trap::{Fault, Rule};
-use crate::window::{Window, window_of};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::program::{Exec, Row};
+use crate::memory::window::{Window, window_of};
+use crate::run::machine::{Flow, LANES, Machine, Space};
 
 const CHAPTER: &str = "Warp-level matrix: tiles";
 

@@ -15,10 +15,10 @@ use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::form::parse_shape;
 use super::{aligned, whole_warp};
-use crate::decode::{Decoder, Refusal};
-use crate::machine::{Flow, LANES, Machine, Space};
-use crate::program::Row;
-use crate::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Rule};
+use crate::front::decode::{Decoder, Refusal};
+use crate::front::program::Row;
+use crate::run::machine::{Flow, LANES, Machine, Space};
 
 const CHAPTER: &str = "Warp-level matrix: wmma";
 

@@ -1,0 +1,153 @@
+//! Events that a process launching kernels reports to another: one JSON line each, so that a killed process leaves those so far.
+
+use std::path::{Path, PathBuf};
+
+use serde::{Deserialize, Serialize};
+
+use crate::api::trap::Trap;
+
+/// Environment variable: path of the results file; without it, nothing is written.
+pub const RESULTS: &str = "SM121PROBE_EXEC_RESULTS";
+/// Environment variable: key of the GPU.
+pub const GPU: &str = "SM121PROBE_EXEC_GPU";
+/// Environment variable: continue after violations.
+pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
+/// Environment variable: number of schedules per launch.
+pub const SCHEDULES: &str = "SM121PROBE_EXEC_SCHEDULES";
+
+/// Environment variable: name of the hardware model; by default, that of the GPU.
+pub const MODEL: &str = "SM121PROBE_EXEC_MODEL";
+/// Environment variable: fuse each unqualified product with the sum that uses it, so that the pair rounds once.
+pub const CONTRACT: &str = "SM121PROBE_EXEC_CONTRACT";
+/// Environment variable: folder in which launches are recorded.
+pub const RECORD: &str = "SM121PROBE_EXEC_RECORD";
+/// Name prefix of folders whose record of a launch is incomplete.
+pub const INCOMPLETE: &str = ".incomplete-";
+
+/// The UUID that `cuDeviceGetUuid` returns for the emulated GPU, so that a program can tell it from a real one.
+pub const UUID: &[u8; 16] = b"sm121probe exec\0";
+
+/// A violation by a kernel, in serialised form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ViolationRecord {
+    /// The identifier of the rule.
+    pub rule: String,
+    /// What happened.
+    pub what: String,
+    /// What happened, and where.
+    pub message: String,
+    /// The kernel's linker name.
+    pub kernel: String,
+    /// Line of the PTX; 0 if unknown.
+    pub ptx_line: usize,
+    /// The instruction.
+    pub instruction: String,
+    /// File and line of the source, if the PTX has debug information.
+    pub source: Option<(String, u32)>,
+    /// The CTA.
+    pub cta: [u32; 3],
+    /// Warp of the CTA.
+    pub warp: u32,
+    /// Lane of the warp.
+    pub lane: Option<u32>,
+    /// Number of occurrences.
+    pub times: u64,
+}
+
+impl ViolationRecord {
+    /// Converts a trap that occurred `times` times.
+    #[must_use]
+    pub fn of(trap: &Trap, times: u64) -> Self {
+        let place = &trap.place;
+        Self {
+            rule: trap.rule.word().to_owned(),
+            what: trap.what.clone(),
+            message: trap.to_string(),
+            kernel: place.kernel.clone(),
+            ptx_line: place.line,
+            instruction: place.instruction.clone(),
+            source: place.source.clone(),
+            cta: place.cta,
+            warp: place.warp,
+            lane: place.lane,
+            times,
+        }
+    }
+}
+
+/// An event of a process.
+///
+/// Frequent events are counted in a separate file, [`counts_of`], which has a slot per kernel and per violation and is updated in
+/// place. Its size does not grow with the number of launches, and a process that is killed leaves its counts.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum Event {
+    /// A process uses the device for the first time.
+    Start {
+        /// Unique name of the process.
+        process: String,
+        /// Key of the GPU.
+        gpu: String,
+    },
+    /// A kernel is launched for the first time. Its slot counts launches and warp instructions.
+    Kernel {
+        /// The process.
+        process: String,
+        /// Index of the slot.
+        slot: usize,
+        /// The kernel's linker name.
+        kernel: String,
+    },
+    /// A kernel violates a rule at an instruction for the first time. Its slot counts the occurrences.
+    Violation {
+        /// The process.
+        process: String,
+        /// Index of the slot.
+        slot: usize,
+        /// The first occurrence.
+        violation: Box<ViolationRecord>,
+    },
+    /// A kernel uses something that the emulator does not support, exists only as machine code, or has an invalid launch
+    /// configuration.
+    Refused {
+        /// The kernel's linker name.
+        kernel: String,
+        /// The reason.
+        why: String,
+    },
+    /// A function of the API was called that is not implemented.
+    Missing {
+        /// Its name.
+        function: String,
+    },
+    /// Something was not checked for another reason: a launch that could not be recorded, or a defect of this project.
+    Unchecked {
+        /// What, and why.
+        what: String,
+    },
+    /// The process ends.
+    End {
+        /// The process.
+        process: String,
+        /// Number of allocations that were not freed.
+        leaks: usize,
+        /// Their total size in bytes.
+        leaked: u64,
+    },
+}
+
+/// Size of a slot in bytes: two little-endian numbers.
+pub const SLOT: usize = 16;
+
+/// The slot that counts events that could not be written, for example on a full disk. It exists from the start, so that counting
+/// needs no space.
+pub const LOST: usize = 0;
+
+/// The path of a process's counts file.
+#[must_use]
+pub fn counts_of(results: &Path, process: &str) -> PathBuf {
+    let mut name = results.as_os_str().to_owned();
+    name.push(".");
+    name.push(process);
+    name.into()
+}

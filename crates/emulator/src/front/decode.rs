@@ -1,0 +1,518 @@
+//! Translates the syntax tree of a kernel into rows: names to slots, labels to row numbers, calls to copies of the callee.
+
+mod calls;
+mod declarations;
+mod effects;
+mod names;
+mod operands;
+mod unknown;
+
+use std::collections::{HashMap, HashSet};
+
+use crate::api::trap::{Lack, Unsupported};
+use crate::front::directives;
+use crate::front::liveness::Slots;
+use crate::front::program::{Constant, Kernel, Origin, Parameter, Row, Special};
+use crate::isa;
+use crate::isa::availability::Arch;
+use crate::rules::drafts::Watch;
+use crate::rules::undefined::effect::Effect;
+use crate::rules::undefined::hammock;
+pub(crate) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
+pub(crate) use operands::immediate_bits;
+use ptx::{Function, Instruction, Span, Statement, Type, Variable};
+
+/// A register bank.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Bank {
+    P,
+    W,
+    D,
+    /// Two slots of the 64-bit bank, low half first.
+    Q,
+}
+
+impl std::fmt::Display for Bank {
+    /// What a register of the bank holds.
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.write_str(match self {
+            Self::P => "a predicate",
+            Self::W => "up to 32 bits",
+            Self::D => "64 bits",
+            Self::Q => "128 bits",
+        })
+    }
+}
+
+impl Bank {
+    /// The bank of the registers of a type.
+    pub(crate) fn of(ty: Type) -> Self {
+        match (ty, ty.bytes()) {
+            (Type::Pred, _) => Self::P,
+            (_, 8) => Self::D,
+            (_, 16) => Self::Q,
+            _ => Self::W,
+        }
+    }
+}
+
+/// A register: its bank, slot and declared type.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Register {
+    pub(crate) bank: Bank,
+    pub(crate) slot: u32,
+    pub(crate) ty: Type,
+}
+
+/// The meaning of a name that is not a register.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum Symbol {
+    Global(usize),
+    Const(u64),
+    /// Static shared memory, as a shared address.
+    Shared(u32),
+    /// Dynamic shared memory, with the alignment of its declaration.
+    DynamicShared(u32),
+    /// An offset in the thread's local frame.
+    Local(u32),
+    /// A kernel parameter, by its offset.
+    Param(u64),
+}
+
+/// The reason why an instruction cannot be decoded.
+pub(crate) type Refusal = String;
+
+/// How registers are assigned to slots.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum Registers {
+    /// Registers that are never live together share a slot.
+    #[default]
+    Shared,
+    /// Each register has its own slot: slower; the reference against which sharing is checked.
+    Own,
+}
+
+/// Module-level names that are visible in its functions.
+pub(crate) struct Scope<'a> {
+    pub(crate) symbols: HashMap<String, Symbol>,
+    pub(crate) functions: HashMap<&'a str, &'a Function>,
+    /// Variables that the module declares `.extern` and does not define.
+    pub(crate) imports: HashSet<&'a str>,
+    /// Variables that cannot be initialised, with the reason: an instruction that uses one is refused.
+    pub(crate) refused: HashMap<&'a str, String>,
+    /// The target of the module.
+    pub(crate) arch: Arch,
+    /// The `.version` of the module.
+    pub(crate) version: (u32, u32),
+}
+
+/// A jump whose label is still to be resolved.
+struct Fixup {
+    row: usize,
+    label: String,
+    span: Span,
+}
+
+/// A register: bank and slot.
+pub(crate) type Place = (Bank, u32);
+
+/// One instruction, as seen by data-flow analysis.
+#[derive(Debug, Default)]
+pub(crate) struct Step {
+    /// Its rows.
+    pub(crate) rows: std::ops::Range<usize>,
+    pub(crate) reads: Vec<Place>,
+    pub(crate) writes: Vec<Place>,
+    /// The registers among `writes` that are narrower than their slots, with their bits.
+    pub(crate) narrow: Vec<(u32, u32)>,
+    /// The same among `reads`.
+    pub(crate) narrow_sources: Vec<(u32, u32)>,
+    /// The addresses it uses, as slot and offset.
+    pub(crate) addresses: Vec<(u32, i64)>,
+    /// Whether it copies one register to another: an unwritten value may be copied, but not used.
+    pub(crate) copies: bool,
+    /// The slot of its guard.
+    pub(crate) guard: Option<u32>,
+    /// The registers among `reads` that are bases of addresses.
+    pub(crate) bases: Vec<Place>,
+}
+
+/// Decodes one kernel.
+pub(crate) struct Decoder<'a> {
+    scope: &'a Scope<'a>,
+    pub(crate) rows: Vec<Row>,
+    origins: Vec<Origin>,
+    /// Register names in scope, innermost last. A call pushes its own scope.
+    registers: Vec<declarations::Scope>,
+    locals: Vec<HashMap<String, Symbol>>,
+    labels: HashMap<String, usize>,
+    /// Unique names of the visible labels, innermost last: nested blocks may reuse a name.
+    label_names: Vec<HashMap<String, String>>,
+    blocks: u32,
+    tables: HashMap<String, Vec<String>>,
+    fixups: Vec<Fixup>,
+    slots: Slots,
+    /// The bytes of the next load that the program uses, if a `.pragma "used_bytes_mask"` states them.
+    pub(crate) used_bytes: Option<u32>,
+    constants_w: HashMap<Constant, u32>,
+    constants_d: HashMap<Constant, u32>,
+    specials_w: HashMap<Special, u32>,
+    specials_d: HashMap<Special, u32>,
+    local_bytes: u32,
+    pub(crate) shared_bytes: u32,
+    /// Shared variables of functions, by their position in the text: all inlined copies of a function share them.
+    statics: HashMap<u32, Symbol>,
+    /// Prefix of the labels of the function being inlined.
+    prefix: String,
+    copies: u32,
+    /// Functions being inlined, outermost first.
+    calling: Vec<String>,
+    /// Registers that the current instruction reads and writes.
+    step: Step,
+    steps: Vec<Step>,
+    effects: Vec<Effect>,
+    /// Label after the copy being inlined, where `ret` continues.
+    return_to: Option<String>,
+    at: Span,
+    loc: (u32, u32),
+    text: &'a str,
+    /// Whether a copy accesses shared memory through the async proxy.
+    pub(crate) async_copies: bool,
+    /// The state spaces in which tensor maps are modified.
+    pub(crate) map_edits: Watch,
+    /// The largest declared alignment of the dynamic shared memory in use.
+    pub(crate) dynamic_align: u32,
+}
+
+pub(crate) type Decoded<T> = Result<T, Unsupported>;
+
+impl<'a> Decoder<'a> {
+    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32, slots: Slots) -> Self {
+        Self {
+            scope,
+            rows: Vec::new(),
+            origins: Vec::new(),
+            registers: vec![declarations::Scope::default()],
+            locals: vec![HashMap::new()],
+            labels: HashMap::new(),
+            label_names: Vec::new(),
+            blocks: 0,
+            tables: HashMap::new(),
+            fixups: Vec::new(),
+            slots,
+            used_bytes: None,
+            constants_w: HashMap::new(),
+            constants_d: HashMap::new(),
+            specials_w: HashMap::new(),
+            specials_d: HashMap::new(),
+            local_bytes: 0,
+            shared_bytes,
+            statics: HashMap::new(),
+            prefix: String::new(),
+            copies: 0,
+            calling: Vec::new(),
+            step: Step::default(),
+            steps: Vec::new(),
+            effects: Vec::new(),
+            return_to: None,
+            at: Span::default(),
+            loc: (0, 0),
+            text,
+            async_copies: false,
+            map_edits: Watch::Nothing,
+            dynamic_align: 1,
+        }
+    }
+
+    /// The target of the module.
+    pub(crate) fn arch(&self) -> Arch {
+        self.scope.arch
+    }
+
+    /// The `.version` of the module.
+    pub(crate) fn version(&self) -> (u32, u32) {
+        self.scope.version
+    }
+
+    /// Line of the PTX text that is being decoded.
+    pub(crate) fn line(&self) -> u32 {
+        u32::try_from(ptx::line_column(self.text, self.at.start as usize).line).unwrap_or(0)
+    }
+
+    fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {
+        let line = ptx::line_column(self.text, self.at.start as usize).line;
+        Unsupported { form: form.to_owned(), line, why: why.into(), lack: Lack::Emulator }
+    }
+
+    fn refused(&self, i: &Instruction, why: isa::Refused) -> Unsupported {
+        match why {
+            isa::Refused::ByEmulator(why) => self.unsupported(&i.form(), why),
+            isa::Refused::ByPtx(why) => Unsupported { lack: Lack::Ptx, ..self.unsupported(&i.form(), why) },
+        }
+    }
+
+    // ---- statements
+
+    /// Decodes a block; `formals` are the parameters that belong to it.
+    fn statements(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
+        // A label may be used before its definition.
+        self.blocks += 1;
+        self.declared_once(formals, body)?;
+        let names = body.iter().filter_map(|statement| match statement {
+            Statement::Label { name, .. } => {
+                Some((name.clone(), format!("{}{}/{name}", self.prefix, self.blocks)))
+            }
+            _ => None,
+        });
+        let names = names.collect();
+        self.label_names.push(names);
+        let result = self.statements_in_sight(body);
+        self.label_names.pop();
+        result
+    }
+
+    fn statements_in_sight(&mut self, body: &[Statement]) -> Decoded<()> {
+        for statement in body {
+            match statement {
+                Statement::Variable(variable) => self.declare(variable)?,
+                Statement::Label { name, .. } => {
+                    self.labels.insert(self.label(name), self.rows.len());
+                }
+                Statement::Block(inner) => {
+                    self.registers.push(declarations::Scope::default());
+                    self.locals.push(HashMap::new());
+                    self.statements(&[], inner)?;
+                    self.registers.pop();
+                    self.locals.pop();
+                }
+                Statement::Loc { file, line, .. } => self.loc = (*file, *line),
+                Statement::BranchTargets { name, labels } => {
+                    let full = labels.iter().map(|l| self.label(l)).collect();
+                    self.tables.insert(format!("{}{name}", self.prefix), full);
+                }
+                Statement::Instruction(instruction) => self.instruction(instruction)?,
+                Statement::Pragma(words) => self.used_bytes = isa::used_bytes::mask(words),
+                // They list the functions that an indirect call may reach; such calls are refused.
+                Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+            }
+        }
+        Ok(())
+    }
+
+    fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
+        self.at = i.span;
+        i.each_name(|name| self.take_numbered(name));
+        // The mask applies to loads only.
+        self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
+        let first = self.rows.len();
+        self.step = Step::default();
+        let made = match i.opcode.as_str() {
+            "call" if self.calls_system(i) => isa::system_call::decode(self, i).map_err(Into::into),
+            "call" => {
+                // The instructions of the inlined callee are separate steps.
+                return self.call(i).map_err(|why| self.refused(i, why));
+            }
+            "ret" => isa::check(self, i).and_then(|()| Ok(self.ret(i)?)),
+            _ => isa::decode(self, i),
+        };
+        made.map_err(|why| self.refused(i, why))?;
+        let reads = self.step.reads.len();
+        let mut guarded = None;
+        if let Some(guard) = &i.guard {
+            let (slot, _) =
+                self.predicate(&guard.register).map_err(|why| self.unsupported(&i.form(), why))?;
+            guarded = Some(slot);
+            for row in &mut self.rows[first..] {
+                row.guard = slot;
+                row.negate = if guard.negated { !0 } else { 0 };
+            }
+        }
+        let mut step = std::mem::take(&mut self.step);
+        if let Some(origin) = self.origins.get_mut(first) {
+            origin.first = true;
+        }
+        if let Some(origin) = self.origins[first..].last_mut() {
+            for (place, address) in origin.addresses.iter_mut().zip(&step.addresses) {
+                *place = *address;
+            }
+        }
+        self.effect(i, &step, reads, first);
+        step.rows = first..self.rows.len();
+        step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
+        step.guard = guarded;
+        self.steps.push(step);
+        Ok(())
+    }
+
+    // ---- rows
+
+    pub(crate) fn push(&mut self, row: Row) {
+        self.rows.push(row);
+        self.origins.push(Origin {
+            start: self.at.start,
+            end: self.at.end,
+            file: self.loc.0,
+            line: self.loc.1,
+            ..Origin::default()
+        });
+    }
+
+    /// A jump to a unique label, with its prefix.
+    fn jump(&mut self, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(Row::new(isa::control::branch));
+    }
+
+    /// The unique name of a visible label; an unknown one keeps its name and is refused at the end.
+    fn label(&self, name: &str) -> String {
+        let known = self.label_names.iter().rev().find_map(|names| names.get(name));
+        known.cloned().unwrap_or_else(|| name.to_owned())
+    }
+
+    /// A jump to a label as the function spells it.
+    pub(crate) fn branch(&mut self, label: &str) {
+        self.jump(&self.label(label));
+    }
+
+    /// The labels of a `.branchtargets` table.
+    pub(crate) fn targets(&self, table: &str) -> Option<Vec<String>> {
+        self.tables.get(&format!("{}{table}", self.prefix)).cloned()
+    }
+
+    /// A jump to a unique label with a row of the caller's making, such as one per target of a branch table.
+    pub(crate) fn branch_full(&mut self, row: Row, label: &str) {
+        self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
+        self.push(row);
+    }
+}
+
+/// Size of a variable in bytes; `u64::MAX` if it overflows.
+pub(crate) fn size_of(variable: &Variable) -> u64 {
+    let unit = u64::from(variable.vector) * variable.ty.bytes() as u64;
+    variable.dims.iter().fold(unit, |size, dim| size.saturating_mul(dim.unwrap_or(0)))
+}
+
+/// Start and end of a variable placed after others of its state space that end at `at`; `None` beyond `limit`.
+pub(crate) fn placed(at: u32, variable: &Variable, limit: u32) -> Option<(u32, u32)> {
+    let start = at.checked_next_multiple_of(alignment(variable))?;
+    let end = start.checked_add(u32::try_from(size_of(variable)).ok()?)?;
+    (end <= limit).then_some((start, end))
+}
+
+/// Alignment of a variable.
+pub(crate) fn alignment(variable: &Variable) -> u32 {
+    let natural = u32::try_from(variable.ty.bytes()).unwrap_or(1).max(1) * u32::from(variable.vector);
+    variable.align.unwrap_or(1).max(natural)
+}
+
+/// A decoded entry whose jump targets are still row numbers.
+struct Entry<'a> {
+    decoder: Decoder<'a>,
+    params: Vec<Parameter>,
+    param_bytes: usize,
+    /// Branch targets, by row.
+    targets: Vec<Option<usize>>,
+}
+
+fn entry<'a>(
+    scope: &'a Scope<'a>,
+    text: &'a str,
+    function: &Function,
+    module_shared: u32,
+    slots: Slots,
+) -> Decoded<Entry<'a>> {
+    let mut decoder = Decoder::new(scope, text, module_shared, slots);
+    if let Some((directive, why)) = directives::of_entry(function, scope.arch.number) {
+        let line = ptx::line_column(text, function.span.start as usize).line;
+        return Err(Unsupported { form: directive, line, why, lack: Lack::Emulator });
+    }
+    let mut params = Vec::new();
+    let mut offset = 0usize;
+    for param in &function.params {
+        let size = usize::try_from(size_of(param)).unwrap_or(0);
+        let at = offset.next_multiple_of(alignment(param) as usize);
+        offset = at + size;
+        decoder.name(&param.name, Symbol::Param(at as u64));
+        let align = directives::pointer_alignment(param).unwrap_or(1);
+        params.push(Parameter { name: param.name.clone(), offset: at, size, ty: param.ty, align });
+    }
+    let formals: Vec<&str> = function.params.iter().map(|v| v.name.as_str()).collect();
+    decoder.statements(&formals, function.body.as_deref().unwrap_or_default())?;
+    decoder.push(isa::control::ending());
+    let target = |fixup: &Fixup| {
+        decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
+            let line = ptx::line_column(text, fixup.span.start as usize).line;
+            Unsupported {
+                form: fixup.label.clone(),
+                line,
+                why: "there is no such label".to_owned(),
+                lack: Lack::Ptx,
+            }
+        })
+    };
+    let mut targets = vec![None; decoder.rows.len()];
+    for fixup in &decoder.fixups {
+        targets[fixup.row] = Some(target(fixup)?);
+    }
+    Ok(Entry { decoder, params, param_bytes: offset, targets })
+}
+
+/// Decodes an entry.
+pub(crate) fn kernel(
+    scope: &Scope<'_>,
+    text: &str,
+    function: &Function,
+    module_shared: u32,
+    registers: Registers,
+) -> Decoded<Kernel> {
+    let mut made = entry(scope, text, function, module_shared, Slots::default())?;
+    let successors = crate::front::flow::successors(&made.decoder.rows, &made.targets);
+    // Data flow identifies registers by their own slots, before slots are shared.
+    let steps = std::mem::take(&mut made.decoder.steps);
+    if registers == Registers::Shared {
+        let slots = made.decoder.slots.shared(&successors, &steps);
+        made = entry(scope, text, function, module_shared, slots)?;
+    }
+    let Entry { mut decoder, params, param_bytes, targets } = made;
+    let shared = std::mem::take(&mut decoder.steps);
+    let shared = if registers == Registers::Shared { &shared } else { &steps };
+    let (watched, branches) = crate::front::flow::finish(
+        &mut decoder.rows,
+        &mut decoder.origins,
+        &targets,
+        &successors,
+        &steps,
+        shared,
+    );
+    let hammocks = hammock::hammocks(&decoder.rows, &decoder.origins, &decoder.effects, &branches);
+    let reserved = decoder.uses_reserved();
+    let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
+    let specials = |map: HashMap<Special, u32>| map.into_iter().map(|(s, slot)| (slot, s)).collect();
+    let [w_slots, d_slots, p_slots] = decoder.slots.counts();
+    Ok(Kernel {
+        name: function.name.clone(),
+        rows: decoder.rows,
+        origins: decoder.origins,
+        effects: decoder.effects,
+        hammocks,
+        w_slots,
+        d_slots,
+        p_slots,
+        constants_w: pairs(decoder.constants_w),
+        constants_d: pairs(decoder.constants_d),
+        specials_w: specials(decoder.specials_w),
+        specials_d: specials(decoder.specials_d),
+        watched,
+        async_copies: decoder.async_copies,
+        reserved,
+        map_edits: decoder.map_edits,
+        dynamic_align: decoder.dynamic_align,
+        params,
+        param_bytes,
+        shared_bytes: decoder.shared_bytes,
+        local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
+        required_threads: directives::required_threads(function),
+        max_threads: directives::max_threads(function),
+        cluster: directives::of_cluster(function),
+    })
+}

@@ -1,0 +1,169 @@
+//! Declarations: the meaning of names, from their block on.
+
+use std::collections::{HashMap, HashSet};
+
+use ptx::{Space as AstSpace, Statement, Type, Variable};
+
+use super::{Decoded, Decoder, Register, Symbol, alignment, placed};
+use crate::api::trap::{Lack, Unsupported};
+use crate::front::declared;
+use crate::front::directives;
+use crate::front::liveness::Life;
+use crate::run::cluster::RANK_SHIFT;
+
+/// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+const MOST_LOCAL: u32 = 512 << 10;
+/// The limit of shared memory: higher address bits are the rank of a CTA in its cluster. A launch checks the target's limit, which
+/// is lower.
+pub(crate) const MOST_SHARED: u32 = 1 << RANK_SHIFT;
+pub(crate) const TOO_MUCH_SHARED: &str = "more than 16 MiB of shared memory";
+
+/// The registers of a block.
+#[derive(Debug, Default)]
+pub(super) struct Scope {
+    names: HashMap<String, Register>,
+    families: Vec<Family>,
+}
+
+/// `.reg .b32 %r<count>`: registers that get slots on first use, since a program may declare millions.
+#[derive(Debug)]
+struct Family {
+    name: String,
+    count: u32,
+    ty: Type,
+}
+
+impl Family {
+    fn has(&self, name: &str) -> bool {
+        let Some(number) = name.strip_prefix(&self.name) else { return false };
+        let canonical = number == "0" || number.starts_with(|c: char| ('1'..='9').contains(&c));
+        canonical && number.parse::<u32>().is_ok_and(|number| number < self.count)
+    }
+}
+
+impl Scope {
+    pub(super) fn insert(&mut self, name: &str, register: Register) {
+        self.names.insert(name.to_owned(), register);
+    }
+
+    pub(super) fn get(&self, name: &str) -> Option<Register> {
+        self.names.get(name).copied()
+    }
+}
+
+impl Decoder<'_> {
+    /// Gives `name` a slot if it is one of many registers declared together and has none yet.
+    pub(super) fn take_numbered(&mut self, name: &str) {
+        // A video instruction selects a part of a register: `%r1.b2`.
+        let name = name.split('.').next().unwrap_or(name);
+        for at in (0..self.registers.len()).rev() {
+            let scope = &self.registers[at];
+            if scope.names.contains_key(name) {
+                return;
+            }
+            if let Some(family) = scope.families.iter().find(|family| family.has(name)) {
+                let register = self.slot(family.ty, Life::Register);
+                self.registers[at].insert(name, register);
+                return;
+            }
+        }
+    }
+
+    pub(super) fn declare(&mut self, variable: &Variable) -> Decoded<()> {
+        self.at = variable.span;
+        if let Some(why) = directives::of_variable(variable) {
+            return Err(self.unsupported(&variable.name, why));
+        }
+        if let Some(why) = declared::of_variable(variable) {
+            return Err(Unsupported { lack: Lack::Ptx, ..self.unsupported(&variable.name, why) });
+        }
+        if variable.space == AstSpace::Reg && variable.vector > 1 {
+            return Err(self.unsupported(&variable.name, "registers of vectors are not emulated"));
+        }
+        match variable.space {
+            AstSpace::Reg => {
+                let (name, ty) = (variable.name.clone(), variable.ty);
+                if let (Some(count), Some(scope)) = (variable.count, self.registers.last_mut()) {
+                    scope.families.push(Family { name, count, ty });
+                    return Ok(());
+                }
+                let register = self.slot(ty, Life::Register);
+                if let Some(scope) = self.registers.last_mut() {
+                    scope.insert(&name, register);
+                }
+            }
+            AstSpace::Shared => {
+                let symbol =
+                    if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
+                        Symbol::DynamicShared(alignment(variable))
+                    } else if let Some(known) = self.statics.get(&variable.span.start) {
+                        *known
+                    } else {
+                        let Some((at, end)) = placed(self.shared_bytes, variable, MOST_SHARED) else {
+                            return Err(self.unsupported(&variable.name, TOO_MUCH_SHARED));
+                        };
+                        self.shared_bytes = end;
+                        let symbol = Symbol::Shared(crate::memory::window::SHARED_START + at);
+                        self.statics.insert(variable.span.start, symbol);
+                        symbol
+                    };
+                self.name(&variable.name, symbol);
+            }
+            AstSpace::Local | AstSpace::Param => {
+                let Some((at, end)) = placed(self.local_bytes, variable, MOST_LOCAL) else {
+                    return Err(
+                        self.unsupported(&variable.name, "more than 512 KiB of local memory a thread")
+                    );
+                };
+                self.local_bytes = end;
+                self.name(&variable.name, Symbol::Local(at));
+            }
+            AstSpace::Const | AstSpace::Global | AstSpace::Tex => {
+                return Err(self.unsupported(&variable.name, "a module variable declared in a function"));
+            }
+        }
+        Ok(())
+    }
+
+    pub(super) fn name(&mut self, name: &str, symbol: Symbol) {
+        if let Some(scope) = self.locals.last_mut() {
+            scope.insert(name.to_owned(), symbol);
+        }
+    }
+
+    /// Rejects a name that a block declares twice, as ptxas does. The parameters of a function belong to its outermost block.
+    pub(super) fn declared_once(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
+        let mut single: HashSet<&str> = formals.iter().copied().collect();
+        let mut families: Vec<Family> = Vec::new();
+        for statement in body {
+            let (name, span, what, count) = match statement {
+                Statement::Label { name, span } => (name, Some(*span), "label", None),
+                Statement::BranchTargets { name, .. }
+                | Statement::CallTargets { name, .. }
+                | Statement::CallPrototype { name, .. } => (name, None, "label", None),
+                Statement::Variable(v) => (&v.name, Some(v.span), "variable", v.count),
+                _ => continue,
+            };
+            let twice = match count {
+                Some(_) => families.iter().any(|family| family.name == *name),
+                // A label may have the name of one of many registers.
+                None => {
+                    !single.insert(name)
+                        || what == "variable" && families.iter().any(|family| family.has(name))
+                }
+            };
+            let family = count.map(|count| Family { name: name.clone(), count, ty: Type::B32 });
+            let contains = family.as_ref().is_some_and(|family| {
+                body.iter().any(|s| matches!(s, Statement::Variable(v) if v.count.is_none() && v.span.start < span.unwrap_or_default().start && family.has(&v.name)))
+                    || formals.iter().any(|formal| family.has(formal))
+            });
+            families.extend(family);
+            if twice || contains {
+                self.at = span.unwrap_or(self.at);
+                let refused = self.unsupported(name, format!("the {what} is defined twice"));
+                return Err(Unsupported { lack: Lack::Ptx, ..refused });
+            }
+        }
+        Ok(())
+    }
+}

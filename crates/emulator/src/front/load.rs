@@ -1,0 +1,361 @@
+//! Builds a program from a module's text: places the module variables and decodes the entries.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
+
+use ptx::arch::Target;
+use ptx::{Function, Init, Item, Linkage, Module, Space, Type, Variable};
+
+use crate::api::trap::{Lack, Stop, Unsupported};
+use crate::front::contraction::Contraction;
+use crate::front::declared;
+use crate::front::decode::{
+    self, MOST_SHARED, Registers, Scope, Symbol, TOO_MUCH_SHARED, alignment, immediate_bits, placed, size_of,
+};
+use crate::front::directives;
+use crate::front::program::{ModuleVariable, Program, Static, VariablePlace};
+use crate::isa::availability::Arch;
+
+/// Constant memory of a module in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+const MOST_CONSTANT: u32 = 64 << 10;
+
+/// Decodes a PTX module.
+///
+/// # Errors
+/// [`Stop::Launch`] if the text is not PTX, [`Stop::Unsupported`] if the emulator does not support something in it.
+pub fn load(text: &str) -> Result<Program, Stop> {
+    load_with(text, Registers::default())
+}
+
+/// [`load`] with a choice of register allocation.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_with(text: &str, registers: Registers) -> Result<Program, Stop> {
+    load_chosen(text, registers, &Contraction::Separate, |_| true)
+}
+
+/// [`load`] for the named entries only; unsupported features in other entries do not matter. If the text has a single entry, it is
+/// loaded regardless of `names`.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_only(text: &str, names: &[&str]) -> Result<Program, Stop> {
+    load_contracted(text, names, &Contraction::Separate)
+}
+
+/// [`load_only`] for a text that several programs share: they also share the module variables in global memory.
+///
+/// # Errors
+/// As [`load`].
+pub fn load_shared(text: &Arc<str>, names: &[&str]) -> Result<Program, Stop> {
+    let mut program = load_only(text, names)?;
+    program.text = Arc::clone(text);
+    Ok(program)
+}
+
+/// [`load_only`] with the given contraction of products and sums.
+pub(crate) fn load_contracted(
+    text: &str,
+    names: &[&str],
+    contraction: &Contraction,
+) -> Result<Program, Stop> {
+    load_chosen(text, Registers::default(), contraction, |name| names.contains(&name))
+}
+
+fn load_chosen(
+    text: &str,
+    registers: Registers,
+    contraction: &Contraction,
+    wanted: impl Fn(&str) -> bool,
+) -> Result<Program, Stop> {
+    let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
+    let module = contraction.applied(module);
+    let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::of);
+    let arch = arch.ok_or_else(|| {
+        Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
+    })?;
+    let line =
+        |text: &str| text.lines().position(|l| l.trim_start().starts_with(".target")).map_or(1, |n| n + 1);
+    if let Some(why) = directives::of_header(&module) {
+        return Err(Stop::Launch(format!("line {}: {why}", line(text))));
+    }
+    if module.address_size == 32 {
+        return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
+    }
+    if let Some(why) = directives::of_target(&module) {
+        return Err(Stop::Unsupported(Unsupported {
+            form: ".target".to_owned(),
+            line: 1,
+            why,
+            lack: Lack::Emulator,
+        }));
+    }
+    declared::check(&module).map_err(|refused| {
+        let line = ptx::line_column(text, refused.span.start as usize).line;
+        Stop::Launch(format!("line {line}: {refused}"))
+    })?;
+    let mut globals: Vec<Static> = Vec::new();
+    let mut constants = Vec::new();
+    let mut variables = Vec::new();
+    let mut symbols = HashMap::new();
+    let mut functions = HashMap::new();
+    let mut files = HashMap::new();
+    let mut imports = HashSet::new();
+    let mut shared = 0u32;
+    let unsupported = |v: &Variable, why: &str| {
+        let line = ptx::line_column(text, v.span.start as usize).line;
+        Stop::Unsupported(Unsupported {
+            form: v.name.clone(),
+            line,
+            why: why.to_owned(),
+            lack: Lack::Emulator,
+        })
+    };
+    for item in &module.items {
+        match item {
+            Item::Function(function) => {
+                let known = functions.entry(function.name.as_str()).or_insert(function);
+                // A definition takes precedence over declarations.
+                if known.body.is_none() {
+                    *known = function;
+                }
+            }
+            Item::File { index, name, .. } => {
+                files.insert(*index, name.clone());
+            }
+            Item::Variable(v) if is_import(v) => {
+                imports.insert(v.name.as_str());
+            }
+            Item::Variable(v) => {
+                if let Some(why) = directives::of_variable(v) {
+                    return Err(unsupported(v, &why));
+                }
+                let size = usize::try_from(size_of(v)).unwrap_or(usize::MAX);
+                if size > 1 << 32 {
+                    return Err(unsupported(v, "larger than 4 GiB"));
+                }
+                let symbol = match v.space {
+                    Space::Global => {
+                        let place = VariablePlace::Global(globals.len());
+                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
+                        globals.push(Static { bytes: vec![0; size], relocations: Vec::new() });
+                        Symbol::Global(globals.len() - 1)
+                    }
+                    Space::Const => {
+                        let at = u32::try_from(constants.len()).unwrap_or(u32::MAX);
+                        let Some((at, end)) = placed(at, v, MOST_CONSTANT) else {
+                            return Err(unsupported(v, "more than 64 KiB of constant memory"));
+                        };
+                        let at = at as usize;
+                        constants.resize(end as usize, 0);
+                        let place = VariablePlace::Const(at);
+                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
+                        Symbol::Const(at as u64)
+                    }
+                    Space::Shared if v.linkage == Some(Linkage::Extern) || v.dims.contains(&None) => {
+                        Symbol::DynamicShared(alignment(v))
+                    }
+                    Space::Shared => {
+                        let Some((at, end)) = placed(shared, v, MOST_SHARED) else {
+                            return Err(unsupported(v, TOO_MUCH_SHARED));
+                        };
+                        shared = end;
+                        Symbol::Shared(crate::memory::window::SHARED_START + at)
+                    }
+                    _ => return Err(unsupported(v, "a module variable of this state space")),
+                };
+                symbols.insert(v.name.clone(), symbol);
+            }
+            // Debug information has no effect on the result; aliases are resolved below.
+            Item::Section { .. } | Item::Alias { .. } => {}
+            Item::Pragma(words) => {
+                if let Some(why) = directives::of_pragma(words) {
+                    // Pragmas of functions may precede it.
+                    let names = |l: &str| {
+                        l.trim_start().starts_with(".pragma")
+                            && words.iter().all(|word| l.contains(word.as_str()))
+                    };
+                    let line = text.lines().position(names);
+                    return Err(Stop::Launch(format!("line {}: {why}", line.map_or(1, |n| n + 1))));
+                }
+            }
+        }
+    }
+    for item in &module.items {
+        if let Item::Alias { alias, aliasee } = item
+            && let Some(function) = functions.get(aliasee.as_str()).copied()
+        {
+            functions.insert(alias, function);
+        }
+    }
+    let refused =
+        initialise(&module, &symbols, &functions, &mut globals, &mut constants).map_err(Stop::Launch)?;
+    let version = module.version;
+    let scope = Scope { symbols, functions, imports, refused, arch, version };
+    let mut kernels = Vec::new();
+    let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
+    let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
+    let mut names = Vec::new();
+    let only = entries.len() == 1;
+    for item in entries {
+        let Item::Function(function) = item else { continue };
+        names.push(function.name.clone());
+        if only || wanted(&function.name) {
+            let kernel = decode::kernel(&scope, text, function, shared, registers);
+            kernels.push(kernel.map_err(Stop::Unsupported)?);
+        }
+    }
+    let text = text.into();
+    Ok(Program {
+        text,
+        files,
+        kernels,
+        entries: names,
+        globals,
+        constants,
+        variables,
+        arch: arch.number,
+        contracted: *contraction != Contraction::Separate,
+    })
+}
+
+/// Whether a variable is defined in another module. `.extern .shared` is dynamic shared memory.
+fn is_import(variable: &Variable) -> bool {
+    variable.linkage == Some(Linkage::Extern) && variable.space != Space::Shared
+}
+
+/// Initialises the variables; returns those that cannot be initialised, with the reason.
+fn initialise<'a>(
+    module: &'a Module,
+    symbols: &HashMap<String, Symbol>,
+    functions: &HashMap<&str, &Function>,
+    globals: &mut [Static],
+    constants: &mut [u8],
+) -> Result<HashMap<&'a str, String>, String> {
+    let mut refused: HashMap<&str, String> = HashMap::new();
+    for item in &module.items {
+        let Item::Variable(v) = item else { continue };
+        if is_import(v) {
+            continue;
+        }
+        let Some(init) = &v.init else { continue };
+        let mut bytes = vec![0; usize::try_from(size_of(v)).unwrap_or(0)];
+        let mut relocations = Vec::new();
+        let mut fill =
+            Fill { symbols, functions, ty: v.ty, bytes: &mut bytes, relocations: &mut relocations };
+        let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(0)).collect();
+        match fill.put(init, &dims, usize::from(v.vector), 0) {
+            Ok(()) => {}
+            Err(Flaw::Wrong(why)) => return Err(why),
+            Err(Flaw::NotEmulated(why)) => {
+                refused.insert(&v.name, format!("`{}` {why}", v.name));
+                continue;
+            }
+        }
+        match symbols.get(&v.name) {
+            Some(Symbol::Global(index)) => {
+                globals[*index].bytes = bytes;
+                globals[*index].relocations = relocations;
+            }
+            Some(Symbol::Const(at)) => {
+                if !relocations.is_empty() {
+                    let why = "holds addresses in constant memory, which are not emulated";
+                    refused.insert(&v.name, format!("`{}` {why}", v.name));
+                    continue;
+                }
+                let at = *at as usize;
+                constants[at..at + bytes.len()].copy_from_slice(&bytes);
+            }
+            _ => return Err(format!("`{}` cannot be initialised", v.name)),
+        }
+    }
+    pointing_at(module, &mut refused);
+    Ok(refused)
+}
+
+/// Adds the variables that hold the address of a refused one, since it can be reached through them.
+fn pointing_at<'a>(module: &'a Module, refused: &mut HashMap<&'a str, String>) {
+    let mut known = usize::MAX;
+    while known != refused.len() {
+        known = refused.len();
+        for item in &module.items {
+            let Item::Variable(v) = item else { continue };
+            let Some(init) = v.init.as_ref().filter(|_| !refused.contains_key(v.name.as_str())) else {
+                continue;
+            };
+            if let Some(why) = pointed_at(init).into_iter().find_map(|symbol| refused.get(symbol)) {
+                let why = format!("`{}` holds the address of another variable: {why}", v.name);
+                refused.insert(&v.name, why);
+            }
+        }
+    }
+}
+
+/// The symbols that an initialiser refers to.
+fn pointed_at(init: &Init) -> Vec<&str> {
+    match init {
+        Init::List(list) => list.iter().flat_map(pointed_at).collect(),
+        Init::Address { symbol, .. } => vec![symbol],
+        Init::Number(_) | Init::Field { .. } => Vec::new(),
+    }
+}
+
+/// A defect of an initialiser.
+enum Flaw {
+    Wrong(String),
+    /// An initialiser that the emulator does not support.
+    NotEmulated(String),
+}
+
+struct Fill<'a> {
+    symbols: &'a HashMap<String, Symbol>,
+    functions: &'a HashMap<&'a str, &'a Function>,
+    ty: Type,
+    bytes: &'a mut [u8],
+    relocations: &'a mut Vec<(usize, usize, i64)>,
+}
+
+impl Fill<'_> {
+    /// Writes `init`, which has the shape `dims`, at byte `at`.
+    fn put(&mut self, init: &Init, dims: &[u64], vector: usize, at: usize) -> Result<(), Flaw> {
+        let element = self.ty.bytes() * vector;
+        match init {
+            Init::List(list) => {
+                let inner = dims.get(1..).unwrap_or_default();
+                let stride = if dims.is_empty() {
+                    self.ty.bytes()
+                } else {
+                    element * usize::try_from(inner.iter().product::<u64>()).unwrap_or(0)
+                };
+                for (n, item) in list.iter().enumerate() {
+                    self.put(item, inner, vector, at + n * stride)?;
+                }
+                Ok(())
+            }
+            Init::Number(number) => {
+                let bits = immediate_bits(*number, self.ty).to_le_bytes();
+                let n = self.ty.bytes().min(8);
+                let longer = || Flaw::Wrong("an initialiser longer than its variable".to_owned());
+                let place = self.bytes.get_mut(at..at + n).ok_or_else(longer)?;
+                place.copy_from_slice(&bits[..n]);
+                Ok(())
+            }
+            Init::Field { .. } => {
+                Err(Flaw::NotEmulated("has named fields: textures and surfaces are not emulated".to_owned()))
+            }
+            Init::Address { symbol, offset, mask, .. } => match (self.symbols.get(symbol), mask) {
+                (Some(Symbol::Global(index)), None) => {
+                    self.relocations.push((at, *index, *offset));
+                    Ok(())
+                }
+                _ if self.functions.contains_key(symbol.as_str()) => Err(Flaw::NotEmulated(format!(
+                    "holds the address of the function `{symbol}`: function pointers are not emulated"
+                ))),
+                _ => Err(Flaw::NotEmulated(format!(
+                    "holds the address of `{symbol}`, which is not emulated in an initialiser"
+                ))),
+            },
+        }
+    }
+}

@@ -1,0 +1,295 @@
+//! A decoded module: rows of function pointers with resolved operands.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use ptx::Type;
+
+use crate::rules::undefined::effect::Effect;
+use crate::rules::undefined::hammock::Hammock;
+use crate::run::machine::{Flow, Machine};
+
+/// Executes one row for the lanes of the machine's mask.
+pub(crate) type Exec = fn(&mut Machine<'_>, &Row) -> Flow;
+
+/// No guard.
+pub(crate) const UNGUARDED: u32 = u32::MAX;
+
+/// One step of an instruction. Operands are slots of the register banks; immediates and special registers have slots too.
+pub(crate) struct Row {
+    pub(crate) exec: Exec,
+    /// Slot of the guard predicate, or [`UNGUARDED`].
+    pub(crate) guard: u32,
+    /// Mask that is xored with the guard: all ones for `@!p`.
+    pub(crate) negate: u32,
+    pub(crate) d: u32,
+    pub(crate) a: u32,
+    pub(crate) b: u32,
+    pub(crate) c: u32,
+    /// Data for the row's function: an offset, a flag word, a target.
+    pub(crate) imm: u64,
+    /// Slots of vector operands.
+    pub(crate) list: Box<[u32]>,
+    pub(crate) extra: Option<Box<dyn Extra>>,
+}
+
+/// Data of a row that does not fit in its slots.
+pub(crate) trait Extra: Send + Sync + std::any::Any {
+    fn as_any(&self) -> &dyn std::any::Any;
+}
+
+impl<T: Send + Sync + 'static> Extra for T {
+    fn as_any(&self) -> &dyn std::any::Any {
+        self
+    }
+}
+
+impl Row {
+    pub(crate) fn new(exec: Exec) -> Self {
+        Self {
+            exec,
+            guard: UNGUARDED,
+            negate: 0,
+            d: 0,
+            a: 0,
+            b: 0,
+            c: 0,
+            imm: 0,
+            list: Box::default(),
+            extra: None,
+        }
+    }
+
+    /// The extra data as its concrete type. The module that creates a row also runs it, so the type matches.
+    pub(crate) fn extra<T: 'static>(&self) -> Option<&T> {
+        (**self.extra.as_ref()?).as_any().downcast_ref()
+    }
+}
+
+/// The source of a row.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Origin {
+    /// Byte range in the text.
+    pub(crate) start: u32,
+    pub(crate) end: u32,
+    /// File and line from `.loc`; 0 if there is none.
+    pub(crate) file: u32,
+    pub(crate) line: u32,
+    /// Whether it is the first row of its instruction.
+    pub(crate) first: bool,
+    /// Whether it is the last row of its instruction.
+    pub(crate) last: bool,
+    /// Index of its instruction in [`Kernel::effects`]; [`NO_STEP`] if it belongs to none.
+    pub(crate) step: u32,
+    /// On an instruction's last row, the addresses that it uses, as slot and offset; [`NO_SLOT`] if unused.
+    pub(crate) addresses: [(u32, i64); 2],
+}
+
+pub(crate) const NO_STEP: u32 = u32::MAX;
+
+pub(crate) const NO_SLOT: u32 = u32::MAX;
+
+impl Default for Origin {
+    fn default() -> Self {
+        Self {
+            start: 0,
+            end: 0,
+            file: 0,
+            line: 0,
+            first: false,
+            last: false,
+            step: NO_STEP,
+            addresses: [(NO_SLOT, 0); 2],
+        }
+    }
+}
+
+impl Origin {
+    /// The origin of a row that was inserted next to a row of this origin.
+    pub(crate) fn beside(self) -> Self {
+        Self { first: false, last: false, step: NO_STEP, addresses: [(NO_SLOT, 0); 2], ..self }
+    }
+}
+
+/// The value of a constant slot.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Constant {
+    Bits(u64),
+    /// The address of a module variable in global memory.
+    Global {
+        index: usize,
+        offset: i64,
+    },
+    /// An address in the CTA's static shared memory, as a shared or a generic address.
+    Shared {
+        generic: bool,
+        at: u32,
+    },
+    /// The start of dynamic shared memory, as a shared or a generic address.
+    DynamicShared {
+        generic: bool,
+        offset: i64,
+    },
+}
+
+/// A special register that is constant during a thread's life.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+pub(crate) enum Special {
+    Tid(u8),
+    Ntid(u8),
+    Ctaid(u8),
+    Nctaid(u8),
+    Laneid,
+    Warpid,
+    Nwarpid,
+    Smid,
+    Nsmid,
+    Gridid,
+    LanemaskEq,
+    LanemaskLe,
+    LanemaskLt,
+    LanemaskGe,
+    LanemaskGt,
+    DynamicSmemSize,
+    TotalSmemSize,
+    AggrSmemSize,
+    ClusterId(u8),
+    NclusterId(u8),
+    ClusterCtaid(u8),
+    ClusterNctaid(u8),
+    ClusterCtarank,
+    ClusterNctarank,
+    IsExplicitCluster,
+    /// Half of the address of the workspace of a cooperative launch.
+    GridWorkspace {
+        high: bool,
+    },
+    /// A size or place of reserved shared memory.
+    Reserved(u32),
+    /// An address in reserved shared memory.
+    ReservedAddress(u32),
+    Zero,
+}
+
+/// A kernel parameter.
+#[derive(Debug, Clone)]
+pub struct Parameter {
+    /// Its name.
+    pub name: String,
+    /// Offset in the parameter bytes.
+    pub offset: usize,
+    /// Its size in bytes.
+    pub size: usize,
+    /// Its element type.
+    pub ty: Type,
+    /// The alignment in bytes of the memory it points to, from `.ptr .align`; 1 if none is declared.
+    pub align: u64,
+}
+
+/// A decoded kernel.
+pub struct Kernel {
+    /// Its name.
+    pub name: String,
+    pub(crate) rows: Vec<Row>,
+    pub(crate) origins: Vec<Origin>,
+    /// How its instructions propagate undefined bits.
+    pub(crate) effects: Vec<Effect>,
+    /// Its branches around purely arithmetic code, by row.
+    pub(crate) hammocks: HashMap<u32, Hammock>,
+    pub(crate) w_slots: usize,
+    pub(crate) d_slots: usize,
+    pub(crate) p_slots: usize,
+    pub(crate) constants_w: Vec<(u32, Constant)>,
+    pub(crate) constants_d: Vec<(u32, Constant)>,
+    pub(crate) specials_w: Vec<(u32, Special)>,
+    pub(crate) specials_d: Vec<(u32, Special)>,
+    /// Number of registers that are tracked per lane because some path may read them unwritten.
+    pub(crate) watched: usize,
+    /// Whether it has copies that access shared memory through the async proxy.
+    pub(crate) async_copies: bool,
+    /// Whether it uses reserved shared memory.
+    pub(crate) reserved: bool,
+    /// The state spaces in which it modifies tensor maps.
+    pub(crate) map_edits: crate::rules::drafts::Watch,
+    /// Its parameters.
+    pub params: Vec<Parameter>,
+    /// Size of all parameters in bytes.
+    pub param_bytes: usize,
+    /// Static shared memory, bytes.
+    pub shared_bytes: u32,
+    /// The alignment that it declares for dynamic shared memory.
+    pub(crate) dynamic_align: u32,
+    /// Local memory of one thread, bytes.
+    pub(crate) local_bytes: usize,
+    /// `.reqntid`, if present.
+    pub required_threads: Option<[u32; 3]>,
+    /// The product of `.maxntid`, if present.
+    pub max_threads: Option<u64>,
+    /// Its directives about clusters.
+    pub(crate) cluster: crate::run::cluster::Directives,
+}
+
+impl Kernel {
+    /// Slots per warp of the 32-bit, the 64-bit and the predicate bank.
+    #[must_use]
+    pub fn register_slots(&self) -> [usize; 3] {
+        [self.w_slots, self.d_slots, self.p_slots]
+    }
+
+    /// Size of a warp's registers in bytes.
+    #[must_use]
+    pub fn register_bytes(&self) -> usize {
+        crate::run::machine::LANES * (4 * self.w_slots + 8 * self.d_slots) + 4 * self.p_slots
+    }
+}
+
+/// A module variable in global or constant memory.
+#[derive(Debug, Clone)]
+pub(crate) struct Static {
+    pub(crate) bytes: Vec<u8>,
+    /// Addresses to fill in: offset in `bytes`, variable, addend.
+    pub(crate) relocations: Vec<(usize, usize, i64)>,
+}
+
+/// The location of a module variable.
+#[derive(Debug, Clone, Copy)]
+pub(crate) enum VariablePlace {
+    /// Index in [`Program::globals`].
+    Global(usize),
+    /// Byte offset in [`Program::constants`].
+    Const(usize),
+}
+
+/// A module variable that a host can set.
+#[derive(Debug, Clone)]
+pub(crate) struct ModuleVariable {
+    pub(crate) name: String,
+    pub(crate) size: usize,
+    pub(crate) place: VariablePlace,
+}
+
+/// A decoded module.
+pub struct Program {
+    /// The PTX text.
+    pub(crate) text: Arc<str>,
+    pub(crate) files: HashMap<u32, String>,
+    /// The loaded kernels.
+    pub kernels: Vec<Kernel>,
+    /// The names of all entries in the text, in order.
+    pub entries: Vec<String>,
+    pub(crate) globals: Vec<Static>,
+    pub(crate) constants: Vec<u8>,
+    pub(crate) variables: Vec<ModuleVariable>,
+    /// The target's architecture number: 121 for `sm_121a`.
+    pub(crate) arch: u32,
+    /// Whether products and sums were contracted into FMAs.
+    pub(crate) contracted: bool,
+}
+
+impl Program {
+    /// Returns the kernel with this name.
+    #[must_use]
+    pub fn kernel(&self, name: &str) -> Option<&Kernel> {
+        self.kernels.iter().find(|k| k.name == name)
+    }
+}

@@ -1,0 +1,14 @@
+//! Bytes and who sees them: allocations, windows of the generic address space, views that copy on write.
+//!
+//! [`global`] has the allocations, each a [`region`] of bytes with their initialisation state; [`held`] shares a region between
+//! views, [`lent`] reads the host's bytes in place, and [`views`] merges what a view has written. Invariant: an access is located
+//! in exactly one allocation, or it is a fault. Begin with [`global`].
+
+pub(crate) mod global;
+pub(crate) mod held;
+pub(crate) mod lent;
+pub(crate) mod region;
+pub(crate) mod remote;
+pub(crate) mod spans;
+pub(crate) mod views;
+pub(crate) mod window;

@@ -1,0 +1,301 @@
+//! A piece of memory: its bytes, and which of them have been written.
+
+use std::borrow::Cow;
+use std::ops::Range;
+
+use crate::memory::lent::{HostBytes, Lent};
+
+/// The words of a bitmap with one bit per byte that a range touches, with the range's bits in each.
+#[inline(always)]
+pub(crate) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> {
+    let end = at + len;
+    let words = if len == 0 { 0..0 } else { at / 64..end.div_ceil(64) };
+    words.map(move |n| {
+        let (low, high) = (at.saturating_sub(n * 64), (end - n * 64).min(64));
+        (n, (!0 >> (64 - (high - low))) << low)
+    })
+}
+
+/// Number of bytes compared at a time.
+const PIECE: usize = 1 << 20;
+
+/// A piece of memory.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Region {
+    /// The bytes; empty if some of them are lent by the host.
+    pub(crate) data: Vec<u8>,
+    len: usize,
+    /// One bit per byte; empty if the whole region counts as written.
+    init: Vec<u64>,
+    /// One bit per byte that a store left undefined, allocated by the first such store; valid only where `init` is 0.
+    undefined: Option<Box<[u64]>>,
+    lent: Option<Box<Lent>>,
+}
+
+impl Region {
+    /// `len` unwritten bytes that hold `poison`.
+    pub(crate) fn unwritten(len: usize, poison: u8) -> Self {
+        Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], ..Self::default() }
+    }
+
+    pub(crate) fn written(data: Vec<u8>) -> Self {
+        Self { len: data.len(), data, ..Self::default() }
+    }
+
+    /// Host bytes, read in place and copied when written.
+    pub(crate) fn lent(host: HostBytes) -> Self {
+        let len = host.bytes().len();
+        Self { len, lent: Some(Box::new(Lent::new(host))), ..Self::default() }
+    }
+
+    /// A region with this region's state, backed by the given host bytes.
+    pub(crate) fn lent_by(&self, host: HostBytes) -> Self {
+        Self { init: self.init.clone(), undefined: self.undefined.clone(), ..Self::lent(host) }
+    }
+
+    /// Merges the written pages into the lent bytes and takes ownership of them. `base` supplies those bytes once they are no
+    /// longer lent.
+    pub(crate) fn settle(&mut self, base: impl FnOnce() -> Self) {
+        if let Some(lent) = self.lent.take() {
+            let pages = lent.keep();
+            self.data = base().data;
+            pages.copy_to(&mut self.data);
+        }
+    }
+
+    /// Whether it tracks which bytes have been written.
+    pub(crate) fn is_tracked(&self) -> bool {
+        !self.init.is_empty()
+    }
+
+    /// Marks all bytes as unwritten and fills them with `poison`.
+    pub(crate) fn clear(&mut self, poison: u8) {
+        self.data.fill(poison);
+        self.init.fill(0);
+        self.undefined = None;
+    }
+
+    /// Writes zeros.
+    pub(crate) fn put_zeros(&mut self, at: usize, len: usize) {
+        if let Some(bytes) = self.view_mut(at, len) {
+            bytes.fill(0);
+            self.mark(at, len);
+        }
+    }
+
+    pub(crate) fn len(&self) -> usize {
+        self.len
+    }
+
+    /// The `N` bytes at `at`, if in range.
+    #[inline]
+    pub(crate) fn get<const N: usize>(&self, at: usize) -> Option<[u8; N]> {
+        match self.data.get(at..).and_then(<[u8]>::first_chunk::<N>) {
+            Some(bytes) => Some(*bytes),
+            None => self.gather_lent(at, N)?.first_chunk::<N>().copied(),
+        }
+    }
+
+    /// A range in place; `None` if it is out of range or not contiguous.
+    #[inline(always)]
+    pub(crate) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
+        match self.data.get(at..at + len) {
+            Some(bytes) => Some(bytes),
+            None => self.view_lent(at, len),
+        }
+    }
+
+    /// A range for writing, if in range.
+    #[inline(always)]
+    pub(crate) fn view_mut(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        if at + len > self.data.len() {
+            return self.take_lent(at, len);
+        }
+        self.data.get_mut(at..at + len)
+    }
+
+    /// A range, if in range; copied only if it is not contiguous.
+    pub(crate) fn gather(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
+        match self.data.get(at..at.checked_add(len)?) {
+            Some(bytes) => Some(Cow::Borrowed(bytes)),
+            None => self.gather_lent(at, len),
+        }
+    }
+
+    #[cold]
+    fn view_lent(&self, at: usize, len: usize) -> Option<&[u8]> {
+        self.lent.as_ref()?.view(at, len)
+    }
+
+    #[cold]
+    fn gather_lent(&self, at: usize, len: usize) -> Option<Cow<'_, [u8]>> {
+        self.lent.as_ref()?.gather(at, len)
+    }
+
+    #[cold]
+    fn take_lent(&mut self, at: usize, len: usize) -> Option<&mut [u8]> {
+        let lent = self.lent.as_mut()?;
+        lent.take(at, len)?;
+        if let Some(all) = lent.all_taken() {
+            (self.data, self.lent) = (all, None);
+            return self.data.get_mut(at..at + len);
+        }
+        self.lent.as_mut()?.take(at, len)
+    }
+
+    /// Bytes of memory in use.
+    pub(crate) fn held_bytes(&self) -> usize {
+        self.data.len() + self.lent.as_ref().map_or(0, |lent| lent.held_bytes())
+    }
+
+    /// Runs of bytes that may differ from those that the host lent.
+    pub(crate) fn written_runs(&self) -> Vec<Range<usize>> {
+        match &self.lent {
+            Some(lent) => lent.taken_runs(),
+            None => std::iter::once(0..self.len).collect(),
+        }
+    }
+
+    /// The index of the first byte that differs from a region of the same length.
+    pub(crate) fn first_difference(&self, other: &Self) -> Option<usize> {
+        let runs = match (&self.lent, &other.lent) {
+            (Some(one), Some(two)) => one.apart_from(two),
+            _ => std::iter::once(0..self.len).collect(),
+        };
+        runs.into_iter().find_map(|run| {
+            // In pieces, which bounds the size of assembled copies.
+            run.clone().step_by(PIECE).find_map(|at| {
+                let len = PIECE.min(run.end - at);
+                let (one, two) = (self.gather(at, len)?, other.gather(at, len)?);
+                crate::api::device::first_difference(&one, &two).map(|found| at + found)
+            })
+        })
+    }
+
+    /// Whether every byte of the range has been written.
+    #[inline]
+    pub(crate) fn is_written(&self, at: usize, len: usize) -> bool {
+        self.init.is_empty()
+            || bits(at, len).all(|(n, mask)| self.init.get(n).is_some_and(|w| w & mask == mask))
+    }
+
+    #[inline]
+    pub(crate) fn mark(&mut self, at: usize, len: usize) {
+        if self.init.is_empty() {
+            return;
+        }
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = self.init.get_mut(n) {
+                *w |= mask;
+            }
+        }
+    }
+
+    /// Marks bytes as unwritten.
+    pub(crate) fn unmark(&mut self, at: usize, len: usize) {
+        if self.init.is_empty() && len > 0 {
+            self.init = vec![!0; self.len.div_ceil(64)];
+        }
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = self.init.get_mut(n) {
+                *w &= !mask;
+            }
+            if let Some(w) = self.undefined.as_mut().and_then(|words| words.get_mut(n)) {
+                *w &= !mask;
+            }
+        }
+    }
+
+    /// Marks bytes as unwritten because a store of undefined bits changed them.
+    pub(crate) fn undefine(&mut self, at: usize, len: usize) {
+        self.unmark(at, len);
+        let words = self.len.div_ceil(64);
+        let undefined = self.undefined.get_or_insert_with(|| vec![0; words].into());
+        for (n, mask) in bits(at, len) {
+            if let Some(w) = undefined.get_mut(n) {
+                *w |= mask;
+            }
+        }
+    }
+
+    /// The bits of a word of `init` whose bytes a store left undefined.
+    fn undefined_bits(&self, n: usize) -> u64 {
+        let word = self.undefined.as_ref().and_then(|words| words.get(n));
+        word.map_or(0, |word| word & !self.init.get(n).copied().unwrap_or(!0))
+    }
+
+    /// Whether a store has left a byte of the range undefined.
+    pub(crate) fn has_undefined(&self, at: usize, len: usize) -> bool {
+        self.undefined.is_some() && bits(at, len).any(|(n, mask)| self.undefined_bits(n) & mask != 0)
+    }
+
+    /// Ranges that were never written, or were left undefined.
+    pub(crate) fn unwritten_runs(&self) -> Vec<Range<usize>> {
+        self.runs_without(self.init.iter().copied())
+    }
+
+    /// Ranges that no store has changed since they were last marked as unwritten.
+    pub(crate) fn untouched_runs(&self) -> Vec<Range<usize>> {
+        self.runs_without(self.init.iter().enumerate().map(|(n, word)| word | self.undefined_bits(n)))
+    }
+
+    /// Ranges whose bits in a bitmap with one bit per byte are all 0.
+    fn runs_without(&self, table: impl Iterator<Item = u64>) -> Vec<Range<usize>> {
+        let (mut runs, mut begun): (Vec<Range<usize>>, _) = (Vec::new(), None);
+        for (n, word) in table.enumerate() {
+            // Most words are all zeros or all ones.
+            match (word, begun) {
+                (0, None) => begun = Some(n * 64),
+                (0, Some(_)) | (u64::MAX, None) => {}
+                (bits, _) => {
+                    for bit in 0..64 {
+                        match (bits >> bit & 1, begun) {
+                            (0, None) => begun = Some(n * 64 + bit),
+                            (1, Some(from)) => {
+                                runs.push(from..n * 64 + bit);
+                                begun = None;
+                            }
+                            _ => {}
+                        }
+                    }
+                }
+            }
+        }
+        runs.extend(begun.map(|from| from..self.len()));
+        // The last word may cover more bytes than the region has.
+        if let Some(last) = runs.last_mut() {
+            last.end = last.end.min(self.len());
+        }
+        runs.retain(|run| run.start < run.end);
+        runs
+    }
+
+    /// Number of unwritten bytes.
+    pub(crate) fn unwritten_bytes(&self) -> usize {
+        self.unwritten_runs().iter().map(Range::len).sum()
+    }
+
+    /// Copies bytes, with their initialisation state, from a region of the same length.
+    pub(crate) fn adopt(&mut self, from: &Self, at: usize, len: usize) {
+        let (Some(to), Some(bytes)) = (self.view_mut(at, len), from.gather(at, len)) else { return };
+        to.copy_from_slice(&bytes);
+        if from.is_written(at, len) {
+            return self.mark(at, len);
+        }
+        for at in at..at + len {
+            match from.is_written(at, 1) {
+                true => self.mark(at, 1),
+                false if from.has_undefined(at, 1) => self.undefine(at, 1),
+                false => self.unmark(at, 1),
+            }
+        }
+    }
+
+    #[inline]
+    pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
+        let Some(place) = self.view_mut(at, bytes.len()) else { return false };
+        place.copy_from_slice(bytes);
+        self.mark(at, bytes.len());
+        true
+    }
+}

@@ -1,0 +1,424 @@
+//! Race detector: happens-before by vector clocks, with a shadow of every byte (FastTrack, Flanagan and Freund, PLDI 2009).
+//!
+//! The threads of the analysis are warps: lanes of one warp are treated as ordered by program order. Two conflicting accesses are
+//! not a race if one happens before the other, or if both are strong and the scope of each includes the other's thread (PTX ISA
+//! 8.7.1). `sync` defines what orders warps: barriers, arrivals at barrier objects and waits for them, release and acquire at a
+//! location, fences. A relaxed access alone orders nothing, and a scope of `.cta` orders nothing between CTAs.
+//!
+//! A report holds for the present execution: it follows the order in which strong accesses and `fence.sc` actually ran. A byte
+//! remembers its last write and two reads (one, in global memory), so detecting a race may require another schedule. The detector
+//! assumes more order than the manual guarantees in three places: a barrier carries fences (see `sync`), a wait for an mbarrier
+//! also observes arrivals in later phases, and weak stores do not end a release sequence. Shared memory of pending copies is
+//! guarded by `pending`, not here.
+
+mod chain;
+mod clock;
+mod cluster;
+mod copies;
+mod global;
+mod observed;
+mod pages;
+mod proxy;
+mod publish;
+mod same;
+mod sync;
+
+use std::ops::Range;
+
+use crate::api::trap::{Fault, Rule};
+use crate::rules::order::{Strong, Touch};
+use crate::rules::shadow::{Memory, Shadows};
+use crate::run::stream::Grid;
+use chain::Chains;
+use clock::{Clock, WARPS};
+pub(crate) use cluster::ClusterRaces;
+pub(crate) use global::{GlobalAccess, GlobalRaces};
+use global::{MODIFIES, OBSERVES, STRONG, WIDE, Who};
+pub(crate) use pages::Pages;
+use same::Same;
+pub(crate) use same::Values;
+pub(crate) use sync::At;
+use sync::{Beside, Meeting, Places};
+
+/// The last access to a byte: clock, warp, whether it was strong, and, in a slot for reads, whether it is instead a strong write
+/// not ordered before the last write; zero for none.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Epoch(u32);
+
+impl Epoch {
+    fn new(warp: u32, clock: u32, strong: bool) -> Self {
+        Self(clock << 7 | u32::from(strong) << 5 | warp & 31)
+    }
+
+    fn warp(self) -> usize {
+        (self.0 & 31) as usize
+    }
+
+    fn strong(self) -> bool {
+        self.0 >> 5 & 1 == 1
+    }
+
+    fn clock(self) -> u32 {
+        self.0 >> 7
+    }
+
+    fn wrote(self) -> bool {
+        self.0 >> 6 & 1 == 1
+    }
+
+    /// This access, recorded as an earlier write.
+    fn as_earlier(self) -> Self {
+        Self(self.0 | 1 << 6)
+    }
+
+    /// Whether this is not ordered before an access by a warp with this clock.
+    fn unknown(self, warp: u32, clock: &Clock) -> bool {
+        self.unordered(warp, clock, false)
+    }
+
+    /// Whether this races with an access by a warp with this clock, if the two conflict.
+    #[inline]
+    fn unordered(self, warp: u32, clock: &Clock, strong: bool) -> bool {
+        self.0 != 0
+            && self.warp() != warp as usize
+            && self.clock() > clock[self.warp()]
+            && !(strong && self.strong())
+    }
+}
+
+/// The shadow of shared memory bytes: the last write and two reads; the fourth field marks a mixed word. Two fields share a machine
+/// word, low half first, so that recently stored values are loaded in the same units.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Shadow([u64; 2]);
+
+impl Memory for Shadow {
+    const MIXED: Self = Self([0, 1 << 32]);
+
+    #[inline]
+    fn alike(self, cells: &[Self]) -> bool {
+        let mut differ = [0; 2];
+        for cell in cells {
+            for i in 0..2 {
+                differ[i] |= cell.0[i] ^ self.0[i];
+            }
+        }
+        differ == [0; 2]
+    }
+}
+
+impl Shadow {
+    fn new(write: Epoch, read: Epoch, other: Epoch) -> Self {
+        Self([u64::from(read.0) << 32 | u64::from(write.0), other.0.into()])
+    }
+
+    fn written(by: Epoch) -> Self {
+        Self::new(by, Epoch(0), Epoch(0))
+    }
+
+    fn epochs(self) -> [Epoch; 3] {
+        let [low, high] = self.0;
+        [low as u32, (low >> 32) as u32, high as u32].map(Epoch)
+    }
+
+    /// Records an access, or returns the unordered one and whether that was a write. `observed` tells whether a read that observed
+    /// a write orders it.
+    #[inline]
+    fn step(
+        &mut self,
+        write: bool,
+        by: Epoch,
+        clock: &Clock,
+        observed: impl Fn(Epoch) -> bool,
+    ) -> Result<(), (Epoch, bool)> {
+        let (warp, strong) = (by.warp() as u32, by.strong());
+        let [wrote, read, other] = self.epochs();
+        if wrote.unordered(warp, clock, strong) && !observed(wrote) {
+            return Err((wrote, true));
+        }
+        for read in [read, other] {
+            if (write || read.wrote())
+                && read.unordered(warp, clock, strong)
+                && !(read.wrote() && observed(read))
+            {
+                return Err((read, read.wrote()));
+            }
+        }
+        // Only strong accesses are allowed past unordered ones; such an earlier write is kept.
+        let kept = [wrote.as_earlier(), read, other]
+            .into_iter()
+            .find(|e| strong && e.wrote() && e.unknown(warp, clock))
+            .unwrap_or_default();
+        *self = if write {
+            Self::new(by, kept, Epoch(0))
+        } else if !(read.wrote() && kept == read)
+            && (read.0 == 0 || read.wrote() || read.warp() == warp as usize)
+        {
+            Self::new(wrote, by, other)
+        } else {
+            Self::new(wrote, read, by)
+        };
+        Ok(())
+    }
+}
+
+/// A CTA's shadow of shared memory.
+pub(crate) struct SharedShadow(Shadows<Shadow>);
+
+impl SharedShadow {
+    /// A shadow of `bytes` untouched bytes.
+    pub(crate) fn new(bytes: usize) -> Self {
+        Self(Shadows::new(bytes))
+    }
+
+    /// Resets all bytes to untouched.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+}
+
+/// The race detector of one CTA.
+pub(crate) struct Races {
+    clocks: Vec<Clock>,
+    /// Per warp, what it knows about other CTAs, and its fences.
+    beside: Vec<Beside>,
+    shared: Shadows<Shadow>,
+    chains: Chains,
+    /// Releases by this CTA's warps, by word of generic addresses.
+    places: Places,
+    barriers: [Meeting; 16],
+    /// Warps waiting at each barrier.
+    waiting: [u32; 16],
+    /// Clocks brought to the cluster barrier in this phase and in the last one, with the phase.
+    meetings: [(u64, Meeting); 2],
+    /// Per warp of this CTA, its clock at the last arrival at the cluster barrier that a warp has waited for, `.relaxed` or not.
+    met: Clock,
+    /// The detector of its cluster, if that has several CTAs.
+    cluster: Option<Box<cluster::Within>>,
+    /// Copies that access global memory.
+    awaited: copies::Awaited,
+    /// Unordered stores of the same value.
+    same: Same<Epoch>,
+    /// Properties of the current access: whether it is strong, whether its scope extends beyond the CTA, whether it is a
+    /// read-modify-write, and whether it is ordered after the writes that it observes.
+    flags: u32,
+    /// Number of this CTA in the stream, from 1.
+    pub(crate) id: u32,
+    /// The CTAs of its grid, and those of earlier grids known to have ended: at the start, and after the wait.
+    grid: Range<u32>,
+    known_at_start: Range<u32>,
+    known: Range<u32>,
+    /// Per warp, its clock at `griddepcontrol.wait`; 0 before.
+    waited: [u32; WARPS],
+}
+
+impl Races {
+    pub(crate) fn new(id: u32, warps: usize, shared: SharedShadow) -> Self {
+        let mut clocks = vec![[0; WARPS]; warps];
+        for (w, clock) in clocks.iter_mut().enumerate() {
+            clock[w] = 1;
+        }
+        Self {
+            clocks,
+            beside: vec![Beside::default(); warps],
+            shared: shared.0,
+            chains: Chains::default(),
+            places: Places::new(),
+            barriers: std::array::from_fn(|_| Meeting::default()),
+            waiting: [0; 16],
+            met: [0; WARPS],
+            meetings: Default::default(),
+            awaited: copies::Awaited::default(),
+            same: Same::default(),
+            cluster: None,
+            flags: 0,
+            id,
+            grid: 0..u32::MAX,
+            known_at_start: 0..0,
+            known: 0..0,
+            waited: [0; WARPS],
+        }
+    }
+
+    /// Returns the shadow of shared memory for reuse by another CTA of the same size.
+    pub(crate) fn into_shared(self) -> SharedShadow {
+        SharedShadow(self.shared)
+    }
+
+    /// Sets whether the following accesses are strong.
+    pub(crate) fn set_strong(&mut self, strong: Option<Strong>) {
+        self.flags = strong.map_or(0, |strong| {
+            let wide = if self.leaves_the_cta(strong.order.scope) { WIDE } else { 0 };
+            let counts = strong.touch == Touch::Modify;
+            STRONG
+                | wide
+                | if counts { MODIFIES } else { 0 }
+                | if counts || strong.order.acquires { OBSERVES } else { 0 }
+        });
+    }
+
+    /// Whether the current access is strong with a scope that includes the thread of another strong access to shared memory, which
+    /// is in another CTA of the cluster or in this one.
+    pub(crate) fn meets(&self, elsewhere: bool) -> bool {
+        self.flags & if elsewhere { WIDE } else { STRONG } != 0
+    }
+
+    /// Associates the detector with a CTA of this grid.
+    pub(crate) fn in_grid(mut self, grid: &Grid) -> Self {
+        self.grid = grid.ctas.clone();
+        self.known_at_start = grid.known_at_start.clone();
+        self
+    }
+
+    /// A warp has waited for the preceding grid: it is ordered after these CTAs, and so are threads that synchronise with it.
+    pub(crate) fn waited(&mut self, warp: u32, known: Range<u32>, world: &mut GlobalRaces) {
+        if self.waited[warp as usize] == 0 {
+            self.tick(warp);
+            let clock = self.clocks[warp as usize][warp as usize];
+            self.waited[warp as usize] = clock;
+            world.waited.entry(self.id).or_default().push((warp, clock, known.clone()));
+            self.known = known;
+        }
+    }
+
+    /// Whether a wait for the preceding grid is ordered before what this warp does now.
+    pub(crate) fn has_waited(&self, warp: u32) -> bool {
+        let clock = &self.clocks[warp as usize];
+        self.waited.iter().zip(clock).any(|(at, seen)| *at != 0 && at <= seen)
+    }
+
+    /// Whether the end of a CTA of another grid is ordered before what this warp does now.
+    fn knows_end(&self, cta: u32, warp: u32, world: &global::Waited) -> bool {
+        let others = &self.beside[warp as usize].others;
+        self.known_at_start.contains(&cta)
+            || self.known.contains(&cta) && self.has_waited(warp)
+            // A warp of another CTA has waited, and this warp has synchronised with it.
+            || world.iter().any(|(other, waits)| {
+                waits.iter().any(|(w, at, known)| known.contains(&cta) && *at <= others.clock(*other, *w))
+            })
+    }
+
+    /// Records an access of a warp to shared memory.
+    #[inline]
+    pub(crate) fn shared(&mut self, at: usize, len: usize, write: bool, warp: u32) -> Result<(), Fault> {
+        if self.cluster.is_some() {
+            return self.cluster_access(None, at, len, write, warp);
+        }
+        let clock = &self.clocks[warp as usize];
+        let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
+        let found = self.shared.update(at, len, |shadow| shadow.step(write, epoch, clock, |_| false));
+        if found.is_ok() && !epoch.strong() {
+            return Ok(());
+        }
+        self.shared_observed(at, len, write, epoch, found)
+    }
+
+    /// Records plain reads of 16 bytes at each of `places`. Returns how many leading ones are ordered; [`Races::shared`] reports
+    /// the next.
+    pub(crate) fn shared_rows(&mut self, places: &[usize], warp: u32) -> usize {
+        if self.cluster.is_some() || self.flags & STRONG != 0 {
+            return 0;
+        }
+        let clock = &self.clocks[warp as usize];
+        let epoch = Epoch::new(warp, clock[warp as usize], false);
+        let mut ordered = 0;
+        for at in places {
+            if self.shared.update(*at, 16, |shadow| shadow.step(false, epoch, clock, |_| false)).is_err() {
+                break;
+            }
+            ordered += 1;
+        }
+        ordered
+    }
+
+    /// As [`Races::shared`], taking into account the writes that strong reads have observed.
+    #[cold]
+    fn shared_observed(
+        &mut self,
+        at: usize,
+        len: usize,
+        write: bool,
+        by: Epoch,
+        found: Result<(), (usize, (Epoch, bool))>,
+    ) -> Result<(), Fault> {
+        let (warp, chains) = (by.warp() as u32, &mut self.chains);
+        let clock = &self.clocks[warp as usize];
+        if let Err((n, (other, wrote))) = found {
+            let clash = |n, (other, wrote): (Epoch, bool)| race(at + n, warp, write, other.warp(), wrote);
+            if chains.is_empty() {
+                return Err(clash(n, (other, wrote)));
+            }
+            for n in n..len {
+                let observed = |write| chains.orders(at + n, write, warp, clock);
+                let step = |shadow: &mut Shadow| shadow.step(write, by, clock, observed);
+                self.shared.update(at + n, 1, step).map_err(|(_, other)| clash(n, other))?;
+            }
+        }
+        if by.strong() {
+            for at in (at..at + len).step_by(4) {
+                if write {
+                    chains.write(at, by, self.flags & MODIFIES != 0);
+                } else if self.flags & OBSERVES != 0 {
+                    chains.read(at, by);
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Clears the shadow of bytes that a copy has written: threads that wait for the copy may read them.
+    pub(crate) fn forget(&mut self, at: usize, len: usize) {
+        if self.cluster_set(at, len, None) {
+            return;
+        }
+        self.shared.set(at, len, Shadow::default());
+    }
+
+    /// Records bytes that a `cp.async` of this warp has written: other warps must synchronise with this one after its wait.
+    pub(crate) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
+        let by = Epoch::new(warp, self.clocks[warp as usize][warp as usize], false);
+        if !self.cluster_set(at, len, Some(by)) {
+            self.shared.set(at, len, Shadow::written(by));
+        }
+    }
+
+    /// Checks memory read by `.nc`, which must be read-only while the kernel runs.
+    pub(crate) fn read_only(&self, address: u64, len: usize, world: &mut GlobalRaces) -> Result<(), Fault> {
+        let Some((n, who)) = world.writer_among(&self.grid, address, len) else { return Ok(()) };
+        let what = format!(
+            "a non-coherent read of global address {:#x}, which warp {} of CTA number {} of the same grid wrote: it \
+            may return the old value",
+            address + n as u64,
+            who.warp(),
+            who.cta() - self.grid.start
+        );
+        Err(Fault::new(Rule::Race, what))
+    }
+
+    /// The identity of this warp for global memory.
+    #[inline]
+    fn who(&self, warp: u32) -> Who {
+        Who([self.id, self.clocks[warp as usize][warp as usize], warp & 31 | self.flags])
+    }
+
+    /// Whether an earlier access to global memory is ordered before what this warp does now. Never true for a copy, which
+    /// [`Copies`](copies::Copies) tracks.
+    fn knows(&self, other: Who, warp: u32) -> bool {
+        if other.cta() == self.id {
+            other.is_of(warp) || other.clock() <= self.clocks[warp as usize][other.warp() as usize]
+        } else {
+            other.clock() <= self.beside[warp as usize].others.clock(other.cta(), other.warp())
+        }
+    }
+}
+
+#[cold]
+fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
+    let address = at as u64 + u64::from(crate::memory::window::SHARED_START);
+    let (mine, theirs) = (if write { "writes" } else { "reads" }, if wrote { "wrote" } else { "read" });
+    Fault::new(
+        Rule::Race,
+        format!(
+            "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with no ordering in between"
+        ),
+    )
+}

@@ -1,0 +1,498 @@
+//! The race detector of global memory: threads are warps within a CTA, CTAs within a grid, grids within a stream.
+
+use std::cell::{Cell, RefCell};
+use std::collections::HashMap;
+use std::ops::Range;
+
+use super::Races;
+use super::copies::Copies;
+use super::observed::Observed;
+use super::pages::Pages;
+use super::proxy::ProxyFences;
+use super::publish::Releases;
+use super::same::Same;
+use super::sync::Place;
+use crate::api::trap::{Fault, Rule};
+use crate::memory::window::GLOBAL_BASE;
+use crate::rules::shadow::{Memory, Shadows};
+use crate::run::stream::Stream;
+
+/// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Who(pub(super) [u32; 3]);
+
+/// The access was strong.
+pub(super) const STRONG: u32 = 32;
+/// Its scope includes other CTAs.
+pub(super) const WIDE: u32 = 128;
+/// An asynchronous copy did it; its number replaces the clock.
+pub(super) const COPIED: u32 = 64;
+/// It is half of a read-modify-write.
+pub(super) const MODIFIES: u32 = 512;
+/// What it reads is ordered before what follows.
+pub(super) const OBSERVES: u32 = 2048;
+
+impl Who {
+    pub(super) fn cta(self) -> u32 {
+        self.0[0]
+    }
+
+    pub(super) fn clock(self) -> u32 {
+        self.0[1]
+    }
+
+    pub(super) fn warp(self) -> u32 {
+        self.0[2] & 31
+    }
+
+    /// Whether this warp did it, and not through a copy.
+    pub(super) fn is_of(self, warp: u32) -> bool {
+        self.0[2] & (COPIED | 31) == warp
+    }
+
+    pub(super) fn strong(self) -> bool {
+        self.0[2] & STRONG != 0
+    }
+
+    /// Whether both accesses are strong, with scopes that include each other's thread.
+    fn morally_strong(self, other: Self) -> bool {
+        let both = self.0[2] & other.0[2];
+        both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
+    }
+
+    fn wrote(self) -> bool {
+        self.0[2] & WROTE != 0
+    }
+
+    /// Whether both are by the same warp at the same time.
+    pub(super) fn is(self, other: Self) -> bool {
+        (self.cta(), self.clock(), self.warp()) == (other.cta(), other.clock(), other.warp())
+    }
+
+    /// In a slot for reads, after one more write: whether only read-modify-writes lie in between.
+    pub(super) fn behind(self, write: Self) -> Self {
+        let [cta, clock, warp] = self.0;
+        let broken = if write.modifies() { 0 } else { CONTINUED };
+        Self([cta, clock, warp & !broken])
+    }
+
+    fn modifies(self) -> bool {
+        self.0[2] & MODIFIES != 0
+    }
+
+    fn observes(self) -> bool {
+        self.0[2] & OBSERVES != 0
+    }
+
+    fn continued(self) -> bool {
+        self.0[2] & CONTINUED != 0
+    }
+
+    /// The same as an earlier write.
+    pub(super) fn as_earlier(self) -> Self {
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | WROTE | CONTINUED])
+    }
+
+    pub(super) fn copied(self) -> bool {
+        self.0[2] & COPIED != 0
+    }
+}
+
+/// In a slot for reads: it was a strong write that nothing orders before the last one.
+const WROTE: u32 = 256;
+/// And only read-modify-writes have been written since.
+const CONTINUED: u32 = 1024;
+
+/// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
+/// other, so the slot for reads may hold the previous write until it is ordered.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) struct GlobalShadow {
+    pub(super) write: Who,
+    pub(super) read: Who,
+}
+
+impl Memory for GlobalShadow {
+    const MIXED: Self = Self { write: Who([0, 0, u32::MAX]), read: Who([0; 3]) };
+
+    #[inline]
+    fn alike(self, cells: &[Self]) -> bool {
+        let (mut write, mut read) = ([0; 3], [0; 3]);
+        for cell in cells {
+            for i in 0..3 {
+                write[i] |= cell.write.0[i] ^ self.write.0[i];
+            }
+            for i in 0..3 {
+                read[i] |= cell.read.0[i] ^ self.read.0[i];
+            }
+        }
+        write == [0; 3] && read == [0; 3]
+    }
+}
+
+const PAGE: usize = 1024;
+
+/// `None`, or the byte of an access, the unordered access, and whether that one wrote.
+type Found = Result<(), (usize, Who, bool)>;
+
+/// Per CTA, the warps that have waited for the preceding grid: when, and for which CTAs.
+pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
+
+/// The shadow of global memory: pages that the launch has written.
+#[derive(Default)]
+pub(crate) struct GlobalRaces {
+    /// Starting at the first global address.
+    pages: Pages<Shadows<GlobalShadow>>,
+    /// What CTAs have released to others, by word of memory.
+    pub(super) places: HashMap<u64, Place>,
+    /// Tensor maps that were released to the tensormap proxy.
+    pub(super) releases: Releases,
+    /// The warps that have waited for the preceding grid.
+    pub(super) waited: Waited,
+    /// Unordered stores of the same value.
+    pub(super) same: Same<Who>,
+    observed: Observed,
+    /// Asynchronous copies.
+    pub(crate) copies: Copies,
+    pub(super) proxy_fences: ProxyFences,
+    /// Whether grids overlap: reads are then remembered everywhere.
+    overlap: bool,
+}
+
+impl GlobalRaces {
+    pub(crate) fn of(stream: &Stream) -> Self {
+        Self { overlap: stream.overlaps(), ..Self::default() }
+    }
+
+    /// For the shared memory of a cluster: reads are remembered.
+    pub(super) fn of_cluster() -> Self {
+        Self { overlap: true, ..Self::default() }
+    }
+
+    /// Makes everything done so far known to all.
+    pub(crate) fn forget(&mut self) {
+        self.pages.clear();
+        self.observed = Observed::default();
+        self.copies = Copies::default();
+        self.proxy_fences = ProxyFences::default();
+    }
+
+    /// Makes bytes remember only this write.
+    pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
+        self.put(address, len, GlobalShadow { write, read: Who::default() });
+    }
+
+    /// Inspects what a byte remembers.
+    pub(super) fn look(&mut self, address: u64, with: impl Fn(&GlobalShadow)) {
+        let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return };
+        if let Some(page) = self.pages.get_mut(at / PAGE) {
+            let look = |shadow: &mut GlobalShadow| {
+                with(shadow);
+                Ok::<(), std::convert::Infallible>(())
+            };
+            // This step cannot fail.
+            let _ = page.update(at % PAGE, 1, look);
+        }
+    }
+
+    /// Makes bytes remember only this.
+    pub(super) fn put(&mut self, address: u64, len: usize, shadow: GlobalShadow) {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(page) => page,
+                None => new_page(&mut self.pages, at / PAGE),
+            };
+            page.set(at % PAGE, next - at, shadow);
+            at = next;
+        }
+    }
+
+    /// The last access to bytes of this range.
+    pub(super) fn users(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let note = |shadow: &mut GlobalShadow| {
+            let mut found = found.borrow_mut();
+            for who in [shadow.write, shadow.read] {
+                if who.cta() != 0 && !found.contains(&who) {
+                    found.push(who);
+                }
+            }
+            Ok::<(), std::convert::Infallible>(())
+        };
+        for page in start as usize / PAGE..(start as usize + len) / PAGE {
+            if let Some(page) = self.pages.get_mut(page) {
+                // This step cannot fail.
+                let _ = page.update(0, PAGE, note);
+            }
+        }
+        found.into_inner()
+    }
+
+    /// Whether one of these bytes was written in this launch.
+    pub(crate) fn written(&mut self, address: u64, len: usize) -> bool {
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return false };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let seen = |shadow: &mut GlobalShadow| if shadow.write.cta() == 0 { Ok(()) } else { Err(()) };
+            if let Some(page) = self.pages.get_mut(at / PAGE)
+                && page.update(at % PAGE, next - at, seen).is_err()
+            {
+                return true;
+            }
+            at = next;
+        }
+        false
+    }
+
+    /// Which of these CTAs wrote one of these bytes in this launch, and the offset from `address`.
+    pub(crate) fn writer_among(
+        &mut self,
+        ctas: &Range<u32>,
+        address: u64,
+        len: usize,
+    ) -> Option<(usize, Who)> {
+        let start = address.checked_sub(GLOBAL_BASE)? as usize;
+        let (mut at, end) = (start, start + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let by = |shadow: &mut GlobalShadow| {
+                if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(()) }
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE)
+                && let Err((n, who)) = page.update(at % PAGE, next - at, by)
+            {
+                return Some((at + n - start, who));
+            }
+            at = next;
+        }
+        None
+    }
+
+    /// The writers of these bytes in this launch.
+    pub(super) fn writers(&mut self, address: u64, len: usize) -> Vec<Who> {
+        let found = RefCell::new(Vec::new());
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let note = |shadow: &mut GlobalShadow| {
+                let mut found = found.borrow_mut();
+                if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
+                    found.push(shadow.write);
+                }
+                Ok::<(), std::convert::Infallible>(())
+            };
+            if let Some(page) = self.pages.get_mut(at / PAGE) {
+                // This step cannot fail.
+                let _ = page.update(at % PAGE, next - at, note);
+            }
+            at = next;
+        }
+        found.into_inner()
+    }
+
+    /// Records an access of a warp.
+    pub(crate) fn access(
+        &mut self,
+        cta: &Races,
+        access: GlobalAccess,
+        warp: u32,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        self.note(cta, cta.who(warp), access, stream)
+    }
+
+    pub(super) fn note(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        access: GlobalAccess,
+        stream: &Stream,
+    ) -> Result<(), Fault> {
+        self.find(cta, who, access).map_err(|(n, other, wrote)| {
+            clash(access.address + n as u64, who, access.write, other, wrote, &cta.grid, stream)
+        })
+    }
+
+    /// Records an access, or returns the byte, counted from the first, with the unordered access and whether that one wrote.
+    #[inline]
+    pub(super) fn find(&mut self, cta: &Races, who: Who, access: GlobalAccess) -> Found {
+        if who.strong() && !who.copied() {
+            return self.find_observed(cta, who, access, 4);
+        }
+        let found = self.walk(cta, who, access, |_| false, &Cell::default());
+        if found.is_err() && !self.observed.is_empty() {
+            return self.find_observed(cta, who, access, 1);
+        }
+        found
+    }
+
+    /// The same with what strong reads have observed, in pieces of this many bytes.
+    fn find_observed(&mut self, cta: &Races, who: Who, access: GlobalAccess, piece: u64) -> Found {
+        let mut observed = std::mem::take(&mut self.observed);
+        let (mut at, end) = (access.address, access.address + access.len as u64);
+        let mut found = Ok(());
+        while at < end && found.is_ok() {
+            let next = end.min((at / piece + 1) * piece);
+            let part = GlobalAccess { address: at, len: (next - at) as usize, ..access };
+            let seen = Cell::default();
+            let ordered = |write| observed.orders(at, write, cta, who.warp());
+            let offset = (at - access.address) as usize;
+            found = self
+                .walk(cta, who, part, ordered, &seen)
+                .map_err(|(n, other, wrote)| (n + offset, other, wrote));
+            if access.write && who.strong() {
+                observed.written(at, who);
+            } else if let Some((last, earlier)) = seen.get().filter(|_| who.observes()) {
+                observed.read(at, last, earlier, who);
+            }
+            at = next;
+        }
+        self.observed = observed;
+        found
+    }
+
+    /// The same for bytes for which `observed` tells whether a write is ordered. A strong read reports what it has seen without other order: the
+    /// last write, and the one before that.
+    #[inline]
+    fn walk(
+        &mut self,
+        cta: &Races,
+        who: Who,
+        access: GlobalAccess,
+        observed: impl Fn(Who) -> bool,
+        seen: &Cell<Option<(Who, Option<Who>)>>,
+    ) -> Found {
+        let GlobalAccess { address, len, write } = access;
+        let (waited, copies) = (&self.waited, &self.copies);
+        let remembers = write || self.overlap || who.copied();
+        // Neighbouring bytes were mostly accessed by one copy.
+        let asked = Cell::new((Who::default(), false));
+        let completed = |other: Who| {
+            if asked.get().0 != other {
+                asked.set((other, copies.known(other, cta, who.warp())));
+            }
+            asked.get().1
+        };
+        let knows = |other: Who| {
+            cta.knows(other, who.warp()) || other.copied() && (other.is(who) || completed(other))
+        };
+        let step = |shadow: &mut GlobalShadow| {
+            for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
+                if other.cta() != 0 && (write || wrote) && !who.morally_strong(other) && !knows(other) {
+                    let ordered = if cta.grid.contains(&other.cta()) {
+                        wrote && observed(other)
+                    } else {
+                        cta.knows_end(other.cta(), who.warp(), waited)
+                    };
+                    if !ordered {
+                        return Err((other, wrote));
+                    }
+                }
+            }
+            // Only strong accesses are allowed past unordered ones.
+            let unknown = |other: Who| who.strong() && other.cta() != 0 && !knows(other);
+            let kept = shadow.read.wrote() && unknown(shadow.read);
+            if !write {
+                let earlier = Some(shadow.read).filter(|read| kept && read.continued());
+                if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
+                    seen.set(Some((shadow.write, earlier)));
+                }
+                // A read that the writing half of a read-modify-write will be compared with stays, and so does a copy in flight.
+                let read = shadow.read;
+                let held = (who.modifies() || read.copied())
+                    && read.cta() != 0
+                    && !who.morally_strong(read)
+                    && !knows(read);
+                if !kept && !held {
+                    shadow.read = who;
+                }
+            } else {
+                if unknown(shadow.write) {
+                    shadow.read = shadow.write.as_earlier().behind(who);
+                } else if kept {
+                    shadow.read = shadow.read.behind(who);
+                } else {
+                    shadow.read = Who::default();
+                }
+                shadow.write = who;
+            }
+            Ok(())
+        };
+        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
+        let (mut at, end) = (start as usize, start as usize + len);
+        while at < end {
+            let next = end.min((at / PAGE + 1) * PAGE);
+            let page = match self.pages.get_mut(at / PAGE) {
+                Some(page) => Some(page),
+                // Reads of bytes that nobody has written need no memory.
+                None if remembers => Some(new_page(&mut self.pages, at / PAGE)),
+                None => None,
+            };
+            if let Some(page) = page {
+                let found = page.update(at % PAGE, next - at, step);
+                found.map_err(|(n, (other, wrote))| (at + n - start as usize, other, wrote))?;
+            }
+            at = next;
+        }
+        Ok(())
+    }
+}
+
+#[cold]
+fn new_page(pages: &mut Pages<Shadows<GlobalShadow>>, page: usize) -> &mut Shadows<GlobalShadow> {
+    pages.get_or_insert_with(page, || Shadows::new(PAGE))
+}
+
+/// An access to global memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct GlobalAccess {
+    pub(crate) address: u64,
+    pub(crate) len: usize,
+    pub(crate) write: bool,
+}
+
+/// The fault of two unordered accesses to global memory; between grids, the wait is missing.
+#[cold]
+fn clash(
+    address: u64,
+    who: Who,
+    write: bool,
+    other: Who,
+    wrote: bool,
+    grid: &Range<u32>,
+    stream: &Stream,
+) -> Fault {
+    let mine = if write { "a write" } else { "a read" };
+    let did = if wrote { "wrote" } else { "read" };
+    if grid.contains(&other.cta()) {
+        let them = if other.cta() == who.cta() {
+            format!("warp {}", other.warp())
+        } else {
+            format!("warp {} of CTA number {}", other.warp(), other.cta() - grid.start)
+        };
+        let what =
+            format!("{mine} of global address {address:#x}, which {them} {did} with no ordering in between");
+        let what = if who.strong() && other.strong() {
+            format!("{what}; both are strong, but not with scopes that include each other's thread")
+        } else if other.copied() {
+            format!("{what}: that was an asynchronous copy, whose completion must be waited for")
+        } else {
+            what
+        };
+        return Fault::new(Rule::Race, what);
+    }
+    let (name, first) = stream.grid_of(other.cta());
+    let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);
+    let what = if other.cta() < grid.start {
+        format!("{mine} of global address {address:#x} before `griddepcontrol.wait`, which {them} {did}")
+    } else {
+        format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
+    };
+    Fault::new(Rule::Dependency, what)
+}

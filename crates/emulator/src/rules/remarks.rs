@@ -1,0 +1,165 @@
+//! Remarks: observations that violate no rule, and conflicting stores of the same value.
+
+use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+
+use crate::api::trap::{Fault, Judge, Rule};
+use crate::front::program::Row;
+use crate::rules::races::Values;
+use crate::run::cta::Mbarrier;
+use crate::run::machine::Machine;
+
+/// A remark: where, what, and how often.
+#[derive(Debug, Clone)]
+pub(crate) struct Said {
+    pub(crate) cta: [u32; 3],
+    pub(crate) warp: u32,
+    pub(crate) lane: usize,
+    pub(crate) what: String,
+    pub(crate) times: u64,
+}
+
+/// Stored bytes and their destination.
+pub(crate) enum Stored<'a> {
+    Shared { at: usize, new: &'a [u8] },
+    Global { address: u64, new: &'a [u8] },
+}
+
+/// Whether a CTA precedes another in the grid.
+pub(crate) fn earlier([x, y, z]: [u32; 3], other: [u32; 3]) -> bool {
+    let [i, j, k] = other;
+    (z, y, x) < (k, j, i)
+}
+
+/// Remarks by grid and row. If several CTAs have a remark for a row, the first CTA in the grid is reported, independent of the
+/// schedule.
+#[derive(Debug, Default)]
+pub(crate) struct Remarks(BTreeMap<(usize, u32), Said>);
+
+impl Remarks {
+    pub(crate) fn add(&mut self, place: (usize, u32), said: Said) {
+        match self.0.entry(place) {
+            Entry::Vacant(entry) => {
+                entry.insert(said);
+            }
+            Entry::Occupied(mut entry) => {
+                let times = entry.get().times + said.times;
+                if earlier(said.cta, entry.get().cta) {
+                    entry.insert(said);
+                }
+                entry.get_mut().times = times;
+            }
+        }
+    }
+}
+
+impl IntoIterator for Remarks {
+    type Item = ((usize, u32), Said);
+    type IntoIter = std::collections::btree_map::IntoIter<(usize, u32), Said>;
+
+    fn into_iter(self) -> Self::IntoIter {
+        self.0.into_iter()
+    }
+}
+
+impl Machine<'_> {
+    /// Records the remarks that a row made.
+    #[inline]
+    pub(crate) fn remark(&mut self, row: &Row) {
+        if !self.said.is_empty() {
+            self.remark_said(row);
+        }
+    }
+
+    #[cold]
+    fn remark_said(&mut self, row: &Row) {
+        let rows = &self.kernel.rows;
+        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
+        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
+        if let Some((lane, what)) = self.said.drain(..).next() {
+            let (cta, warp) = (self.cta.id, self.warp);
+            self.world.remarks.add((self.cta.grid, pc), Said { cta, warp, lane, what, times: 1 });
+        }
+    }
+
+    /// Records a violation that need not end the launch; returns others as errors.
+    #[cold]
+    pub(crate) fn tolerate(&mut self, fault: Fault) -> Result<(), Fault> {
+        if self.world.judge == Judge::Strict || !matches!(fault.rule, Rule::Race | Rule::Uninitialised) {
+            return Err(fault);
+        }
+        let (cta, warp) = (self.cta.id, self.warp);
+        let found = self.world.tolerated.entry((self.cta.grid, self.pc, fault.rule));
+        let found = found.or_insert_with(|| (fault.clone(), cta, warp, 0));
+        found.3 += 1;
+        if earlier(cta, found.1) {
+            (found.0, found.1, found.2) = (fault, cta, warp);
+        }
+        Ok(())
+    }
+
+    /// Returns the barrier object at an offset of this CTA for use by a warp. It must exist, and its `mbarrier.init` must happen
+    /// before the use. A relaxed cluster barrier is accepted as ordering between threads of one CTA, with a remark.
+    #[inline]
+    pub(crate) fn use_barrier(&mut self, at: usize, lane: usize) -> Result<&mut Mbarrier, Fault> {
+        if let Some((fault, met)) = self.cta.unordered(at, self.warp) {
+            if met && !self.world.check_fences {
+                self.said.push((lane, format!("{}; a relaxed cluster barrier orders nothing", fault.what)));
+            } else {
+                self.tolerate(fault)?;
+            }
+        }
+        self.cta.mbarrier(at)
+    }
+
+    /// Handles a conflicting store: it is not a race if it does not change the value, which is remarked.
+    #[cold]
+    pub(crate) fn stores_same(&mut self, place: Stored<'_>, lane: usize, fault: Fault) -> Result<(), Fault> {
+        let Some(races) =
+            self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.rule == Rule::Race)
+        else {
+            return self.tolerate(fault);
+        };
+        let same = match place {
+            Stored::Shared { at, new } => {
+                let held = self.cta.guarded.hit(at, new.len(), true);
+                let old = self.cta.shared.data.get(at..at + new.len());
+                !held && old.is_some_and(|old| races.stores_same(at, Values { old, new }, self.warp))
+            }
+            Stored::Global { address, new } => {
+                let old = self.world.global.range(address, new.len());
+                let all = &mut self.world.races;
+                old.is_some_and(|old| races.stores_same_global(address, Values { old, new }, self.warp, all))
+            }
+        };
+        if !same {
+            return self.tolerate(fault);
+        }
+        self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
+        Ok(())
+    }
+
+    /// Handles a conflicting read: it is not a race after one of several stores of the same value.
+    #[cold]
+    pub(crate) fn reads_same(
+        &mut self,
+        global: bool,
+        at: u64,
+        len: usize,
+        fault: Fault,
+    ) -> Result<(), Fault> {
+        let Some(races) =
+            self.cta.races.as_mut().filter(|_| self.strong.is_none() && fault.rule == Rule::Race)
+        else {
+            return self.tolerate(fault);
+        };
+        let same = match global {
+            true => races.reads_same_global(at, len, self.warp, &mut self.world.races),
+            false => {
+                !self.cta.guarded.hit(at as usize, len, false)
+                    && races.reads_same(at as usize, len, self.warp)
+            }
+        };
+        if same { Ok(()) } else { self.tolerate(fault) }
+    }
+}

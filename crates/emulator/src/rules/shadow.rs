@@ -1,0 +1,252 @@
+//! Shadow memory of the race detector: per line of 128 bytes, the access of a whole warp; if parts of a line differ, per chunk of 16,
+//! the row of a matrix or the copy of a lane; then per word of four; then per byte.
+
+/// Sizes in bytes of a line, a chunk and a word.
+const LINE: usize = 128;
+const CHUNK: usize = 16;
+const WORD: usize = 4;
+
+/// The shadow state of a line, a chunk, a word or a byte.
+pub(crate) trait Memory: Copy + Default + PartialEq {
+    /// Marks a line, a chunk or a word whose parts differ.
+    const MIXED: Self;
+
+    /// Whether all of `cells` equal `self`.
+    fn alike(self, cells: &[Self]) -> bool;
+}
+
+/// Shadow memory of a piece of address space.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shadows<M> {
+    lines: Vec<M>,
+    /// Chunks of mixed lines; empty until first needed.
+    chunks: Vec<M>,
+    /// Words of mixed chunks; empty until first needed.
+    words: Vec<M>,
+    /// Bytes of mixed words; empty until first needed.
+    bytes: Vec<M>,
+}
+
+impl<M: Memory> Shadows<M> {
+    /// The shadow of `len` untouched bytes.
+    pub(crate) fn new(len: usize) -> Self {
+        Self { lines: vec![M::default(); len.div_ceil(LINE)], ..Self::default() }
+    }
+
+    /// Resets all bytes to untouched. Parts matter only where the whole is mixed.
+    pub(crate) fn clear(&mut self) {
+        self.lines.fill(M::default());
+    }
+
+    /// Applies `step` to the state of bytes. An error of `step`, which must then leave the state unchanged, is returned with the
+    /// byte's offset from `at`; bytes before it may have been updated.
+    #[inline]
+    pub(crate) fn update<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        // The row of a matrix or the copy of a lane, in a mixed line.
+        if len == CHUNK
+            && at.is_multiple_of(CHUNK)
+            && self.lines.get(at / LINE).is_some_and(|line| *line == M::MIXED)
+            && let Some(chunk) = self.chunks.get_mut(at / CHUNK)
+            && *chunk != M::MIXED
+        {
+            return step(chunk).map_err(|e| (0, e));
+        }
+        let end = at + len;
+        let mut from = at;
+        while from < end {
+            let line = from / LINE;
+            let to = end.min((line + 1) * LINE);
+            match self.lines.get_mut(line) {
+                Some(cell) if *cell != M::MIXED && to - from == LINE => {
+                    step(cell).map_err(|e| (from - at, e))?;
+                }
+                Some(_) => self.update_line(from, to - from, &step).map_err(|(n, e)| (from - at + n, e))?,
+                None => {}
+            }
+            from = to;
+        }
+        Ok(())
+    }
+
+    /// Replaces the state of bytes.
+    pub(crate) fn set(&mut self, at: usize, len: usize, memory: M) {
+        // This step cannot fail.
+        let _ = self.update(at, len, |cell| {
+            *cell = memory;
+            Ok::<(), std::convert::Infallible>(())
+        });
+    }
+
+    /// Updates bytes of one line, which becomes mixed unless all of it is updated to equal states.
+    #[inline(never)]
+    fn update_line<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        if self.chunks.is_empty() {
+            self.chunks = vec![M::default(); self.lines.len() * (LINE / CHUNK)];
+        }
+        let Some(line) = self.lines.get_mut(at / LINE) else { return Ok(()) };
+        let first = at / LINE * (LINE / CHUNK);
+        let Some(all) = self.chunks.get_mut(first..first + LINE / CHUNK) else { return Ok(()) };
+        if *line != M::MIXED {
+            all.fill(*line);
+            *line = M::MIXED;
+        }
+        let end = at + len;
+        let mut from = at;
+        while from < end {
+            let to = end.min((from / CHUNK + 1) * CHUNK);
+            match self.chunks.get_mut(from / CHUNK) {
+                Some(chunk) if *chunk != M::MIXED && to - from == CHUNK => {
+                    step(chunk).map_err(|e| (from - at, e))?;
+                }
+                _ => self.update_chunk(from, to - from, step).map_err(|(n, e)| (from - at + n, e))?,
+            }
+            from = to;
+        }
+        if len == LINE {
+            self.join(at / LINE);
+        }
+        Ok(())
+    }
+
+    /// Updates bytes of one chunk, which becomes mixed unless its words become equal.
+    #[inline(never)]
+    fn update_chunk<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        if self.words.is_empty() {
+            self.words = vec![M::default(); self.chunks.len() * (CHUNK / WORD)];
+        }
+        let Some(chunk) = self.chunks.get_mut(at / CHUNK) else { return Ok(()) };
+        let first = at / CHUNK * (CHUNK / WORD);
+        let Some(words) = self.words.get_mut(first..first + CHUNK / WORD) else { return Ok(()) };
+        if *chunk != M::MIXED {
+            words.fill(*chunk);
+            *chunk = M::MIXED;
+        }
+        if !at.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
+            self.update_bytes(at, len, step)?;
+        } else {
+            for n in 0..len / WORD {
+                match self.words.get_mut(at / WORD + n) {
+                    Some(word) if *word != M::MIXED => step(word).map_err(|e| (n * WORD, e))?,
+                    _ => {
+                        self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?;
+                    }
+                }
+            }
+        }
+        if let Some([head, rest @ ..]) = self.words.get(first..first + CHUNK / WORD)
+            && *head != M::MIXED
+            && head.alike(rest)
+            && let Some(chunk) = self.chunks.get_mut(at / CHUNK)
+        {
+            *chunk = *head;
+        }
+        Ok(())
+    }
+
+    /// Merges the chunks of a line if they have become equal.
+    fn join(&mut self, line: usize) {
+        let chunks = self.chunks.get(line * (LINE / CHUNK)..(line + 1) * (LINE / CHUNK)).unwrap_or_default();
+        if let (Some(line), Some(head)) = (self.lines.get_mut(line), chunks.first().copied())
+            && head != M::MIXED
+            && head.alike(chunks)
+        {
+            *line = head;
+        }
+    }
+
+    fn update_bytes<E>(
+        &mut self,
+        at: usize,
+        len: usize,
+        step: &impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), (usize, E)> {
+        if self.bytes.is_empty() {
+            self.bytes = vec![M::default(); self.words.len() * WORD];
+        }
+        let (first, end) = (at / WORD, (at + len).div_ceil(WORD));
+        let Some(words) = self.words.get_mut(first..end) else { return Ok(()) };
+        for (n, word) in words.iter_mut().enumerate() {
+            let Some(bytes) = self.bytes[(first + n) * WORD..].first_chunk_mut::<WORD>() else { break };
+            if *word != M::MIXED {
+                *bytes = [*word; WORD];
+                *word = M::MIXED;
+            }
+            for (i, byte) in bytes.iter_mut().enumerate() {
+                let place = (first + n) * WORD + i;
+                if place >= at && place < at + len {
+                    step(byte).map_err(|e| (place - at, e))?;
+                }
+            }
+            if bytes[0].alike(bytes) {
+                *word = bytes[0];
+            }
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Counts touches; `u32::MAX` is mixed.
+    #[derive(Debug, Clone, Copy, Default, PartialEq)]
+    struct Touches(u32);
+
+    impl Memory for Touches {
+        const MIXED: Self = Self(u32::MAX);
+
+        fn alike(self, cells: &[Self]) -> bool {
+            cells.iter().all(|c| *c == self)
+        }
+    }
+
+    #[test]
+    fn lines_words_and_bytes_remember_what_bytes_alone_would() {
+        const LEN: usize = 300;
+        let mut shadows = Shadows::<Touches>::new(LEN);
+        let mut plain = [0u32; LEN];
+        let mut state = 1u64;
+        let mut next = |below: usize| {
+            state = state.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..20_000 {
+            let size = [1, 2, 4, 8, 16, 64, 128, 256][next(8)];
+            let at = next((LEN - size) / size + 1) * size;
+            // Occasionally a byte refuses.
+            let refused = plain[at..at + size].iter().position(|n| *n % 61 == 60);
+            let step = |t: &mut Touches| {
+                if t.0 % 61 == 60 {
+                    return Err(());
+                }
+                t.0 += 1;
+                Ok(())
+            };
+            match (shadows.update(at, size, step), refused) {
+                (Ok(()), None) => plain[at..at + size].iter_mut().for_each(|n| *n += 1),
+                (Err((n, ())), Some(byte)) => {
+                    assert_eq!(n, byte);
+                    shadows.set(at, size, Touches(7));
+                    plain[at..at + size].fill(7);
+                }
+                (got, wanted) => panic!("{got:?} where {wanted:?} is right"),
+            }
+        }
+    }
+}

@@ -1,0 +1,224 @@
+//! Launches: their options, and a stream of them run on global memory.
+
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use numerics::tensor_core::Model;
+
+use crate::api::observe::{Nobody, Observer, Remark};
+use crate::api::trap::{Judge, Stop, StreamStop};
+use crate::front::launch_check::check;
+use crate::front::program::{Kernel, Program};
+use crate::memory::global::{GlobalMemory, POISON};
+use crate::rules::undefined::report::{keep_undefined, told};
+use crate::run::cluster;
+use crate::run::deadlock::place;
+use crate::run::grid_workspace;
+use crate::run::machine::World;
+use crate::run::schedule::{Own, Stage, run};
+use crate::run::stream::{InStream, Stream};
+
+/// How a kernel is launched.
+#[derive(Debug, Clone)]
+pub struct Launch {
+    /// CTAs in x, y, z.
+    pub grid: [u32; 3],
+    /// Threads per CTA in x, y, z.
+    pub block: [u32; 3],
+    /// Dynamic shared memory, bytes.
+    pub shared_bytes: u32,
+    /// The parameter bytes.
+    pub params: Vec<u8>,
+}
+
+/// Options of the emulator for a launch.
+#[derive(Debug, Clone)]
+pub struct Options {
+    /// The schedule: 0 runs warps in turn; any other seed chooses warps and their quanta at random.
+    pub seed: u64,
+    /// Limit on the instructions that all warps of the launch execute together.
+    pub fuel: u64,
+    /// Whether never-written values are traps where a decision depends on them.
+    pub check_init: bool,
+    /// Whether every load of never-written bytes is a trap, even if the value is never used. For kernels that must not make such
+    /// loads.
+    pub check_loads: bool,
+    /// Whether unordered conflicting accesses (data races) are traps.
+    pub check_races: bool,
+    /// Whether the lack of two fences is a violation rather than a remark. NVIDIA's guides require them; Triton's kernels omit
+    /// them. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA; the other is
+    /// `bar.warp.sync` between a lane's `tensormap.replace` and its warp's `tensormap.cp_fenceproxy`.
+    pub check_fences: bool,
+    /// How violations are handled.
+    pub judge: Judge,
+    /// The fill byte of memory and registers that nothing has written.
+    pub poison: u8,
+    /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: a kernel is guaranteed only the alignment
+    /// that it declares. Triton's kernels rely on more, which GPUs provide.
+    pub shift_shared: bool,
+    /// The accumulation model of tensor-core instructions; `None` selects the model of the module's target.
+    pub model: Option<Model>,
+    /// Number of threads that may run clusters of a grid concurrently. It affects speed only.
+    pub threads: usize,
+    /// Cancels the launch with [`Stop::Launch`] soon after it becomes true.
+    pub cancel: Option<Arc<AtomicBool>>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            seed: 0,
+            fuel: 20_000_000_000,
+            check_init: true,
+            check_loads: false,
+            check_races: true,
+            check_fences: false,
+            judge: Judge::Strict,
+            poison: POISON,
+            shift_shared: true,
+            model: None,
+            threads: 1,
+            cancel: None,
+        }
+    }
+}
+
+/// Statistics of a launch.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// Rows executed by warps.
+    pub warp_instructions: u64,
+}
+
+/// Runs a kernel on `memory`.
+///
+/// # Errors
+/// [`Stop`]: the launch is invalid, the kernel violated a rule, or the emulator failed.
+pub fn launch(
+    program: &Program,
+    kernel: &Kernel,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Counts, Stop> {
+    launch_observed(program, kernel, launch, memory, options, &mut Nobody)
+}
+
+/// [`launch`] that reports every row to `observer`.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_observed<O: Observer>(
+    program: &Program,
+    kernel: &Kernel,
+    launch: &Launch,
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, Stop> {
+    launch_with(&InStream::new(program, kernel, launch), memory, options, observer)
+}
+
+/// [`launch_observed`] with launch attributes.
+///
+/// # Errors
+/// As [`launch`].
+pub fn launch_with<O: Observer>(
+    step: &InStream<'_>,
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, Stop> {
+    Ok(run_stream(std::slice::from_ref(step), memory, options, observer)?)
+}
+
+/// Runs the launches of one stream on `memory`, overlapped where they are programmatic.
+///
+/// # Errors
+/// As [`launch`], with the launch that failed.
+pub fn launch_stream(
+    launches: &[InStream<'_>],
+    memory: &mut GlobalMemory,
+    options: &Options,
+) -> Result<Counts, StreamStop> {
+    run_stream(launches, memory, options, &mut Nobody)
+}
+
+fn run_stream<O: Observer>(
+    launches: &[InStream<'_>],
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+) -> Result<Counts, StreamStop> {
+    let mut own: Vec<Own> = Vec::new();
+    let mut clusters = Vec::new();
+    for (n, each) in launches.iter().enumerate() {
+        let arch = each.program.arch;
+        let shape = check(each.kernel, each.launch, arch)
+            .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, arch));
+        clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
+        own.push(Own::of(each, memory, options));
+    }
+    let mut stream = Stream::new(launches, &clusters);
+    if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
+        let what = "a stream without launches, or with more CTAs than can be counted".to_owned();
+        return Err(StreamStop { launch: launches.len().saturating_sub(1), stop: Stop::Launch(what) });
+    }
+    grid_workspace::provide(launches, &mut stream, memory);
+    memory.fill_unwritten(options.poison);
+    let mut world = World::new(std::mem::take(memory), stream, options);
+    let mut stage = Stage::of_stream(own);
+    // A panic in here is a bug of the emulator, not of the kernel.
+    let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
+    *memory = std::mem::take(&mut world.global);
+    grid_workspace::take_back(&world.stream, memory);
+    keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
+    told(launches, std::mem::take(&mut world.tolerated), observer);
+    for ((grid, pc), said) in world.remarks {
+        let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
+        observer.remark(&Remark { what: said.what, place, times: said.times });
+    }
+    let stop = match result {
+        Ok(Ok(counts)) => return Ok(counts),
+        Ok(Err(stop)) => stop,
+        Err(panic) => {
+            let text = panic.downcast_ref::<String>().cloned();
+            let text = text.or_else(|| panic.downcast_ref::<&str>().map(|s| (*s).to_owned()));
+            Stop::Bug(text.unwrap_or_else(|| "a panic without a message".to_owned()))
+        }
+    };
+    let launch = match &stop {
+        Stop::Trap(trap) => trap.place.launch,
+        // If no CTA ran, the first launch is blamed.
+        _ => stage.inside.unwrap_or(0),
+    };
+    Err(StreamStop { launch, stop })
+}
+
+/// The hardware model of an architecture number such as 90.
+#[must_use]
+pub fn model_of(arch: u32) -> Model {
+    match arch {
+        ..89 => Model::Sm80,
+        89 => Model::Sm89,
+        90..100 => Model::Sm90,
+        100..120 => Model::Sm100,
+        _ => Model::Sm120,
+    }
+}
+
+/// Allocates the module's variables and returns their addresses.
+pub(crate) fn place_globals(program: &Program, memory: &mut GlobalMemory) -> Vec<u64> {
+    let bases: Vec<u64> = program.globals.iter().map(|g| memory.allocate_with(g.bytes.clone())).collect();
+    for (g, base) in program.globals.iter().zip(&bases) {
+        for (at, target, addend) in &g.relocations {
+            let address = bases[*target].wrapping_add_signed(*addend);
+            if let Ok((index, place)) = memory.locate(base + *at as u64, 8) {
+                memory.region_mut(index).put(place, &address.to_le_bytes());
+            }
+        }
+    }
+    memory.keep_variables(&program.text, &bases);
+    bases
+}

@@ -1,0 +1,272 @@
+//! Start of a CTA: shared memory, warps, and initial register values.
+
+use crate::front::program::{Constant, Kernel, Special};
+use crate::memory::global::Region;
+use crate::memory::window::SHARED_START;
+use crate::rules::drafts::{Drafts, Watch};
+use crate::rules::guard::Proxy;
+use crate::rules::races::{ClusterRaces, Races, SharedShadow};
+use crate::run::cluster::Member;
+use crate::run::cta::Cta;
+use crate::run::launch::{Launch, Options};
+use crate::run::machine::{LANES, Registers, World};
+use crate::run::random::Random;
+use crate::run::schedule::chance;
+use crate::run::stream::InStream;
+use crate::run::warp::Warp;
+
+/// A resident CTA.
+pub(crate) struct Resident {
+    pub(crate) cta: Cta,
+    pub(crate) warps: Vec<Warp>,
+    /// Whether its end has been processed; it stays resident until its whole cluster has ended.
+    pub(crate) ended: bool,
+    /// Turns since one of its copies last completed.
+    pub(crate) copies_wait: u32,
+    /// For rank 0: the random numbers that choose turns in its cluster, under a random schedule.
+    pub(crate) random: Random,
+}
+
+/// Initial state shared by the CTAs of a cluster.
+pub(crate) struct Together {
+    /// Position of the next CTA.
+    pub(crate) member: Member,
+    /// Their shared memory accesses; `None` for clusters of one.
+    pub(crate) races: Option<ClusterRaces>,
+}
+
+impl Together {
+    /// The state for the next cluster of a grid.
+    pub(crate) fn of(step: &InStream<'_>, shape: [u32; 3], options: &Options) -> Self {
+        let threads = step.launch.block.iter().product();
+        let explicit = step.cluster.is_some() || step.kernel.cluster.required.is_some();
+        let member = Member::first(shape, explicit, threads);
+        let races = (member.size() > 1 && options.check_races).then(ClusterRaces::default);
+        Self { member, races }
+    }
+
+    /// Advances to the next CTA.
+    pub(crate) fn advance(&mut self) {
+        self.member = self.member.next();
+    }
+}
+
+/// Shared memory and its tracking state.
+struct Memory {
+    shared: Region,
+    shadow: Option<SharedShadow>,
+    proxy: Option<Proxy>,
+}
+
+/// Memory of ended CTAs for reuse: allocating it takes longer than a small CTA runs.
+#[derive(Default)]
+pub(crate) struct Spares {
+    /// The grid of those CTAs; all CTAs of a grid need the same amount.
+    grid: usize,
+    left: Vec<Memory>,
+}
+
+impl Spares {
+    /// Keeps the memory of a CTA that has ended.
+    pub(crate) fn leave(&mut self, ended: Resident) {
+        let Cta { grid, shared, races, proxy, .. } = ended.cta;
+        if grid != self.grid {
+            *self = Self { grid, left: Vec::new() };
+        }
+        self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy });
+    }
+
+    fn take(&mut self, grid: usize, poison: u8) -> Option<Memory> {
+        let mut memory = self.left.pop_if(|_| grid == self.grid)?;
+        memory.shared.clear(poison);
+        if let Some(shadow) = &mut memory.shadow {
+            shadow.clear();
+        }
+        if let Some(proxy) = &mut memory.proxy {
+            proxy.clear();
+        }
+        Some(memory)
+    }
+}
+
+/// Removes clusters whose CTAs have all ended.
+pub(crate) fn remove_ended(residents: &mut Vec<Resident>, spares: &mut Spares) {
+    let (mut first, mut kept) = (0, 0);
+    while let Some(resident) = residents.get(first) {
+        let size = resident.cta.member.size() as usize;
+        let cluster = residents.get(first..first + size);
+        if cluster.is_none_or(|cluster| cluster.iter().any(|r| !r.ended)) {
+            // Remaining CTAs move to the front.
+            for at in first..(first + size).min(residents.len()) {
+                if kept != at {
+                    residents.swap(kept, at);
+                }
+                kept += 1;
+            }
+        }
+        first += size;
+    }
+    residents.drain(kept..).for_each(|r| spares.leave(r));
+}
+
+/// Creates the next CTA of a grid.
+pub(crate) fn resident(
+    step: &InStream<'_>,
+    globals: &[u64],
+    grid: usize,
+    world: &World,
+    options: &Options,
+    (cluster, spares): (&Together, &mut Spares),
+) -> Resident {
+    let check_races = options.check_races;
+    let (kernel, launch) = (step.kernel, step.launch);
+    let place = &world.stream.grids[grid];
+    let id = place.place(place.begun);
+    let threads: u32 = launch.block.iter().product();
+    let dynamic = dynamic_at(kernel, launch, if options.shift_shared { options.seed } else { 0 });
+    let gap = kernel.shared_bytes..dynamic;
+    let shared_end = (dynamic + launch.shared_bytes) as usize;
+    // Reserved shared memory is stored after the rest.
+    let reserved = if kernel.reserved { SHARED_START as usize } else { 0 };
+    let bytes = shared_end + reserved;
+    let member = cluster.member.clone();
+    let mut memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
+        shared: Region::unwritten(bytes, options.poison),
+        shadow: check_races.then(|| SharedShadow::new(bytes)),
+        proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
+    });
+    memory.shared.put_zeros(shared_end, reserved);
+    let cta = Cta {
+        id,
+        grid,
+        shared_end,
+        released: false,
+        refused: false,
+        shared: memory.shared,
+        barriers: std::array::from_fn(|_| crate::run::cta::Barrier::default()),
+        mbarriers: Default::default(),
+        unseen: Default::default(),
+        pending: Vec::new(),
+        guarded: Default::default(),
+        proxy: memory.proxy,
+        drafts: Drafts::of(if check_races { kernel.map_edits } else { Watch::Nothing }),
+        acquired: Default::default(),
+        awaited: Default::default(),
+        races: memory.shadow.map(|shadow| {
+            let id = place.ctas.start + place.begun;
+            let races = Races::new(id, threads.div_ceil(32) as usize, shadow).in_grid(place);
+            races.in_cluster(member.rank, &cluster.races)
+        }),
+        events: 0,
+        threads,
+        dynamic_at: SHARED_START + dynamic,
+        gap: gap.start as usize..gap.end as usize,
+        commits: Default::default(),
+        arrived_in: 0,
+        member,
+    };
+    let warps = (0..threads.div_ceil(32)).map(|w| {
+        let left = (threads - w * 32).min(32);
+        let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
+        Warp::new(w, live, registers((kernel, options.poison, place.workspace), launch, globals, &cta, w))
+    });
+    let warps = warps.collect();
+    let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
+    Resident { cta, warps, ended: false, copies_wait: 0, random }
+}
+
+/// Number of 16-byte steps by which a seed may shift dynamic shared memory.
+const SHIFTS: usize = 64;
+
+/// Offset of dynamic shared memory: directly after the static variables, aligned to 16 bytes or to the alignment that the kernel
+/// declares. Kernels may rely on no more, so a seed shifts it (`Options::shift_shared`), by the same amount for all CTAs of a grid.
+fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
+    let shift =
+        if seed == 0 || launch.shared_bytes == 0 { 0 } else { Random(!seed).below(SHIFTS) as u32 * 16 };
+    (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
+}
+
+fn registers(
+    (kernel, poison, workspace): (&Kernel, u8, u64),
+    launch: &Launch,
+    globals: &[u64],
+    cta: &Cta,
+    warp: u32,
+) -> Registers {
+    let mut r = Registers {
+        w: vec![[0; LANES]; kernel.w_slots],
+        d: vec![[0; LANES]; kernel.d_slots],
+        p: vec![0; kernel.p_slots],
+        carry: 0,
+        written: vec![0; kernel.watched],
+        shadow: None,
+        local: Region::unwritten(kernel.local_bytes * LANES, poison),
+    };
+    let value = |constant: Constant| match constant {
+        Constant::Bits(bits) => bits,
+        Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
+        Constant::Shared { generic, at } => {
+            let at = u64::from(at) + cta.member.base();
+            if generic { at + crate::memory::window::SHARED_WINDOW } else { at }
+        }
+        Constant::DynamicShared { generic, offset } => {
+            let at = u64::from(cta.dynamic_at).wrapping_add_signed(offset) + cta.member.base();
+            if generic { at + crate::memory::window::SHARED_WINDOW } else { at }
+        }
+    };
+    for (slot, constant) in &kernel.constants_w {
+        r.w[*slot as usize] = [value(*constant) as u32; LANES];
+    }
+    for (slot, constant) in &kernel.constants_d {
+        r.d[*slot as usize] = [value(*constant); LANES];
+    }
+    let [bx, by, _] = launch.block;
+    let special = |special: Special, lane: usize| -> u64 {
+        let thread = warp * 32 + lane as u32;
+        let bit = 1u64 << lane;
+        u64::from(match special {
+            Special::Tid(0) => thread % bx,
+            Special::Tid(1) => thread / bx % by,
+            Special::Tid(_) => thread / bx / by,
+            Special::Ntid(axis) => launch.block[usize::from(axis) % 3],
+            Special::Ctaid(axis) => cta.id[usize::from(axis) % 3],
+            Special::Nctaid(axis) => launch.grid[usize::from(axis) % 3],
+            Special::Laneid => lane as u32,
+            Special::Warpid => warp,
+            Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
+            Special::ClusterId(axis) => {
+                cta.id[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3]
+            }
+            Special::NclusterId(axis) => {
+                launch.grid[usize::from(axis) % 3] / cta.member.shape[usize::from(axis) % 3]
+            }
+            Special::ClusterCtaid(axis) => cta.member.place()[usize::from(axis) % 3],
+            Special::ClusterNctaid(axis) => cta.member.shape[usize::from(axis) % 3],
+            Special::ClusterCtarank => cta.member.rank,
+            Special::ClusterNctarank => cta.member.size(),
+            Special::IsExplicitCluster => u32::from(cta.member.explicit),
+            Special::Smid | Special::Gridid | Special::Zero => 0,
+            Special::GridWorkspace { high } => (workspace >> if high { 32 } else { 0 }) as u32,
+            Special::Reserved(bytes) => bytes,
+            Special::ReservedAddress(at) => at + cta.member.base() as u32,
+            Special::Nsmid => 1,
+            Special::LanemaskEq => bit as u32,
+            Special::LanemaskLt => (bit - 1) as u32,
+            Special::LanemaskLe => (bit - 1 + bit) as u32,
+            Special::LanemaskGt => !((bit - 1 + bit) as u32),
+            Special::LanemaskGe => !((bit - 1) as u32),
+            Special::DynamicSmemSize => launch.shared_bytes,
+            // The requested size, without a seed's shift.
+            Special::TotalSmemSize | Special::AggrSmemSize => {
+                dynamic_at(kernel, launch, 0) + launch.shared_bytes
+            }
+        })
+    };
+    for (slot, name) in &kernel.specials_w {
+        r.w[*slot as usize] = std::array::from_fn(|lane| special(*name, lane) as u32);
+    }
+    for (slot, name) in &kernel.specials_d {
+        r.d[*slot as usize] = std::array::from_fn(|lane| special(*name, lane));
+    }
+    r
+}

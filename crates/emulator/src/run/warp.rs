@@ -1,0 +1,430 @@
+//! A warp: its fragments of diverged lanes, and where they reconverge.
+//!
+//! Lanes that diverge at a branch wait for each other at its reconvergence point, but make independent progress: if all other
+//! fragments of the warp wait for something, those that wait only to reconverge continue.
+
+use crate::api::observe::{Executed, Observer};
+use crate::api::trap::{Fault, Judge};
+use crate::front::flow::NEVER;
+use crate::front::program::{Kernel, UNGUARDED};
+use crate::rules::undefined;
+use crate::run::cluster::Peers;
+use crate::run::cta::Cta;
+use crate::run::machine::{Flow, Machine, Registers, World};
+use crate::run::parties::divergent;
+
+/// Strong accesses by fragments of a warp, without divergence or reconvergence, after which fragments that wait to reconverge
+/// continue alone.
+const PATIENCE: u32 = 64;
+
+/// The reason why a fragment waits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Wait {
+    Nothing,
+    /// A barrier of the CTA: its number, and the generation that must complete.
+    Barrier {
+        id: u32,
+        generation: u32,
+    },
+    /// An event: the event counts of CTA, cluster and grids at the last attempt.
+    Event {
+        cta: u64,
+        cluster: u64,
+        grids: u64,
+    },
+    /// Nothing; a wait that may time out does so now.
+    Impatient,
+    /// The other lanes of this group, at the reconvergence point.
+    Company(u32),
+    /// These lanes to reach its row: all live lanes of the warp if it is `.aligned`.
+    Converge {
+        wanted: u32,
+        aligned: bool,
+    },
+}
+
+/// Lanes that execute together.
+#[derive(Debug, Clone)]
+pub(crate) struct Fragment {
+    pub(crate) pc: u32,
+    pub(crate) mask: u32,
+    pub(crate) wait: Wait,
+    /// Groups with which it must reconverge, innermost last.
+    groups: Vec<u32>,
+}
+
+/// Lanes that diverged at one branch; unused if `expected` is 0.
+#[derive(Debug, Clone, Copy)]
+struct Group {
+    /// Row of the reconvergence point.
+    pc: u32,
+    /// Lanes still expected or arrived; lanes that exit are removed.
+    expected: u32,
+    arrived: u32,
+}
+
+/// The state of a warp.
+pub(crate) struct Warp {
+    pub(crate) index: u32,
+    pub(crate) registers: Registers,
+    pub(crate) live: u32,
+    pub(crate) fragments: Vec<Fragment>,
+    groups: Vec<Group>,
+    current: usize,
+    /// Strong accesses made while lanes waited to reconverge, since the last divergence or reconvergence.
+    alone: u32,
+}
+
+/// The outcome of a turn.
+pub(crate) enum Turn {
+    /// The warp can continue.
+    Ready,
+    /// Every fragment waits.
+    Waiting,
+    /// All lanes have exited.
+    Ended,
+}
+
+/// A fault and the row at which a warp stopped.
+pub(crate) struct Stopped {
+    pub(crate) fault: Fault,
+    pub(crate) pc: u32,
+}
+
+impl Warp {
+    pub(crate) fn new(index: u32, live: u32, registers: Registers) -> Self {
+        let first = Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new() };
+        Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0, alone: 0 }
+    }
+
+    /// Whether a fragment can run.
+    pub(crate) fn can_run(&self, cta: &Cta, world: &World) -> bool {
+        self.fragments.iter().any(|f| ready(f, cta, world))
+    }
+
+    /// Releases fragments that wait only to reconverge; returns whether there were any.
+    pub(crate) fn release_company(&mut self) -> bool {
+        let mut any = false;
+        for fragment in &mut self.fragments {
+            if let Wait::Company(g) = fragment.wait {
+                any = true;
+                let group = &mut self.groups[g as usize];
+                group.expected &= !fragment.mask;
+                group.arrived &= !fragment.mask;
+                fragment.groups.pop();
+                fragment.wait = Wait::Nothing;
+            }
+        }
+        any
+    }
+
+    /// Ends waits that may time out; returns whether there were any.
+    pub(crate) fn hurry(&mut self) -> bool {
+        let mut any = false;
+        for fragment in self.fragments.iter_mut().filter(|f| matches!(f.wait, Wait::Event { .. })) {
+            fragment.wait = Wait::Impatient;
+            any = true;
+        }
+        any
+    }
+
+    /// Runs one fragment for up to `quantum` rows and adds them to `steps`.
+    ///
+    /// A turn is careful if registers have undefined bits, or if the launch continues after violations. Other turns do not pay for
+    /// this: a row that makes bits undefined ends the turn.
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        kernel: &Kernel,
+        cta: (&mut Cta, Peers<'_>),
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        if self.registers.holds_undefined() || world.judge == Judge::Values {
+            self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
+        } else {
+            self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)
+        }
+    }
+
+    fn turn<O: Observer, const CAREFUL: bool>(
+        &mut self,
+        kernel: &Kernel,
+        (cta, peers): (&mut Cta, Peers<'_>),
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        let (n, live) = (self.fragments.len(), self.live);
+        let Some(at) =
+            (0..n).map(|i| (self.current + i) % n).find(|i| ready(&self.fragments[*i], cta, world))
+        else {
+            return Ok(Turn::Waiting);
+        };
+        self.current = at;
+        let impatient = self.fragments[at].wait == Wait::Impatient;
+        self.fragments[at].wait = Wait::Nothing;
+        let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
+        let mut left = quantum;
+        let mut m = Machine {
+            mask: 0,
+            fragment,
+            live: self.live,
+            warp: self.index,
+            r: &mut self.registers,
+            cta,
+            peers,
+            world,
+            kernel,
+            impatient,
+            strong_rows: 0,
+            strong: None,
+            fault: None,
+            pc,
+            said: Vec::new(),
+            loaded: None,
+            unmarks: None,
+        };
+        let wait = loop {
+            // Every path ends in `exit`, so the row exists.
+            let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
+                // A spinning fragment must not starve the others.
+                self.current = at + 1;
+                break Wait::Nothing;
+            };
+            left -= 1;
+            if CAREFUL {
+                m.pc = pc;
+            }
+            let mask = if row.guard == UNGUARDED {
+                fragment
+            } else {
+                if CAREFUL && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
+                    *steps += u64::from(quantum - left);
+                    return Err(Stopped { fault, pc });
+                }
+                fragment & (m.r.p[row.guard as usize] ^ row.negate)
+            };
+            if mask == 0 {
+                pc += 1;
+                continue;
+            }
+            m.mask = mask;
+            if O::WATCHES {
+                observer.row(&Executed::new(&m, pc));
+            }
+            let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
+            if cfg!(debug_assertions) {
+                crate::rules::widths::check(&m, pc, flow);
+            }
+            match flow {
+                Flow::Next => pc += 1,
+                Flow::Undefined => {
+                    m.r.shadow().came_from(pc);
+                    pc += 1;
+                    if !CAREFUL {
+                        break Wait::Nothing;
+                    }
+                }
+                Flow::Jump(target) => pc = target,
+                Flow::Split { taken, target } => {
+                    let rest = fragment & !taken;
+                    let this = &mut self.fragments[at];
+                    if row.d != NEVER {
+                        let group = Group { pc: row.d, expected: fragment, arrived: 0 };
+                        let free = self.groups.iter().position(|g| g.expected == 0);
+                        let g = free.unwrap_or(self.groups.len());
+                        if free.is_some() {
+                            self.groups[g] = group
+                        } else {
+                            self.groups.push(group)
+                        }
+                        this.groups.push(u32::try_from(g).unwrap_or(NEVER));
+                    }
+                    this.mask = rest;
+                    let groups = this.groups.clone();
+                    self.fragments.push(Fragment { pc: target, mask: taken, wait: Wait::Nothing, groups });
+                    fragment = rest;
+                    m.fragment = rest;
+                    pc += 1;
+                }
+                Flow::Exit => {
+                    m.live &= !mask;
+                    self.live = m.live;
+                    if m.cta.leave(mask.count_ones()) {
+                        m.world.events += 1;
+                    }
+                    for group in &mut self.groups {
+                        group.expected &= !mask;
+                        group.arrived &= !mask;
+                    }
+                    fragment &= !mask;
+                    m.fragment = fragment;
+                    self.fragments[at].mask = fragment;
+                    pc += 1;
+                    if fragment == 0 {
+                        break Wait::Nothing;
+                    }
+                }
+                Flow::Retry => {
+                    let (cta, cluster) = (m.cta.events, m.cta.member.events());
+                    break Wait::Event { cta, cluster, grids: m.world.ends };
+                }
+                Flow::Barrier(id) => {
+                    pc += 1;
+                    let rest = fragment & !mask;
+                    let this = &mut self.fragments[at];
+                    this.mask = mask;
+                    if rest != 0 {
+                        let groups = this.groups.clone();
+                        self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
+                    }
+                    // The generation of the arrival, which may have completed the barrier.
+                    break Wait::Barrier { id, generation: m.cta.arrived_in };
+                }
+                Flow::Yield => {
+                    pc += 1;
+                    self.current = at + 1;
+                    break Wait::Nothing;
+                }
+                Flow::Join => match self.fragments[at].groups.last() {
+                    Some(g) if self.groups[*g as usize].pc == pc => {
+                        self.groups[*g as usize].arrived |= fragment;
+                        break Wait::Company(*g);
+                    }
+                    _ => pc += 1,
+                },
+                Flow::Converge(wanted) => break Wait::Converge { wanted, aligned: false },
+                Flow::Align => break Wait::Converge { wanted: m.live, aligned: true },
+                Flow::Fault => {
+                    let fault = m.fault.take().unwrap_or_else(|| {
+                        Fault::new(crate::api::trap::Rule::Explicit, "an instruction failed without a reason")
+                    });
+                    *steps += u64::from(quantum - left);
+                    return Err(Stopped { fault, pc });
+                }
+            }
+        };
+        *steps += u64::from(quantum - left);
+        let strong_rows = m.strong_rows;
+        let this = &mut self.fragments[at];
+        this.pc = pc;
+        this.wait = wait;
+        if this.mask == 0 {
+            self.fragments.swap_remove(at);
+        }
+        if matches!(wait, Wait::Company(_)) || self.fragments.len() != n {
+            self.alone = 0;
+            self.meet();
+        }
+        if let Wait::Converge { wanted, .. } = wait {
+            self.converge(pc, wanted);
+        }
+        if self.live != live {
+            // Exited lanes are no longer waited for.
+            let waiting: Vec<(u32, u32)> = self
+                .fragments
+                .iter()
+                .filter_map(|f| match f.wait {
+                    Wait::Converge { wanted, .. } => Some((f.pc, wanted)),
+                    _ => None,
+                })
+                .collect();
+            for (pc, wanted) in waiting {
+                self.converge(pc, wanted);
+            }
+        }
+        if self.fragments.len() > 1 {
+            self.progress(strong_rows)?;
+        }
+        Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
+    }
+
+    /// Resolves fragments that block each other, after a turn with `strong_rows` strong accesses.
+    fn progress(&mut self, strong_rows: u32) -> Result<(), Stopped> {
+        // Every thread must make progress: fragments that wait to reconverge may hold the lock that the others try to acquire.
+        if self.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_))) {
+            self.alone = self.alone.saturating_add(strong_rows);
+        } else {
+            self.alone = 0;
+        }
+        let aligned = self.fragments.iter().find(|f| matches!(f.wait, Wait::Converge { aligned: true, .. }));
+        if let Some(Fragment { pc, .. }) = aligned
+            && self.fragments.iter().all(|f| matches!(f.wait, Wait::Company(_) | Wait::Converge { .. }))
+        {
+            let here = self.fragments.iter().filter(|f| f.pc == *pc).fold(0, |mask, f| mask | f.mask);
+            return Err(Stopped { fault: divergent(here, self.live), pc: *pc });
+        }
+        if self.alone > PATIENCE {
+            self.alone = 0;
+            self.release_company();
+        }
+        Ok(())
+    }
+
+    /// Merges fragments that wait for each other at a row, once all have arrived.
+    fn converge(&mut self, pc: u32, wanted: u32) {
+        let here =
+            |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge { .. });
+        let present = self.fragments.iter().filter(|f| here(f)).fold(0, |mask, f| mask | f.mask);
+        if present & wanted & self.live != wanted & self.live {
+            return;
+        }
+        let (mut together, apart): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.fragments).into_iter().partition(here);
+        self.fragments = apart;
+        let Some(mut merged) = together.pop() else { return };
+        for other in together {
+            merged.mask |= other.mask;
+            // Groups common to both are kept; the others no longer expect these lanes.
+            let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| a == b).count();
+            for (groups, mask) in [(&merged.groups, merged.mask), (&other.groups, other.mask)] {
+                for g in &groups[common..] {
+                    self.groups[*g as usize].expected &= !mask;
+                }
+            }
+            merged.groups.truncate(common);
+        }
+        merged.wait = Wait::Nothing;
+        self.fragments.push(merged);
+        self.meet();
+    }
+
+    /// Merges the fragments of every group whose lanes have all arrived.
+    fn meet(&mut self) {
+        for g in 0..self.groups.len() {
+            let Group { pc, expected, arrived } = self.groups[g];
+            if expected == 0 || expected != arrived {
+                continue;
+            }
+            let waits = Wait::Company(u32::try_from(g).unwrap_or(NEVER));
+            let Some(first) = self.fragments.iter().position(|f| f.wait == waits) else { continue };
+            let mut i = self.fragments.len();
+            while i > first + 1 {
+                i -= 1;
+                if self.fragments[i].wait == waits {
+                    let other = self.fragments.remove(i);
+                    self.fragments[first].mask |= other.mask;
+                }
+            }
+            let merged = &mut self.fragments[first];
+            merged.groups.pop();
+            merged.pc = pc;
+            merged.wait = Wait::Nothing;
+            self.groups[g].expected = 0;
+        }
+    }
+}
+
+fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
+    match fragment.wait {
+        Wait::Nothing | Wait::Impatient => true,
+        Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,
+        Wait::Event { cta: seen, cluster, grids } => {
+            cta.events != seen || cta.member.events() != cluster || world.ends != grids
+        }
+        Wait::Company(_) | Wait::Converge { .. } => false,
+    }
+}

@@ -1,0 +1,115 @@
+//! State shared by all CTAs of a launch.
+
+use numerics::tensor_core::Model;
+
+use crate::api::trap::{Fault, Judge, Rule};
+use crate::memory::global::{GlobalMemory, Region};
+use crate::rules::races::GlobalRaces;
+use crate::rules::remarks::Remarks;
+use crate::rules::undefined::stores;
+use crate::run::apart::Apart;
+use crate::run::cta::Cta;
+use crate::run::launch::Options;
+use crate::run::random::Random;
+use crate::run::stream::Stream;
+
+/// Violations by grid, row and rule: the first one, its CTA and warp, and the number of occurrences.
+pub(crate) type Tolerated = std::collections::BTreeMap<(usize, u32, Rule), (Fault, [u32; 3], u32, u64)>;
+
+/// State shared by all CTAs of a launch.
+pub(crate) struct World {
+    pub(crate) global: GlobalMemory,
+    pub(crate) params: Vec<u8>,
+    pub(crate) constants: Region,
+    /// Counts events that a waiting warp of any CTA may depend on.
+    pub(crate) events: u64,
+    /// Counts exits of CTAs that a warp of another grid may wait for.
+    pub(crate) ends: u64,
+    /// Number of events when waits last timed out.
+    pub(crate) hurried: Option<u64>,
+    pub(crate) races: GlobalRaces,
+    /// Instructions executed so far, which is the value of clock registers.
+    pub(crate) clock: u64,
+    pub(crate) check_init: bool,
+    pub(crate) check_loads: bool,
+    pub(crate) check_fences: bool,
+    pub(crate) random: Random,
+    /// Whether `mbarrier.try_wait` may time out before the phase is complete: only under random schedules.
+    pub(crate) gives_up: bool,
+    /// The running grids and their dependencies.
+    pub(crate) stream: Stream,
+    /// The accumulation model of tensor-core instructions.
+    pub(crate) model: Model,
+    /// Tensor maps that pending copies use.
+    pub(crate) maps: crate::rules::maps_in_use::MapsInUse,
+    /// Output of `vprintf` that has not been reported yet.
+    pub(crate) printed: Vec<String>,
+    /// Remarks by grid and row.
+    pub(crate) remarks: Remarks,
+    /// Live allocations of `malloc`: address and size in bytes.
+    pub(crate) heap: std::collections::BTreeMap<u64, u64>,
+    /// Undefined bytes that were stored to global memory.
+    pub(crate) undefined: stores::Stores,
+    pub(crate) judge: Judge,
+    /// Fill byte of unwritten registers.
+    pub(crate) poison: u8,
+    /// Violations that did not end the launch.
+    pub(crate) tolerated: Tolerated,
+    /// Scratch buffers of matrix instructions.
+    pub(crate) scratch: crate::isa::matrix::Scratch,
+    /// Accesses of the cluster, if it runs in parallel with others.
+    pub(crate) apart: Option<Box<Apart>>,
+}
+
+impl World {
+    /// The initial state for a stream.
+    pub(crate) fn new(global: GlobalMemory, stream: Stream, options: &Options) -> Self {
+        Self {
+            global,
+            params: Vec::new(),
+            constants: Region::default(),
+            events: 0,
+            ends: 0,
+            hurried: None,
+            races: GlobalRaces::of(&stream),
+            clock: 0,
+            check_init: options.check_init,
+            check_loads: options.check_loads,
+            check_fences: options.check_fences,
+            random: Random(options.seed),
+            gives_up: options.seed != 0,
+            stream,
+            model: Model::Sm120,
+            scratch: Default::default(),
+            maps: Default::default(),
+            printed: Vec::new(),
+            remarks: Default::default(),
+            heap: Default::default(),
+            undefined: Default::default(),
+            judge: options.judge,
+            poison: options.poison,
+            tolerated: Default::default(),
+            apart: None,
+        }
+    }
+
+    /// Records an access of a CTA to global memory.
+    #[inline(always)]
+    pub(crate) fn touch(&mut self, address: u64, len: usize, write: bool) {
+        if let Some(apart) = &mut self.apart {
+            apart.touch(address, len, write);
+        }
+    }
+
+    /// Records that a CTA did something whose result or time other CTAs can observe.
+    pub(crate) fn communicate(&mut self) {
+        if let Some(apart) = &mut self.apart {
+            apart.communicate();
+        }
+    }
+
+    /// Whether a warp overlaps a preceding grid for which it has not waited.
+    pub(crate) fn in_front(&self, cta: &Cta, warp: u32) -> bool {
+        !self.stream.alone(cta.grid) && cta.races.as_ref().is_some_and(|races| !races.has_waited(warp))
+    }
+}
