@@ -474,6 +474,7 @@ pub(crate) fn kernel(
         made = entry(scope, text, function, module_shared, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
+    isa::atomics::mark_unused_results(&mut decoder.rows, &steps);
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
     let (watched, branches) = crate::front::flow::finish(

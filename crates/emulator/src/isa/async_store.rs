@@ -111,7 +111,7 @@ fn to_global(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(())
     };
     for lane in lanes(m.mask) {
-        let touch = if extra.reduce.is_some() { Touch::Modify } else { Touch::Store };
+        let touch = if extra.reduce.is_some() { Touch::Reduce } else { Touch::Store };
         if let Err(fault) = m.strongly(Strong { order: extra.order, touch }, |m| one(m, lane)) {
             return m.fail(Fault::at(fault, lane));
         }

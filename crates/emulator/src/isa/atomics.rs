@@ -3,6 +3,8 @@
 //! Lanes execute one after another, lowest first. Orders and scopes do not change the values read, since memory is sequentially
 //! consistent here; the race detector uses them.
 
+use std::collections::HashSet;
+
 use numerics::Rounding;
 use numerics::float::{add_f32, add_f64, add_f64_in_memory};
 use ptx::{Instruction, Operand, Type};
@@ -13,7 +15,7 @@ use super::moves::space;
 use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::decode::{Bank, Decoder, Place, Refusal, Step};
 use crate::front::program::Row;
 use crate::memory::window::{Window, window_of};
 use crate::rules::float_sums::FloatType;
@@ -55,6 +57,7 @@ enum Action {
     Swap,
 }
 
+#[derive(Clone)]
 /// The extra of an atomic row. `list` holds destinations, then sources, then (for `cas`) replacements.
 struct Atomic {
     action: Action,
@@ -66,6 +69,8 @@ struct Atomic {
     wide: bool,
     /// `atom` writes destinations, `red` has none.
     returns: bool,
+    /// Whether some instruction reads a destination ([`mark_unused_results`]).
+    used: bool,
     order: Order,
     /// The type that it adds, if it adds floats.
     sum: Option<FloatType>,
@@ -136,7 +141,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
     let flush = matches!(action, Action::AddSingle { flush: true });
     let sum = FloatType::of(ty, flush).filter(|_| op == "add");
-    let extra = Atomic { action, space, bytes, count, wide, returns, order, sum };
+    let extra = Atomic { action, space, bytes, count, wide, returns, used: returns, order, sum };
     let row = Row {
         a,
         b: space_number(space),
@@ -147,6 +152,22 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     d.push(row);
     Ok(())
+}
+
+/// Marks the atomics of a kernel whose old values no instruction reads. `steps` names each register by a slot of its own.
+///
+/// A compiler writes `atom` where the program ignores the result. A thread that does not look at the old value cannot know which
+/// other read-modify-writes came before its own, so that its access orders none of them ([`Touch::Reduce`]).
+pub(crate) fn mark_unused_results(rows: &mut [Row], steps: &[Step]) {
+    let read: HashSet<Place> = steps.iter().flat_map(|step| step.reads.iter().copied()).collect();
+    for step in steps.iter().filter(|step| !step.writes.iter().any(|place| read.contains(place))) {
+        for row in rows.get_mut(step.rows.clone()).into_iter().flatten() {
+            if let Some(unused) = row.extra::<Atomic>().map(|atomic| Atomic { used: false, ..atomic.clone() })
+            {
+                row.extra = Some(Box::new(unused));
+            }
+        }
+    }
 }
 
 /// A 128-bit register is two slots of the 64-bit bank.
@@ -183,7 +204,8 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut replaced = Undefined::default();
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        let strong = Strong { order: atomic.order, touch: Touch::Modify };
+        let touch = if atomic.used { Touch::Modify } else { Touch::Reduce };
+        let strong = Strong { order: atomic.order, touch };
         if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane, &mut replaced))
         {
             return m.fail(fault.at(lane));

@@ -5,7 +5,7 @@
 mod arithmetic;
 mod async_copy;
 mod async_store;
-mod atomics;
+pub(crate) mod atomics;
 pub(super) mod availability;
 pub(super) mod barrier;
 mod bits;

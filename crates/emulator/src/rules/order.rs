@@ -92,6 +92,8 @@ pub(crate) enum Touch {
     Store,
     /// A read-modify-write, which continues the release sequence.
     Modify,
+    /// A read-modify-write whose old value nobody uses: the thread cannot know which writes came before it.
+    Reduce,
 }
 
 /// A strong access.

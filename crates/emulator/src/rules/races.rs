@@ -11,12 +11,12 @@
 //! also observes arrivals in later phases, and weak stores do not end a release sequence. Shared memory of pending copies is
 //! guarded by `pending`, not here.
 
+mod accesses;
 mod chain;
 mod clock;
 mod cluster;
 mod copies;
 mod global;
-mod observed;
 mod pages;
 mod proxy;
 mod publish;
@@ -27,8 +27,9 @@ use std::ops::Range;
 
 use crate::api::trap::{Fault, Rule};
 use crate::rules::order::{Strong, Touch};
-use crate::rules::shadow::{Memory, Shadows};
+use crate::rules::shadow::Shadows;
 use crate::run::stream::Grid;
+use accesses::{Accesses, Mark, Order};
 use chain::Chains;
 use clock::{Clock, WARPS};
 pub(crate) use cluster::ClusterRaces;
@@ -40,8 +41,7 @@ pub(crate) use same::Values;
 pub(crate) use sync::At;
 use sync::{Beside, Meeting, Places};
 
-/// The last access to a byte: clock, warp, whether it was strong, and, in a slot for reads, whether it is instead a strong write
-/// not ordered before the last write; zero for none.
+/// An access to shared memory of a CTA: its clock, whether it is an earlier write, whether it is strong, and its warp; zero for none.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Epoch(u32);
 
@@ -62,107 +62,94 @@ impl Epoch {
         self.0 >> 7
     }
 
+    /// Whether this is not ordered before an access by a warp with this clock.
+    #[inline]
+    fn unknown(self, warp: u32, clock: &Clock) -> bool {
+        self.0 != 0 && self.warp() != warp as usize && self.clock() > clock[self.warp()]
+    }
+}
+
+impl Mark for Epoch {
+    // Clocks end before this one ([`LAST`]).
+    const MIXED: Self = Self(u32::MAX);
+
+    #[inline]
+    fn exists(self) -> bool {
+        self.0 != 0
+    }
+
+    #[inline]
+    fn same_warp(self, other: Self) -> bool {
+        self.warp() == other.warp()
+    }
+
+    fn thread(self) -> (u32, u32) {
+        (0, self.0 & 31)
+    }
+
+    fn clock(self) -> u32 {
+        self.0 >> 7
+    }
+
+    #[inline]
+    fn morally_strong(self, other: Self) -> bool {
+        self.strong() && other.strong()
+    }
+
+    fn same_cta(self, _: Self) -> bool {
+        true
+    }
+
+    #[inline]
+    fn strength(self) -> u32 {
+        u32::from(self.strong())
+    }
+
+    #[inline]
     fn wrote(self) -> bool {
         self.0 >> 6 & 1 == 1
     }
 
-    /// This access, recorded as an earlier write.
     fn as_earlier(self) -> Self {
         Self(self.0 | 1 << 6)
     }
-
-    /// Whether this is not ordered before an access by a warp with this clock.
-    fn unknown(self, warp: u32, clock: &Clock) -> bool {
-        self.unordered(warp, clock, false)
-    }
-
-    /// Whether this races with an access by a warp with this clock, if the two conflict.
-    #[inline]
-    fn unordered(self, warp: u32, clock: &Clock, strong: bool) -> bool {
-        self.0 != 0
-            && self.warp() != warp as usize
-            && self.clock() > clock[self.warp()]
-            && !(strong && self.strong())
-    }
 }
 
-/// The shadow of shared memory bytes: the last write and two reads; the fourth field marks a mixed word. Two fields share a machine
-/// word, low half first, so that recently stored values are loaded in the same units.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-struct Shadow([u64; 2]);
+/// The last clock of a warp that an [`Epoch`] can hold.
+const LAST: u32 = (1 << 25) - 2;
 
-impl Memory for Shadow {
-    const MIXED: Self = Self([0, 1 << 32]);
-
-    #[inline]
-    fn alike(self, cells: &[Self]) -> bool {
-        let mut differ = [0; 2];
-        for cell in cells {
-            for i in 0..2 {
-                differ[i] |= cell.0[i] ^ self.0[i];
-            }
-        }
-        differ == [0; 2]
-    }
+/// The order of earlier accesses to shared memory before an access `by` a warp with this clock; `observed` tells whether a read that
+/// observed a write orders it.
+struct SharedOrder<'a, F> {
+    by: Epoch,
+    clock: &'a Clock,
+    modifies: bool,
+    observed: F,
 }
 
-impl Shadow {
-    fn new(write: Epoch, read: Epoch, other: Epoch) -> Self {
-        Self([u64::from(read.0) << 32 | u64::from(write.0), other.0.into()])
-    }
-
-    fn written(by: Epoch) -> Self {
-        Self::new(by, Epoch(0), Epoch(0))
-    }
-
-    fn epochs(self) -> [Epoch; 3] {
-        let [low, high] = self.0;
-        [low as u32, (low >> 32) as u32, high as u32].map(Epoch)
-    }
-
-    /// Records an access, or returns the unordered one and whether that was a write. `observed` tells whether a read that observed
-    /// a write orders it.
+impl<F: Fn(Epoch) -> bool> Order<Epoch> for SharedOrder<'_, F> {
     #[inline]
-    fn step(
-        &mut self,
-        write: bool,
-        by: Epoch,
-        clock: &Clock,
-        observed: impl Fn(Epoch) -> bool,
-    ) -> Result<(), (Epoch, bool)> {
-        let (warp, strong) = (by.warp() as u32, by.strong());
-        let [wrote, read, other] = self.epochs();
-        if wrote.unordered(warp, clock, strong) && !observed(wrote) {
-            return Err((wrote, true));
-        }
-        for read in [read, other] {
-            if (write || read.wrote())
-                && read.unordered(warp, clock, strong)
-                && !(read.wrote() && observed(read))
-            {
-                return Err((read, read.wrote()));
-            }
-        }
-        // Only strong accesses are allowed past unordered ones; such an earlier write is kept.
-        let kept = [wrote.as_earlier(), read, other]
-            .into_iter()
-            .find(|e| strong && e.wrote() && e.unknown(warp, clock))
-            .unwrap_or_default();
-        *self = if write {
-            Self::new(by, kept, Epoch(0))
-        } else if !(read.wrote() && kept == read)
-            && (read.0 == 0 || read.wrote() || read.warp() == warp as usize)
-        {
-            Self::new(wrote, by, other)
-        } else {
-            Self::new(wrote, read, by)
-        };
-        Ok(())
+    fn by(&self) -> Epoch {
+        self.by
+    }
+
+    #[inline]
+    fn modifies(&self) -> bool {
+        self.modifies
+    }
+
+    #[inline]
+    fn knows(&self, other: Epoch) -> bool {
+        other.clock() <= self.clock[other.warp()]
+    }
+
+    fn follows(&self, other: Epoch, wrote: bool) -> bool {
+        wrote && (self.observed)(other)
     }
 }
 
 /// A CTA's shadow of shared memory.
-pub(crate) struct SharedShadow(Shadows<Shadow>);
+pub(crate) struct SharedShadow(Shadows<Accesses<Epoch>>);
 
 impl SharedShadow {
     /// A shadow of `bytes` untouched bytes.
@@ -181,8 +168,8 @@ pub(crate) struct Races {
     clocks: Vec<Clock>,
     /// Per warp, what it knows about other CTAs, and its fences.
     beside: Vec<Beside>,
-    shared: Shadows<Shadow>,
-    chains: Chains,
+    shared: Shadows<Accesses<Epoch>>,
+    chains: Chains<Epoch>,
     /// Releases by this CTA's warps, by word of generic addresses.
     places: Places,
     barriers: [Meeting; 16],
@@ -209,6 +196,8 @@ pub(crate) struct Races {
     known: Range<u32>,
     /// Per warp, its clock at `griddepcontrol.wait`; 0 before.
     waited: [u32; WARPS],
+    /// A warp whose clock has reached [`LAST`].
+    exhausted: Option<u32>,
 }
 
 impl Races {
@@ -236,7 +225,18 @@ impl Races {
             known_at_start: 0..0,
             known: 0..0,
             waited: [0; WARPS],
+            exhausted: None,
         }
+    }
+
+    /// The error if a warp has synchronised more often than its clock counts.
+    pub(crate) fn exhausted(&self) -> Option<Fault> {
+        let warp = self.exhausted?;
+        let what = format!(
+            "warp {warp} has synchronised {LAST} times, which is as far as the race detector counts; without race checks the \
+             launch runs on"
+        );
+        Some(Fault::new(Rule::Fuel, what))
     }
 
     /// Returns the shadow of shared memory for reuse by another CTA of the same size.
@@ -248,11 +248,9 @@ impl Races {
     pub(crate) fn set_strong(&mut self, strong: Option<Strong>) {
         self.flags = strong.map_or(0, |strong| {
             let wide = if self.leaves_the_cta(strong.order.scope) { WIDE } else { 0 };
-            let counts = strong.touch == Touch::Modify;
-            STRONG
-                | wide
-                | if counts { MODIFIES } else { 0 }
-                | if counts || strong.order.acquires { OBSERVES } else { 0 }
+            let modifies = matches!(strong.touch, Touch::Modify | Touch::Reduce);
+            let observes = strong.touch == Touch::Modify || strong.order.acquires;
+            STRONG | wide | if modifies { MODIFIES } else { 0 } | if observes { OBSERVES } else { 0 }
         });
     }
 
@@ -305,7 +303,9 @@ impl Races {
         }
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
-        let found = self.shared.update(at, len, |shadow| shadow.step(write, epoch, clock, |_| false));
+        let modifies = self.flags & MODIFIES != 0;
+        let order = SharedOrder { by: epoch, clock, modifies, observed: |_| false };
+        let found = self.shared.update(at, len, |kept| kept.step(write, &order));
         if found.is_ok() && !epoch.strong() {
             return Ok(());
         }
@@ -320,9 +320,10 @@ impl Races {
         }
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], false);
+        let order = SharedOrder { by: epoch, clock, modifies: false, observed: |_| false };
         let mut ordered = 0;
         for at in places {
-            if self.shared.update(*at, 16, |shadow| shadow.step(false, epoch, clock, |_| false)).is_err() {
+            if self.shared.update(*at, 16, |kept| kept.step(false, &order)).is_err() {
                 break;
             }
             ordered += 1;
@@ -348,17 +349,20 @@ impl Races {
                 return Err(clash(n, (other, wrote)));
             }
             for n in n..len {
-                let observed = |write| chains.orders(at + n, write, warp, clock);
-                let step = |shadow: &mut Shadow| shadow.step(write, by, clock, observed);
-                self.shared.update(at + n, 1, step).map_err(|(_, other)| clash(n, other))?;
+                let observed =
+                    |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
+                let order = SharedOrder { by, clock, modifies: self.flags & MODIFIES != 0, observed };
+                self.shared
+                    .update(at + n, 1, |kept| kept.step(write, &order))
+                    .map_err(|(_, other)| clash(n, other))?;
             }
         }
         if by.strong() {
             for at in (at..at + len).step_by(4) {
                 if write {
-                    chains.write(at, by, self.flags & MODIFIES != 0);
+                    chains.write(at as u64, by, self.flags & MODIFIES != 0);
                 } else if self.flags & OBSERVES != 0 {
-                    chains.read(at, by);
+                    chains.read(at as u64, by);
                 }
             }
         }
@@ -370,14 +374,14 @@ impl Races {
         if self.cluster_set(at, len, None) {
             return;
         }
-        self.shared.set(at, len, Shadow::default());
+        self.shared.set(at, len, Accesses::default());
     }
 
     /// Records bytes that a `cp.async` of this warp has written: other warps must synchronise with this one after its wait.
     pub(crate) fn written_for(&mut self, at: usize, len: usize, warp: u32) {
         let by = Epoch::new(warp, self.clocks[warp as usize][warp as usize], false);
         if !self.cluster_set(at, len, Some(by)) {
-            self.shared.set(at, len, Shadow::written(by));
+            self.shared.set(at, len, Accesses::written(by));
         }
     }
 

@@ -21,10 +21,41 @@ pub(crate) struct Shadows<M> {
     lines: Vec<M>,
     /// Chunks of mixed lines; empty until first needed.
     chunks: Vec<M>,
-    /// Words of mixed chunks; empty until first needed.
-    words: Vec<M>,
-    /// Bytes of mixed words; empty until first needed.
-    bytes: Vec<M>,
+    /// Words of mixed chunks, in blocks of a line.
+    words: Blocks<M>,
+    /// Bytes of mixed words, in blocks of a line.
+    bytes: Blocks<M>,
+}
+
+/// Parts of lines, in a block for each line that needs one: most lines never do, and a part is many times its byte.
+#[derive(Debug, Clone)]
+struct Blocks<M> {
+    /// By line, its block, counted from 1; 0 for none. Empty until first needed.
+    numbers: Vec<u32>,
+    parts: Vec<M>,
+}
+
+impl<M> Default for Blocks<M> {
+    fn default() -> Self {
+        Self { numbers: Vec::new(), parts: Vec::new() }
+    }
+}
+
+impl<M: Memory> Blocks<M> {
+    /// The parts of a line, `size` of them, created if there are none.
+    #[inline]
+    fn of_line(&mut self, line: usize, lines: usize, size: usize) -> &mut [M] {
+        if self.numbers.is_empty() {
+            self.numbers = vec![0; lines];
+        }
+        let Some(block) = self.numbers.get_mut(line) else { return &mut [] };
+        if *block == 0 {
+            self.parts.resize(self.parts.len() + size, M::default());
+            *block = u32::try_from(self.parts.len() / size).unwrap_or_default();
+        }
+        let end = *block as usize * size;
+        self.parts.get_mut(end.saturating_sub(size)..end).unwrap_or_default()
+    }
 }
 
 impl<M: Memory> Shadows<M> {
@@ -126,32 +157,44 @@ impl<M: Memory> Shadows<M> {
         len: usize,
         step: &impl Fn(&mut M) -> Result<(), E>,
     ) -> Result<(), (usize, E)> {
-        if self.words.is_empty() {
-            self.words = vec![M::default(); self.chunks.len() * (CHUNK / WORD)];
-        }
+        let (line, lines) = (at / LINE, self.lines.len());
         let Some(chunk) = self.chunks.get_mut(at / CHUNK) else { return Ok(()) };
-        let first = at / CHUNK * (CHUNK / WORD);
-        let Some(words) = self.words.get_mut(first..first + CHUNK / WORD) else { return Ok(()) };
+        let first = at % LINE / CHUNK * (CHUNK / WORD);
+        let words = self.words.of_line(line, lines, LINE / WORD);
+        let Some(words) = words.get_mut(first..first + CHUNK / WORD) else { return Ok(()) };
         if *chunk != M::MIXED {
             words.fill(*chunk);
             *chunk = M::MIXED;
         }
-        if !at.is_multiple_of(WORD) || !len.is_multiple_of(WORD) {
-            self.update_bytes(at, len, step)?;
-        } else {
-            for n in 0..len / WORD {
-                match self.words.get_mut(at / WORD + n) {
-                    Some(word) if *word != M::MIXED => step(word).map_err(|e| (n * WORD, e))?,
-                    _ => {
-                        self.update_bytes(at + n * WORD, WORD, step).map_err(|(i, e)| (n * WORD + i, e))?;
-                    }
-                }
+        let (from, end) = (at % CHUNK, at % CHUNK + len);
+        for (n, word) in words.iter_mut().enumerate() {
+            let part = from.max(n * WORD)..end.min((n + 1) * WORD);
+            if part.is_empty() {
+                continue;
+            }
+            if *word != M::MIXED && part.len() == WORD {
+                step(word).map_err(|e| (part.start - from, e))?;
+                continue;
+            }
+            let bytes = self.bytes.of_line(line, lines, LINE);
+            let first = at % LINE - from + n * WORD;
+            let Some(bytes) = bytes.get_mut(first..).and_then(|rest| rest.first_chunk_mut::<WORD>()) else {
+                continue;
+            };
+            if *word != M::MIXED {
+                *bytes = [*word; WORD];
+                *word = M::MIXED;
+            }
+            for place in part {
+                step(&mut bytes[place % WORD]).map_err(|e| (place - from, e))?;
+            }
+            if bytes[0].alike(bytes) {
+                *word = bytes[0];
             }
         }
-        if let Some([head, rest @ ..]) = self.words.get(first..first + CHUNK / WORD)
+        if let [head, rest @ ..] = &*words
             && *head != M::MIXED
             && head.alike(rest)
-            && let Some(chunk) = self.chunks.get_mut(at / CHUNK)
         {
             *chunk = *head;
         }
@@ -167,36 +210,6 @@ impl<M: Memory> Shadows<M> {
         {
             *line = head;
         }
-    }
-
-    fn update_bytes<E>(
-        &mut self,
-        at: usize,
-        len: usize,
-        step: &impl Fn(&mut M) -> Result<(), E>,
-    ) -> Result<(), (usize, E)> {
-        if self.bytes.is_empty() {
-            self.bytes = vec![M::default(); self.words.len() * WORD];
-        }
-        let (first, end) = (at / WORD, (at + len).div_ceil(WORD));
-        let Some(words) = self.words.get_mut(first..end) else { return Ok(()) };
-        for (n, word) in words.iter_mut().enumerate() {
-            let Some(bytes) = self.bytes[(first + n) * WORD..].first_chunk_mut::<WORD>() else { break };
-            if *word != M::MIXED {
-                *bytes = [*word; WORD];
-                *word = M::MIXED;
-            }
-            for (i, byte) in bytes.iter_mut().enumerate() {
-                let place = (first + n) * WORD + i;
-                if place >= at && place < at + len {
-                    step(byte).map_err(|e| (place - at, e))?;
-                }
-            }
-            if bytes[0].alike(bytes) {
-                *word = bytes[0];
-            }
-        }
-        Ok(())
     }
 }
 

@@ -247,6 +247,9 @@ pub(crate) fn run<O: Observer>(
                         }
                     }
                     world.clock += counts.warp_instructions - before;
+                    if let Some(fault) = cta.races.as_ref().and_then(Races::exhausted) {
+                        return Err(trap(Stopped { fault, pc: warp.next_row() }, cta, warp.index));
+                    }
                 }
                 ran |= went_on;
                 stuck &= !went_on;

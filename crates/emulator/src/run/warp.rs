@@ -97,6 +97,11 @@ impl Warp {
         Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0, alone: 0 }
     }
 
+    /// A row at which it stands.
+    pub(crate) fn next_row(&self) -> u32 {
+        self.fragments.first().map_or(u32::MAX, |fragment| fragment.pc)
+    }
+
     /// Whether a fragment can run.
     pub(crate) fn can_run(&self, cta: &Cta, world: &World) -> bool {
         self.fragments.iter().any(|f| ready(f, cta, world))

@@ -71,7 +71,7 @@ impl World {
             events: 0,
             ends: 0,
             hurried: None,
-            races: GlobalRaces::of(&stream),
+            races: GlobalRaces::default(),
             clock: 0,
             check_init: options.check_init,
             check_loads: options.check_loads,

@@ -1,44 +1,57 @@
-//! What strong reads of a CTA's shared memory have observed, like [`super::observed`] for global memory: a strong write is ordered before
-//! everything after a read-modify-write, or an acquiring read, that returns its value or that of read-modify-writes following it.
+//! What strong reads have observed. A strong write is ordered before everything after a strong read that returns its value, or the
+//! value of read-modify-writes that followed it (PTX ISA 8.9, "Observation order" and "Causality order"). Nothing else that the
+//! writer did is ordered: clocks cannot express that.
+//!
+//! Only acquiring reads count, and read-modify-writes whose old value the program uses ([`Touch`](crate::rules::order::Touch)). For a
+//! relaxed load, the emulator returns the newest value where a GPU may return an older one: code that stores after it relies on more
+//! than the manual guarantees, and is reported. A thread that does not look at the value that its read-modify-write replaced cannot
+//! know which writes came before it: in another execution they come after it.
+//!
+//! A warp that has counted the arrivals of others, even with `.relaxed`, may therefore reset the counter by a weak store.
 
-use super::Epoch;
-use super::clock::Clock;
+use std::collections::HashMap;
+use std::hash::{BuildHasherDefault, Hasher};
+
+use super::accesses::Mark;
 
 /// The minimum number of remembered reads of a location.
 const READS: usize = 64;
 
 /// The strong writes of a location since the last one that was not a read-modify-write, and their readers. Both carry their position in
 /// execution order.
-#[derive(Debug, Default)]
-struct Chain {
-    next: u32,
+#[derive(Debug)]
+struct Chain<M> {
+    next: u64,
     /// The last one of each warp.
-    writes: Vec<(Epoch, u32)>,
+    writes: HashMap<(u32, u32), (M, u64)>,
     /// The last one by warp and clock, oldest first.
-    reads: Vec<(Epoch, u32)>,
+    reads: Vec<(M, u64)>,
 }
 
-impl Chain {
-    fn next(&mut self) -> u32 {
+impl<M> Default for Chain<M> {
+    fn default() -> Self {
+        Self { next: 0, writes: HashMap::new(), reads: Vec::new() }
+    }
+}
+
+impl<M: Mark> Chain<M> {
+    fn next(&mut self) -> u64 {
         self.next += 1;
         self.next
     }
 
-    fn write(&mut self, by: Epoch, modifies: bool) {
+    fn write(&mut self, by: M, modifies: bool) {
         let at = self.next();
         if !modifies {
             self.writes.clear();
             self.reads.clear();
         }
-        match self.writes.iter_mut().find(|(write, _)| write.warp() == by.warp()) {
-            Some(known) => *known = (by, at),
-            None => self.writes.push((by, at)),
-        }
+        self.writes.insert(by.thread(), (by, at));
     }
 
-    fn read(&mut self, by: Epoch) {
+    fn read(&mut self, by: M) {
         let at = self.next();
-        let same = |read: &Epoch| (read.warp(), read.clock()) == (by.warp(), by.clock());
+        let same = |read: &M| (read.thread(), read.clock()) == (by.thread(), by.clock());
         match self.reads.iter_mut().rev().find(|(read, _)| same(read)) {
             Some((_, known)) => *known = at,
             None => {
@@ -50,49 +63,65 @@ impl Chain {
         }
     }
 
-    fn orders(&self, write: Epoch, warp: u32, clock: &Clock) -> bool {
-        let told = |(read, _): &(Epoch, u32)| !read.unknown(warp, clock);
-        let last = self.reads.iter().filter(|read| told(read)).map(|(_, at)| *at).max();
-        let of_write =
-            |(known, _): &&(Epoch, u32)| known.warp() == write.warp() && known.clock() >= write.clock();
-        self.writes.iter().find(of_write).zip(last).is_some_and(|((_, write), read)| *write < read)
+    fn orders(&self, write: M, knows: impl Fn(M) -> bool) -> bool {
+        // A later write of the same warp stands for this one: whoever has observed that has observed both.
+        let Some((_, written)) = self.writes.get(&write.thread()).filter(|(w, _)| w.clock() >= write.clock())
+        else {
+            return false;
+        };
+        let told = |(read, at): &(M, u64)| at > written && read.morally_strong(write) && knows(*read);
+        self.reads.iter().rev().any(told)
     }
 }
 
-/// By word of shared memory.
+/// Hashes a word's number: a multiplication spreads neighbouring words.
 #[derive(Debug, Default)]
-pub(super) struct Chains(Vec<Option<Box<Chain>>>);
+struct WordHasher(u64);
 
-impl Chains {
+impl Hasher for WordHasher {
+    fn finish(&self) -> u64 {
+        self.0
+    }
+
+    fn write(&mut self, bytes: &[u8]) {
+        for byte in bytes {
+            self.write_u64(self.0 ^ u64::from(*byte));
+        }
+    }
+
+    fn write_u64(&mut self, word: u64) {
+        let mixed = word.wrapping_mul(0x9E37_79B9_7F4A_7C15);
+        self.0 = mixed ^ mixed >> 32;
+    }
+}
+
+/// By location: locations are words, like those of release and acquire.
+#[derive(Debug)]
+pub(super) struct Chains<M>(HashMap<u64, Chain<M>, BuildHasherDefault<WordHasher>>);
+
+impl<M> Default for Chains<M> {
+    fn default() -> Self {
+        Self(HashMap::default())
+    }
+}
+
+impl<M: Mark> Chains<M> {
     pub(super) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    fn of(&mut self, at: usize) -> &mut Chain {
-        let word = at / 4;
-        if word >= self.0.len() {
-            self.0.resize_with(word + 1, || None);
-        }
-        self.0[word].get_or_insert_default()
-    }
-
     /// Records a strong write of a word.
-    pub(super) fn write(&mut self, at: usize, by: Epoch, modifies: bool) {
-        self.of(at).write(by, modifies);
+    pub(super) fn write(&mut self, address: u64, by: M, modifies: bool) {
+        self.0.entry(address / 4).or_default().write(by, modifies);
     }
 
     /// Records a strong read of a word that orders what it reads.
-    pub(super) fn read(&mut self, at: usize, by: Epoch) {
-        self.of(at).read(by);
+    pub(super) fn read(&mut self, address: u64, by: M) {
+        self.0.entry(address / 4).or_default().read(by);
     }
 
-    /// Whether a write of a byte is ordered before what a warp with this clock does now.
-    pub(super) fn orders(&self, at: usize, write: Epoch, warp: u32, clock: &Clock) -> bool {
-        write.strong()
-            && self
-                .0
-                .get(at / 4)
-                .and_then(Option::as_ref)
-                .is_some_and(|chain| chain.orders(write, warp, clock))
+    /// Whether a write of a byte is ordered before what a thread does now that `knows` some reads.
+    pub(super) fn orders(&self, address: u64, write: M, knows: impl Fn(M) -> bool) -> bool {
+        write.strength() != 0 && self.0.get(&(address / 4)).is_some_and(|chain| chain.orders(write, knows))
     }
 }

@@ -36,14 +36,8 @@ struct Brought {
 }
 
 /// The detector of a cluster.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct ClusterRaces(Rc<RefCell<Inner>>);
-
-impl Default for ClusterRaces {
-    fn default() -> Self {
-        Self(Rc::new(RefCell::new(Inner { memory: GlobalRaces::of_cluster(), ..Inner::default() })))
-    }
-}
 
 /// The detector of a cluster as used by one of its CTAs.
 pub(super) struct Within {
@@ -193,7 +187,7 @@ impl Races {
         let users = within.all.0.borrow_mut().memory.users(first, 1 << RANK_SHIFT);
         let known = |who: &Who| {
             who.cta() == self.id
-                || who.copied()
+                || who.is_copy()
                 || self.has_met(who.cta(), who.warp(), who.clock())
                 || (0..self.clocks.len()).any(|warp| self.knows(*who, warp as u32))
         };

@@ -55,7 +55,7 @@ impl Copies {
 
     /// The byte that a copy in flight will write.
     pub(super) fn carried(&self, copy: Who, address: u64) -> Option<u8> {
-        if !copy.copied() {
+        if !copy.is_copy() {
             return None;
         }
         let stored = self.stores.get(&(copy.clock() & !NUMBER))?;

@@ -5,8 +5,9 @@ use std::collections::HashMap;
 use std::ops::Range;
 
 use super::Races;
+use super::accesses::{Accesses, Mark, Order};
+use super::chain::Chains;
 use super::copies::Copies;
-use super::observed::Observed;
 use super::pages::Pages;
 use super::proxy::ProxyFences;
 use super::publish::Releases;
@@ -14,7 +15,7 @@ use super::same::Same;
 use super::sync::Place;
 use crate::api::trap::{Fault, Rule};
 use crate::memory::window::GLOBAL_BASE;
-use crate::rules::shadow::{Memory, Shadows};
+use crate::rules::shadow::Shadows;
 use crate::run::stream::Stream;
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
@@ -54,26 +55,9 @@ impl Who {
         self.0[2] & STRONG != 0
     }
 
-    /// Whether both accesses are strong, with scopes that include each other's thread.
-    fn morally_strong(self, other: Self) -> bool {
-        let both = self.0[2] & other.0[2];
-        both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
-    }
-
-    fn wrote(self) -> bool {
-        self.0[2] & WROTE != 0
-    }
-
     /// Whether both are by the same warp at the same time.
     pub(super) fn is(self, other: Self) -> bool {
         (self.cta(), self.clock(), self.warp()) == (other.cta(), other.clock(), other.warp())
-    }
-
-    /// In a slot for reads, after one more write: whether only read-modify-writes lie in between.
-    pub(super) fn behind(self, write: Self) -> Self {
-        let [cta, clock, warp] = self.0;
-        let broken = if write.modifies() { 0 } else { CONTINUED };
-        Self([cta, clock, warp & !broken])
     }
 
     fn modifies(self) -> bool {
@@ -84,51 +68,67 @@ impl Who {
         self.0[2] & OBSERVES != 0
     }
 
-    fn continued(self) -> bool {
-        self.0[2] & CONTINUED != 0
-    }
-
-    /// The same as an earlier write.
-    pub(super) fn as_earlier(self) -> Self {
-        let [cta, clock, warp] = self.0;
-        Self([cta, clock, warp | WROTE | CONTINUED])
-    }
-
-    pub(super) fn copied(self) -> bool {
+    pub(super) fn is_copy(self) -> bool {
         self.0[2] & COPIED != 0
+    }
+}
+
+impl Mark for Who {
+    const MIXED: Self = Self([0, 0, u32::MAX]);
+
+    #[inline]
+    fn exists(self) -> bool {
+        self.cta() != 0
+    }
+
+    #[inline]
+    fn same_warp(self, other: Self) -> bool {
+        self.cta() == other.cta() && other.is_of(self.warp())
+    }
+
+    #[inline]
+    fn thread(self) -> (u32, u32) {
+        (self.cta(), self.0[2] & 31)
+    }
+
+    #[inline]
+    fn clock(self) -> u32 {
+        self.0[1]
+    }
+
+    #[inline]
+    fn morally_strong(self, other: Self) -> bool {
+        let both = self.0[2] & other.0[2];
+        both & WIDE != 0 || both & STRONG != 0 && self.cta() == other.cta()
+    }
+
+    #[inline]
+    fn same_cta(self, other: Self) -> bool {
+        self.cta() == other.cta()
+    }
+
+    #[inline]
+    fn strength(self) -> u32 {
+        u32::from(self.strong()) + u32::from(self.0[2] & WIDE != 0)
+    }
+
+    fn copied(self) -> bool {
+        self.is_copy()
+    }
+
+    #[inline]
+    fn wrote(self) -> bool {
+        self.0[2] & WROTE != 0
+    }
+
+    fn as_earlier(self) -> Self {
+        let [cta, clock, warp] = self.0;
+        Self([cta, clock, warp | WROTE])
     }
 }
 
 /// In a slot for reads: it was a strong write that nothing orders before the last one.
 const WROTE: u32 = 256;
-/// And only read-modify-writes have been written since.
-const CONTINUED: u32 = 1024;
-
-/// What bytes of global memory remember: the last write, and the last read since. Strong writes need no order among each
-/// other, so the slot for reads may hold the previous write until it is ordered.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub(super) struct GlobalShadow {
-    pub(super) write: Who,
-    pub(super) read: Who,
-}
-
-impl Memory for GlobalShadow {
-    const MIXED: Self = Self { write: Who([0, 0, u32::MAX]), read: Who([0; 3]) };
-
-    #[inline]
-    fn alike(self, cells: &[Self]) -> bool {
-        let (mut write, mut read) = ([0; 3], [0; 3]);
-        for cell in cells {
-            for i in 0..3 {
-                write[i] |= cell.write.0[i] ^ self.write.0[i];
-            }
-            for i in 0..3 {
-                read[i] |= cell.read.0[i] ^ self.read.0[i];
-            }
-        }
-        write == [0; 3] && read == [0; 3]
-    }
-}
 
 const PAGE: usize = 1024;
 
@@ -142,7 +142,7 @@ pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
 #[derive(Default)]
 pub(crate) struct GlobalRaces {
     /// Starting at the first global address.
-    pages: Pages<Shadows<GlobalShadow>>,
+    pages: Pages<Shadows<Accesses<Who>>>,
     /// What CTAs have released to others, by word of memory.
     pub(super) places: HashMap<u64, Place>,
     /// Tensor maps that were released to the tensormap proxy.
@@ -151,42 +151,31 @@ pub(crate) struct GlobalRaces {
     pub(super) waited: Waited,
     /// Unordered stores of the same value.
     pub(super) same: Same<Who>,
-    observed: Observed,
+    chains: Chains<Who>,
     /// Asynchronous copies.
     pub(crate) copies: Copies,
     pub(super) proxy_fences: ProxyFences,
-    /// Whether grids overlap: reads are then remembered everywhere.
-    overlap: bool,
 }
 
 impl GlobalRaces {
-    pub(crate) fn of(stream: &Stream) -> Self {
-        Self { overlap: stream.overlaps(), ..Self::default() }
-    }
-
-    /// For the shared memory of a cluster: reads are remembered.
-    pub(super) fn of_cluster() -> Self {
-        Self { overlap: true, ..Self::default() }
-    }
-
     /// Makes everything done so far known to all.
     pub(crate) fn forget(&mut self) {
         self.pages.clear();
-        self.observed = Observed::default();
+        self.chains = Chains::default();
         self.copies = Copies::default();
         self.proxy_fences = ProxyFences::default();
     }
 
     /// Makes bytes remember only this write.
     pub(super) fn set(&mut self, address: u64, len: usize, write: Who) {
-        self.put(address, len, GlobalShadow { write, read: Who::default() });
+        self.put(address, len, Accesses::written(write));
     }
 
     /// Inspects what a byte remembers.
-    pub(super) fn look(&mut self, address: u64, with: impl Fn(&GlobalShadow)) {
+    pub(super) fn look(&mut self, address: u64, with: impl Fn(&Accesses<Who>)) {
         let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return };
         if let Some(page) = self.pages.get_mut(at / PAGE) {
-            let look = |shadow: &mut GlobalShadow| {
+            let look = |shadow: &mut Accesses<Who>| {
                 with(shadow);
                 Ok::<(), std::convert::Infallible>(())
             };
@@ -196,7 +185,7 @@ impl GlobalRaces {
     }
 
     /// Makes bytes remember only this.
-    pub(super) fn put(&mut self, address: u64, len: usize, shadow: GlobalShadow) {
+    pub(super) fn put(&mut self, address: u64, len: usize, shadow: Accesses<Who>) {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
@@ -214,9 +203,9 @@ impl GlobalRaces {
     pub(super) fn users(&mut self, address: u64, len: usize) -> Vec<Who> {
         let found = RefCell::new(Vec::new());
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Vec::new() };
-        let note = |shadow: &mut GlobalShadow| {
+        let note = |shadow: &mut Accesses<Who>| {
             let mut found = found.borrow_mut();
-            for who in [shadow.write, shadow.read] {
+            for (who, _) in shadow.all() {
                 if who.cta() != 0 && !found.contains(&who) {
                     found.push(who);
                 }
@@ -238,7 +227,7 @@ impl GlobalRaces {
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let seen = |shadow: &mut GlobalShadow| if shadow.write.cta() == 0 { Ok(()) } else { Err(()) };
+            let seen = |shadow: &mut Accesses<Who>| if shadow.write.cta() == 0 { Ok(()) } else { Err(()) };
             if let Some(page) = self.pages.get_mut(at / PAGE)
                 && page.update(at % PAGE, next - at, seen).is_err()
             {
@@ -260,7 +249,7 @@ impl GlobalRaces {
         let (mut at, end) = (start, start + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let by = |shadow: &mut GlobalShadow| {
+            let by = |shadow: &mut Accesses<Who>| {
                 if ctas.contains(&shadow.write.cta()) { Err(shadow.write) } else { Ok(()) }
             };
             if let Some(page) = self.pages.get_mut(at / PAGE)
@@ -280,7 +269,7 @@ impl GlobalRaces {
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let note = |shadow: &mut GlobalShadow| {
+            let note = |shadow: &mut Accesses<Who>| {
                 let mut found = found.borrow_mut();
                 if shadow.write.cta() != 0 && !found.contains(&shadow.write) {
                     found.push(shadow.write);
@@ -325,8 +314,8 @@ impl GlobalRaces {
         if who.strong() && !who.copied() {
             return self.find_observed(cta, who, access, 4);
         }
-        let found = self.walk(cta, who, access, |_| false, &Cell::default());
-        if found.is_err() && !self.observed.is_empty() {
+        let found = self.walk(cta, who, access, |_| false);
+        if found.is_err() && !self.chains.is_empty() {
             return self.find_observed(cta, who, access, 1);
         }
         found
@@ -334,118 +323,106 @@ impl GlobalRaces {
 
     /// The same with what strong reads have observed, in pieces of this many bytes.
     fn find_observed(&mut self, cta: &Races, who: Who, access: GlobalAccess, piece: u64) -> Found {
-        let mut observed = std::mem::take(&mut self.observed);
+        let mut chains = std::mem::take(&mut self.chains);
         let (mut at, end) = (access.address, access.address + access.len as u64);
         let mut found = Ok(());
         while at < end && found.is_ok() {
             let next = end.min((at / piece + 1) * piece);
             let part = GlobalAccess { address: at, len: (next - at) as usize, ..access };
-            let seen = Cell::default();
-            let ordered = |write| observed.orders(at, write, cta, who.warp());
+            let ordered = |write| chains.orders(at, write, |read| cta.knows(read, who.warp()));
             let offset = (at - access.address) as usize;
-            found = self
-                .walk(cta, who, part, ordered, &seen)
-                .map_err(|(n, other, wrote)| (n + offset, other, wrote));
-            if access.write && who.strong() {
-                observed.written(at, who);
-            } else if let Some((last, earlier)) = seen.get().filter(|_| who.observes()) {
-                observed.read(at, last, earlier, who);
+            found =
+                self.walk(cta, who, part, ordered).map_err(|(n, other, wrote)| (n + offset, other, wrote));
+            if found.is_ok() && who.strong() && !who.is_copy() {
+                if access.write {
+                    chains.write(at, who, who.modifies());
+                } else if who.observes() {
+                    chains.read(at, who);
+                }
             }
             at = next;
         }
-        self.observed = observed;
+        self.chains = chains;
         found
     }
 
-    /// The same for bytes for which `observed` tells whether a write is ordered. A strong read reports what it has seen without other order: the
-    /// last write, and the one before that.
+    /// Records the access, of bytes for which `observed` tells whether a read that observed a write orders it.
     #[inline]
-    fn walk(
-        &mut self,
-        cta: &Races,
-        who: Who,
-        access: GlobalAccess,
-        observed: impl Fn(Who) -> bool,
-        seen: &Cell<Option<(Who, Option<Who>)>>,
-    ) -> Found {
+    fn walk(&mut self, cta: &Races, who: Who, access: GlobalAccess, observed: impl Fn(Who) -> bool) -> Found {
         let GlobalAccess { address, len, write } = access;
-        let (waited, copies) = (&self.waited, &self.copies);
-        let remembers = write || self.overlap || who.copied();
-        // Neighbouring bytes were mostly accessed by one copy.
-        let asked = Cell::new((Who::default(), false));
-        let completed = |other: Who| {
-            if asked.get().0 != other {
-                asked.set((other, copies.known(other, cta, who.warp())));
-            }
-            asked.get().1
-        };
-        let knows = |other: Who| {
-            cta.knows(other, who.warp()) || other.copied() && (other.is(who) || completed(other))
-        };
-        let step = |shadow: &mut GlobalShadow| {
-            for (other, wrote) in [(shadow.write, true), (shadow.read, shadow.read.wrote())] {
-                if other.cta() != 0 && (write || wrote) && !who.morally_strong(other) && !knows(other) {
-                    let ordered = if cta.grid.contains(&other.cta()) {
-                        wrote && observed(other)
-                    } else {
-                        cta.knows_end(other.cta(), who.warp(), waited)
-                    };
-                    if !ordered {
-                        return Err((other, wrote));
-                    }
-                }
-            }
-            // Only strong accesses are allowed past unordered ones.
-            let unknown = |other: Who| who.strong() && other.cta() != 0 && !knows(other);
-            let kept = shadow.read.wrote() && unknown(shadow.read);
-            if !write {
-                let earlier = Some(shadow.read).filter(|read| kept && read.continued());
-                if (unknown(shadow.write) || earlier.is_some()) && who.morally_strong(shadow.write) {
-                    seen.set(Some((shadow.write, earlier)));
-                }
-                // A read that the writing half of a read-modify-write will be compared with stays, and so does a copy in flight.
-                let read = shadow.read;
-                let held = (who.modifies() || read.copied())
-                    && read.cta() != 0
-                    && !who.morally_strong(read)
-                    && !knows(read);
-                if !kept && !held {
-                    shadow.read = who;
-                }
-            } else {
-                if unknown(shadow.write) {
-                    shadow.read = shadow.write.as_earlier().behind(who);
-                } else if kept {
-                    shadow.read = shadow.read.behind(who);
-                } else {
-                    shadow.read = Who::default();
-                }
-                shadow.write = who;
-            }
-            Ok(())
+        let order = GlobalOrder {
+            who,
+            cta,
+            waited: &self.waited,
+            copies: &self.copies,
+            asked: Cell::new((Who::default(), false)),
+            observed,
         };
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
             let page = match self.pages.get_mut(at / PAGE) {
-                Some(page) => Some(page),
-                // Reads of bytes that nobody has written need no memory.
-                None if remembers => Some(new_page(&mut self.pages, at / PAGE)),
-                None => None,
+                Some(page) => page,
+                None => new_page(&mut self.pages, at / PAGE),
             };
-            if let Some(page) = page {
-                let found = page.update(at % PAGE, next - at, step);
-                found.map_err(|(n, (other, wrote))| (at + n - start as usize, other, wrote))?;
-            }
+            let found = page.update(at % PAGE, next - at, |kept| kept.step(write, &order));
+            found.map_err(|(n, (other, wrote))| (at + n - start as usize, other, wrote))?;
             at = next;
         }
         Ok(())
     }
 }
 
+/// The order of earlier accesses to global memory before one by `who`.
+struct GlobalOrder<'a, F> {
+    who: Who,
+    cta: &'a Races,
+    waited: &'a Waited,
+    copies: &'a Copies,
+    /// The last copy looked up, and whether it has completed: neighbouring bytes were mostly accessed by one copy.
+    asked: Cell<(Who, bool)>,
+    /// Whether the warp has observed a write.
+    observed: F,
+}
+
+impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
+    #[inline]
+    fn by(&self) -> Who {
+        self.who
+    }
+
+    #[inline]
+    fn modifies(&self) -> bool {
+        self.who.modifies()
+    }
+
+    #[inline]
+    fn knows(&self, other: Who) -> bool {
+        if !other.is_copy() {
+            return self.cta.knows(other, self.who.warp());
+        }
+        if other.is(self.who) {
+            return true;
+        }
+        if self.asked.get().0 != other {
+            self.asked.set((other, self.copies.known(other, self.cta, self.who.warp())));
+        }
+        self.asked.get().1
+    }
+
+    #[inline]
+    fn follows(&self, other: Who, wrote: bool) -> bool {
+        if self.cta.grid.contains(&other.cta()) {
+            wrote && (self.observed)(other)
+        } else {
+            self.cta.knows_end(other.cta(), self.who.warp(), self.waited)
+        }
+    }
+}
+
 #[cold]
-fn new_page(pages: &mut Pages<Shadows<GlobalShadow>>, page: usize) -> &mut Shadows<GlobalShadow> {
+fn new_page(pages: &mut Pages<Shadows<Accesses<Who>>>, page: usize) -> &mut Shadows<Accesses<Who>> {
     pages.get_or_insert_with(page, || Shadows::new(PAGE))
 }
 

@@ -72,7 +72,7 @@ impl GlobalRaces {
         let GlobalAccess { address, len, .. } = access;
         let writers = self.writers(address, len);
         let lacks = |write: &Who| {
-            !write.copied() && cta.grid.contains(&write.cta()) && !self.proxy_fences.cover(*write, cta, warp)
+            !write.is_copy() && cta.grid.contains(&write.cta()) && !self.proxy_fences.cover(*write, cta, warp)
         };
         let write = writers.into_iter().find(lacks)?;
         let (_, first) = stream.grid_of(write.cta());

@@ -10,8 +10,9 @@
 use std::cell::Cell;
 use std::collections::HashMap;
 
-use super::global::{GlobalAccess, GlobalRaces, GlobalShadow, Who};
-use super::{Epoch, Races, Shadow};
+use super::accesses::{Accesses, Mark};
+use super::global::{GlobalAccess, GlobalRaces, Who};
+use super::{Epoch, Races, SharedOrder};
 
 /// The stores of the same value, by place: the last of them, as in the shadow, and all.
 #[derive(Debug)]
@@ -68,13 +69,15 @@ impl Races {
         let (clock, chains) = (&self.clocks[warp as usize], &self.chains);
         let by = Epoch::new(warp, clock[warp as usize], false);
         for n in 0..values.new.len() {
-            let seen = Cell::new(Shadow::default());
-            let step = |shadow: &mut Shadow| {
-                seen.set(*shadow);
-                shadow.step(true, by, clock, |write| chains.orders(at + n, write, warp, clock))
+            let seen = Cell::new(Accesses::default());
+            let observed = |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
+            let order = SharedOrder { by, clock, modifies: false, observed };
+            let step = |kept: &mut Accesses<Epoch>| {
+                seen.set(*kept);
+                kept.step(true, &order)
             };
             let Err((_, (other, wrote))) = self.shared.update(at + n, 1, step) else { continue };
-            let [last, read, _] = seen.get().epochs();
+            let Accesses { write: last, reads } = seen.get();
             let place = (at + n) as u64;
             let read_own = || {
                 last.warp() == other.warp()
@@ -85,8 +88,8 @@ impl Races {
             }
             self.same.add(place, last, by);
             // The warp's own store is included with the previous one.
-            let earlier = if last.warp() == warp as usize { read } else { last.as_earlier() };
-            self.shared.set(at + n, 1, Shadow::new(by, earlier, Epoch(0)));
+            let earlier = if last.warp() == warp as usize { reads[0] } else { last.as_earlier() };
+            self.shared.set(at + n, 1, Accesses { write: by, reads: [earlier, Epoch(0)] });
         }
         true
     }
@@ -103,15 +106,17 @@ impl Races {
         let (clock, chains) = (&self.clocks[warp as usize], &self.chains);
         let by = Epoch::new(warp, clock[warp as usize], false);
         (0..len).all(|n| {
-            let seen = Cell::new(Shadow::default());
-            let step = |shadow: &mut Shadow| {
-                seen.set(*shadow);
-                shadow.step(false, by, clock, |write| chains.orders(at + n, write, warp, clock))
+            let seen = Cell::new(Accesses::default());
+            let observed = |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
+            let order = SharedOrder { by, clock, modifies: false, observed };
+            let step = |kept: &mut Accesses<Epoch>| {
+                seen.set(*kept);
+                kept.step(false, &order)
             };
             let Err((_, (_, wrote))) = self.shared.update(at + n, 1, step) else { return true };
-            let [last, ..] = seen.get().epochs();
+            let last = seen.get().write;
             let stores = self.same.of((at + n) as u64, last);
-            wrote && stores.iter().any(|store| !store.unordered(warp, clock, false))
+            wrote && stores.iter().any(|store| !store.unknown(warp, clock))
         })
     }
 
@@ -147,7 +152,7 @@ impl GlobalRaces {
             let at = address + n as u64;
             let access = GlobalAccess { address: at, len: 1, write: true };
             let Err((_, other, wrote)) = self.find(cta, who, access) else { continue };
-            let GlobalShadow { write: last, read } = self.shadow(at);
+            let Accesses { write: last, reads: [read, _] } = self.shadow(at);
             let thread = |who: &Who| (who.cta(), who.warp());
             let read_own = || {
                 let stores = self.same.of(at, last);
@@ -162,9 +167,9 @@ impl GlobalRaces {
                 return false;
             }
             self.same.add(at, last, who);
-            let own = thread(&last) == thread(&who) && !last.copied();
-            let earlier = if own { read } else { last.as_earlier().behind(who) };
-            self.put(at, 1, GlobalShadow { write: who, read: earlier });
+            let own = thread(&last) == thread(&who) && !last.is_copy();
+            let earlier = if own { read } else { last.as_earlier() };
+            self.put(at, 1, Accesses { write: who, reads: [earlier, Who::default()] });
         }
         true
     }
@@ -180,14 +185,14 @@ impl GlobalRaces {
             wrote
                 && stores.iter().any(|store| {
                     cta.knows(*store, who.warp())
-                        || store.copied() && self.copies.known(*store, cta, who.warp())
+                        || store.is_copy() && self.copies.known(*store, cta, who.warp())
                 })
         })
     }
 
     /// What a byte remembers.
-    fn shadow(&mut self, address: u64) -> GlobalShadow {
-        let seen = Cell::new(GlobalShadow::default());
+    fn shadow(&mut self, address: u64) -> Accesses<Who> {
+        let seen = Cell::new(Accesses::default());
         self.look(address, |shadow| seen.set(*shadow));
         seen.get()
     }

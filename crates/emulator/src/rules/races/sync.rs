@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 
 use super::clock::{Clock, Known, Others, join, join_some};
-use super::{GlobalRaces, Races};
+use super::{GlobalRaces, LAST, Races};
 use crate::rules::order::{Fence, Order, Scope, Strong, Touch};
 
 /// The knowledge of a warp in addition to the clocks of its CTA.
@@ -105,7 +105,12 @@ impl Races {
     }
 
     pub(super) fn tick(&mut self, warp: u32) {
-        self.clocks[warp as usize][warp as usize] += 1;
+        let clock = &mut self.clocks[warp as usize][warp as usize];
+        if *clock < LAST {
+            *clock += 1;
+        } else {
+            self.exhausted = Some(warp);
+        }
     }
 
     /// A strong read, or the reading half of a read-modify-write.
