@@ -230,6 +230,14 @@ pub struct Kernel {
 }
 
 impl Kernel {
+    /// Whether a row only computes registers from registers, lane by lane.
+    pub(crate) fn is_pure(&self, pc: u32) -> bool {
+        let effect = self.origins.get(pc as usize).and_then(|origin| self.effects.get(origin.step as usize));
+        effect.is_some_and(|effect| effect.pure)
+    }
+}
+
+impl Kernel {
     /// Slots per warp of the 32-bit, the 64-bit and the predicate bank.
     #[must_use]
     pub fn register_slots(&self) -> [usize; 3] {

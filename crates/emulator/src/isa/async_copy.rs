@@ -6,7 +6,7 @@ use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Work};
-use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::decode::{Bank, Decoder, Place, Refusal};
 use crate::front::program::Row;
 use crate::memory::window::Window;
 use crate::run::machine::{Flow, Machine, Space, lanes};
@@ -146,15 +146,10 @@ fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Pie
     Machine::aligned(to, copy.size)?;
     let (_, to) = m.split(Space::Shared, to)?;
     let at = m.shared_at(to, copy.size)?;
-    let mut taken = copy.taken.map_or(copy.size, |slot| m.r.w[slot as usize][lane] as usize);
+    let taken = taken(m, copy, lane);
     if taken > copy.size {
         let what = format!("a source size of {taken} bytes for a copy of {}", copy.size);
         return Err(Fault::new(Rule::Operand, what));
-    }
-    if let Some((slot, negated)) = copy.ignore
-        && (m.r.p[slot as usize] >> lane & 1 == 1) != negated
-    {
-        taken = 0;
     }
     if taken > 0 {
         Machine::aligned(from, copy.size)?;
@@ -162,6 +157,31 @@ fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Pie
         m.world.global.reach(from, taken)?;
     }
     Ok(Piece { taken, ..Piece::whole(lane, at, copy.size, from) })
+}
+
+/// The bytes that a lane's copy takes from its source.
+fn taken(m: &Machine<'_>, copy: &Copy, lane: usize) -> usize {
+    let ignored =
+        copy.ignore.is_some_and(|(slot, negated)| (m.r.p[slot as usize] >> lane & 1 == 1) != negated);
+    let size = copy.taken.map_or(copy.size, |slot| m.r.w[slot as usize][lane] as usize);
+    if ignored { 0 } else { size }
+}
+
+/// The lanes of a copy that take nothing from the source whose address is in a register: that address may be anything. Pipelined
+/// loops predicate their loads this way.
+pub(crate) fn lanes_without_source(m: &Machine<'_>, place: Place) -> u32 {
+    // The row of the copy may follow rows that widen its addresses.
+    let step = |pc: usize| m.kernel.origins.get(pc).map(|origin| origin.step);
+    let first = m.pc as usize;
+    let rows = (first..).take_while(|pc| step(*pc).is_some() && step(*pc) == step(first));
+    let mut copies =
+        rows.filter_map(|pc| m.kernel.rows.get(pc)).filter_map(|row| Some((row, row.extra::<Copy>()?)));
+    match copies.next() {
+        Some((row, copy)) if place == (Bank::D, row.b) && row.a != row.b => {
+            lanes(m.mask).filter(|lane| taken(m, copy, *lane) == 0).fold(0, |mask, lane| mask | 1 << lane)
+        }
+        _ => 0,
+    }
 }
 
 fn commit(m: &mut Machine<'_>, _: &Row) -> Flow {

@@ -118,12 +118,20 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
         None => 0,
     };
+    let whole_cta = m.cta.size.next_multiple_of(32);
     let barrier = &mut m.cta.barriers[id as usize];
-    if barrier.arrived > 0 && barrier.expected != expected {
-        let what = format!("barrier {id} is used with {} and with {expected} threads", barrier.expected);
+    // Without a count it waits for all threads of the CTA, which a count may say, too.
+    let same = |a: u32, b: u32| a == b || a == u32::MAX && b == whole_cta || b == u32::MAX && a == whole_cta;
+    if barrier.arrived > 0 && !same(barrier.expected, expected) {
+        let threads = |count| if count == u32::MAX { "all".to_owned() } else { format!("{count}") };
+        let (first, now) = (threads(barrier.expected), threads(expected));
+        let what = format!("barrier {id} is used with {first} and with {now} threads");
         return m.fail(Fault::new(Rule::Barrier, what).at(lane));
     }
-    barrier.expected = expected;
+    if barrier.arrived == 0 {
+        barrier.expected = expected;
+    }
+    let expected = barrier.expected;
     barrier.arrived += arrived;
     barrier.votes += votes;
     if barrier.arrived > expected {

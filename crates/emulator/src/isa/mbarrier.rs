@@ -16,6 +16,11 @@ use crate::run::machine::{Flow, LANES, Machine, Space, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: mbarrier";
 
+/// The scope of an operation that names none. PTX says `.cta`, but arrivals at the objects of other CTAs and the waits for them are
+/// written without a scope wherever clusters are used (CUTLASS: `ClusterBarrier`), so that here the scope includes the cluster.
+/// `.cta` where the program says so is what it says.
+const UNNAMED_SCOPE: Scope = Scope::Cluster;
+
 pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(
         CHAPTER,
@@ -248,7 +253,7 @@ fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         c |= NO_COMPLETE;
     }
     c |= common(&mut words) | reach(&i.modifiers);
-    let order = Order::take(&mut words, Order::release(Scope::Cta));
+    let order = Order::take(&mut words, Order::release(UNNAMED_SCOPE));
     words.done()?;
     let (state, to, count) = match i.operands.as_slice() {
         [state, to] => (state, to, None),
@@ -291,7 +296,7 @@ fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.take("expect_tx");
     let complete = words.take("complete_tx");
     let c = common(&mut words) | reach(&i.modifiers) | if complete { COMPLETE } else { 0 };
-    let order = Order::take(&mut words, Order::relaxed(Scope::Cta));
+    let order = Order::take(&mut words, Order::relaxed(UNNAMED_SCOPE));
     words.done()?;
     let [to, count] = i.operands.as_slice() else { return Err("it takes an address and a tx-count".into()) };
     let b = d.src(count, Type::U32)?;
@@ -332,7 +337,7 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     words.take("phase_type::primary");
     c |= common(&mut words);
-    let order = Order::take(&mut words, Order::acquire(Scope::Cta));
+    let order = Order::take(&mut words, Order::acquire(UNNAMED_SCOPE));
     words.done()?;
     // A time hint has no effect here.
     let (done, to, phase) = match i.operands.as_slice() {
@@ -400,7 +405,6 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
             Ok((true, at, phase)) => {
                 ready |= alike;
                 if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
-                    let strong = &races.among_ctas(*strong);
                     races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
                     races.passed(at, phase, m.warp, &mut m.world.races);
                 }

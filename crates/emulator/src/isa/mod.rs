@@ -3,7 +3,7 @@
 //! A row's decoder reads the modifiers and operands once and pushes rows that execute.
 
 mod arithmetic;
-mod async_copy;
+pub(crate) mod async_copy;
 mod async_store;
 pub(crate) mod atomics;
 pub(super) mod availability;

@@ -7,6 +7,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, shared_address};
 use crate::memory::window::Window;
 use crate::rules::races::At;
+use crate::rules::remarks::Stored;
 use crate::run::cluster::RANK_SHIFT;
 use crate::run::cta::{Cta, Mbarrier, OBJECT_BYTES};
 use crate::run::machine::{Machine, Space};
@@ -85,7 +86,7 @@ impl Machine<'_> {
     }
 
     /// The CTA of another rank.
-    fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
+    pub(crate) fn at_site(&mut self, rank: u32) -> Result<&mut Cta, Fault> {
         let missing =
             || Fault::new(Rule::OutOfBounds, format!("CTA rank {rank} of the cluster does not exist"));
         self.peers.get(rank).ok_or_else(missing)
@@ -173,9 +174,12 @@ impl Machine<'_> {
         space: Space,
         address: u64,
         bytes: [u8; N],
+        lane: usize,
     ) -> Result<(), Fault> {
         let (rank, at) = self.peer_site(space, address, N)?;
-        self.note_peer(rank, at, N, true)?;
+        if let Err(fault) = self.note_peer(rank, at, N, true) {
+            self.stores_same(Stored::Peer { rank, at, new: &bytes }, lane, fault)?;
+        }
         self.world.events += 1;
         self.cta.member.tell();
         let peer = self.at_site(rank)?;
@@ -230,11 +234,9 @@ impl Machine<'_> {
         f(self.at_site(rank)?, at)
     }
 
-    /// Reports a change of a site's barrier object to the race detector. In a cluster, every scope includes its CTAs, since forms
-    /// without a scope are used between them.
+    /// Reports a change of a site's barrier object to the race detector.
     pub(crate) fn publish_barrier(&mut self, site: Site, strong: crate::rules::order::Strong) {
         let Some(races) = &mut self.cta.races else { return };
-        let strong = races.among_ctas(strong);
         let at = site.rank.map_or(At::Shared, At::Peer);
         races.publish(shared_address(site.at), OBJECT_BYTES, self.warp, strong, at);
     }
@@ -242,7 +244,6 @@ impl Machine<'_> {
     /// As [`Self::publish_barrier`], for a `complete_tx`. Returns whether earlier writes are ordered by a proxy fence only.
     pub(crate) fn publish_completion(&mut self, site: Site, strong: crate::rules::order::Strong) -> bool {
         let Some(races) = &mut self.cta.races else { return false };
-        let strong = races.among_ctas(strong);
         let (warp, at) = (self.warp, site.rank.map_or(At::Shared, At::Peer));
         races.completing(warp, |races| {
             races.publish(shared_address(site.at), OBJECT_BYTES, warp, strong, at);

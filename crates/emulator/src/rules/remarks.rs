@@ -21,8 +21,20 @@ pub(crate) struct Said {
 
 /// Stored bytes and their destination.
 pub(crate) enum Stored<'a> {
-    Shared { at: usize, new: &'a [u8] },
-    Global { address: u64, new: &'a [u8] },
+    Shared {
+        at: usize,
+        new: &'a [u8],
+    },
+    /// In the shared memory of another CTA of the cluster, by rank.
+    Peer {
+        rank: u32,
+        at: usize,
+        new: &'a [u8],
+    },
+    Global {
+        address: u64,
+        new: &'a [u8],
+    },
 }
 
 /// Whether a CTA precedes another in the grid.
@@ -125,6 +137,15 @@ impl Machine<'_> {
                 let held = self.cta.guarded.hit(at, new.len(), true);
                 let old = self.cta.shared.data.get(at..at + new.len());
                 !held && old.is_some_and(|old| races.stores_same(at, Values { old, new }, self.warp))
+            }
+            Stored::Peer { rank, at, new } => {
+                let peer = self.peers.get(rank);
+                let held = peer.as_ref().is_none_or(|peer| peer.guarded.hit(at, new.len(), true));
+                let old = peer.and_then(|peer| peer.shared.data.get(at..at + new.len()));
+                !held
+                    && old.is_some_and(|old| {
+                        races.stores_same_at_peer(rank, at, Values { old, new }, self.warp)
+                    })
             }
             Stored::Global { address, new } => {
                 let old = self.world.global.range(address, new.len());

@@ -16,6 +16,7 @@ pub(crate) mod stores;
 use crate::api::trap::{Cause, Fault, Rule, Source};
 use crate::front::decode::{Bank, Place};
 use crate::front::program::{NO_STEP, Row};
+use crate::isa::async_copy::lanes_without_source;
 use crate::run::machine::{Flow, LANES, Machine, Registers, lanes};
 use effect::{Propagation, Role};
 pub(crate) use shadow::Shadow;
@@ -128,7 +129,10 @@ pub(crate) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(effect) = kernel.effects.get(origin.step as usize) else { return (row.exec)(m, row) };
     if origin.first {
         for (place, role) in &effect.decides {
-            let wrong = m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(*place)) & m.mask;
+            let mut wrong = m.r.shadow.as_ref().map_or(0, |shadow| shadow.lanes(*place)) & m.mask;
+            if wrong != 0 && *role == Role::Address {
+                wrong &= !lanes_without_source(m, *place);
+            }
             if wrong != 0 {
                 let what = match role {
                     Role::Address => "an address depends on undefined bits",

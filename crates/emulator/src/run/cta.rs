@@ -119,6 +119,8 @@ pub(crate) struct Cta {
     pub(crate) races: Option<Races>,
     /// Counts events that a waiting warp may depend on.
     pub(crate) events: u64,
+    /// All its threads.
+    pub(crate) size: u32,
     /// Threads that have not exited.
     pub(crate) threads: u32,
     /// Start of dynamic shared memory, as a shared address.

@@ -469,7 +469,7 @@ impl Machine<'_> {
             }
             Window::Shared => {
                 if at >> RANK_SHIFT != 0 {
-                    return self.write_peer(space, at, bytes);
+                    return self.write_peer(space, at, bytes, lane);
                 }
                 let at = self.shared_at(at, N)?;
                 if let Err(fault) = self.note_shared(at, N, true) {

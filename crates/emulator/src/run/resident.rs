@@ -158,6 +158,7 @@ pub(crate) fn resident(
             races.in_cluster(member.rank, &cluster.races)
         }),
         events: 0,
+        size: threads,
         threads,
         dynamic_at: SHARED_START + dynamic,
         gap: gap.start as usize..gap.end as usize,

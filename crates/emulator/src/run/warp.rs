@@ -173,6 +173,9 @@ impl Warp {
         self.fragments[at].wait = Wait::Nothing;
         let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
         let mut left = quantum;
+        let aligned = self.lanes_at_aligned();
+        // Lanes that do something while others of their warp are at an aligned instruction.
+        let mut acted = 0;
         let mut m = Machine {
             mask: 0,
             fragment,
@@ -223,6 +226,19 @@ impl Warp {
             let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
             if cfg!(debug_assertions) {
                 crate::rules::widths::check(&m, pc, flow);
+            }
+            if aligned != 0 {
+                match flow {
+                    Flow::Next | Flow::Undefined if !kernel.is_pure(pc) => acted |= mask,
+                    // Lanes that only leave are not waited for, as CUDA documents for `__syncthreads`; PTX says that all threads of
+                    // the warp execute the instruction. Lanes that go on to do something else are no early return: which of the two
+                    // comes first is open, and with it what the barrier orders.
+                    Flow::Exit if acted & mask != 0 => {
+                        *steps += u64::from(quantum - left);
+                        return Err(Stopped { fault: divergent(aligned, m.live), pc: self.row_of(aligned) });
+                    }
+                    _ => {}
+                }
             }
             match flow {
                 Flow::Next => pc += 1,
@@ -345,6 +361,17 @@ impl Warp {
             self.progress(strong_rows)?;
         }
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
+    }
+
+    /// The lanes that wait at an aligned instruction for the rest of their warp.
+    fn lanes_at_aligned(&self) -> u32 {
+        let waits = |f: &&Fragment| matches!(f.wait, Wait::Converge { aligned: true, .. });
+        self.fragments.iter().filter(waits).fold(0, |mask, f| mask | f.mask)
+    }
+
+    /// The row at which some of these lanes stand.
+    fn row_of(&self, lanes: u32) -> u32 {
+        self.fragments.iter().find(|f| f.mask & lanes != 0).map_or(u32::MAX, |f| f.pc)
     }
 
     /// Resolves fragments that block each other, after a turn with `strong_rows` strong accesses.

@@ -9,7 +9,7 @@ use std::rc::Rc;
 use super::clock::{Known, Others};
 use super::global::{GlobalAccess, GlobalRaces, Who};
 use super::sync::At;
-use super::{Epoch, Races};
+use super::{Epoch, Races, Values};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::shared_address;
 use crate::memory::window::GLOBAL_BASE;
@@ -103,6 +103,15 @@ impl Races {
         let within = self.cluster.as_ref()?;
         let all = &mut within.all.0.borrow_mut().memory;
         Some(f(self, all, &|at| address(within.rank, at), self.who(warp)))
+    }
+
+    /// Whether a weak store to the shared memory of a peer that is in conflict changes nothing; it is then remembered.
+    #[cold]
+    pub(crate) fn stores_same_at_peer(&self, rank: u32, at: usize, values: Values<'_>, warp: u32) -> bool {
+        self.cluster.as_ref().is_some_and(|within| {
+            let all = &mut within.all.0.borrow_mut().memory;
+            all.stores_same(self, self.who(warp), address(rank, at), values)
+        })
     }
 
     /// Resets bytes to untouched, or to the state after a write at this time; returns whether this CTA is one of several.

@@ -13,7 +13,7 @@ use std::collections::HashMap;
 
 use super::clock::{Clock, Known, Others, join, join_some};
 use super::{GlobalRaces, LAST, Races};
-use crate::rules::order::{Fence, Order, Scope, Strong, Touch};
+use crate::rules::order::{Fence, Strong, Touch};
 
 /// The knowledge of a warp in addition to the clocks of its CTA.
 #[derive(Debug, Clone, Default)]
@@ -319,17 +319,6 @@ impl Races {
         meeting.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
         join(&mut self.met, &meeting.executed);
         self.wait_outside(warp, phase);
-    }
-
-    /// An operation on a barrier object, whose scope includes the CTAs of its cluster if there are several.
-    pub(crate) fn among_ctas(&self, strong: Strong) -> Strong {
-        match &self.cluster {
-            None => strong,
-            Some(_) => {
-                let scope = strong.order.scope.max(Scope::Cluster);
-                Strong { order: Order { scope, ..strong.order }, ..strong }
-            }
-        }
     }
 }
 
