@@ -8,7 +8,7 @@ pub(crate) struct Guarded {
     /// One bit per byte: targets of pending copies, and barrier objects. Empty until first needed.
     watched: Vec<u64>,
     /// Per byte, the pending copies that have not read it yet. Empty until first needed.
-    sources: Vec<u8>,
+    sources: Vec<u32>,
     reading: usize,
 }
 
@@ -42,7 +42,7 @@ impl Guarded {
             self.sources = vec![0; size];
         }
         self.reading += 1;
-        self.sources[at..at + len].iter_mut().for_each(|n| *n = n.saturating_add(1));
+        self.sources[at..at + len].iter_mut().for_each(|n| *n += 1);
     }
 
     pub(crate) fn was_read(&mut self, at: usize, len: usize) {
@@ -54,14 +54,15 @@ impl Guarded {
 /// Writes to shared memory through the generic proxy, for copies that read it through the async proxy.
 #[derive(Debug, Clone)]
 pub(crate) struct Proxy {
-    /// Per byte, the last writer in the upper 10 bits and its stamp (number of fences plus one); 0 for none.
-    written: Vec<u32>,
-    fences: u32,
+    /// Per byte, the last writer in the upper 16 bits and its stamp (number of fences plus one); 0 for none.
+    written: Vec<u64>,
+    fences: u64,
     /// Per thread, the number of fences when it last fenced.
-    fenced: Vec<u32>,
+    fenced: Vec<u64>,
 }
 
-const STAMP_BITS: u32 = 22;
+/// No launch executes as many fences.
+const STAMP_BITS: u32 = 48;
 
 impl Proxy {
     pub(crate) fn new(bytes: usize, threads: u32) -> Self {
@@ -70,12 +71,12 @@ impl Proxy {
 
     /// Treats everything written so far as fenced by all threads.
     pub(crate) fn clear(&mut self) {
-        self.step();
+        self.fences += 1;
         self.fenced.fill(self.fences);
     }
 
     pub(crate) fn wrote(&mut self, at: usize, len: usize, thread: u32) {
-        self.written[at..at + len].fill(thread << STAMP_BITS | (self.fences + 1));
+        self.written[at..at + len].fill(u64::from(thread) << STAMP_BITS | (self.fences + 1));
     }
 
     pub(crate) fn forget(&mut self, at: usize, len: usize) {
@@ -84,20 +85,10 @@ impl Proxy {
 
     /// Records a fence by lanes of a warp.
     pub(crate) fn fence(&mut self, warp: u32, lanes: u32) {
-        self.step();
+        self.fences += 1;
         for lane in crate::run::machine::lanes(lanes) {
             self.fenced[warp as usize * 32 + lane] = self.fences;
         }
-    }
-
-    fn step(&mut self) {
-        if (self.fences + 2) >> STAMP_BITS != 0 {
-            // The stamps are exhausted: restart, with everything written so far treated as fenced.
-            self.written.fill(0);
-            self.fenced.fill(0);
-            self.fences = 0;
-        }
-        self.fences += 1;
     }
 
     /// The first byte, with its writer, that neither the writer nor the reader has fenced since the write.
@@ -105,7 +96,7 @@ impl Proxy {
         let reader = self.fenced[reader as usize];
         (at..at + len).find_map(|i| {
             let word = self.written[i];
-            let (thread, stamp) = (word >> STAMP_BITS, word & ((1 << STAMP_BITS) - 1));
+            let (thread, stamp) = ((word >> STAMP_BITS) as u32, word & ((1 << STAMP_BITS) - 1));
             (self.fenced[thread as usize] < stamp && reader < stamp).then_some((i, thread))
         })
     }

@@ -2,14 +2,23 @@
 //!
 //! The threads of the analysis are warps: lanes of one warp are treated as ordered by program order. Two conflicting accesses are
 //! not a race if one happens before the other, or if both are strong and the scope of each includes the other's thread (PTX ISA
-//! 8.7.1). `sync` defines what orders warps: barriers, arrivals at barrier objects and waits for them, release and acquire at a
-//! location, fences. A relaxed access alone orders nothing, and a scope of `.cta` orders nothing between CTAs.
+//! 8.7.1). Where each rule lives, and why it is right:
 //!
-//! A report holds for the present execution: it follows the order in which strong accesses and `fence.sc` actually ran. A byte
-//! remembers its last write and two reads (one, in global memory), so detecting a race may require another schedule. The detector
-//! assumes more order than the manual guarantees in three places: a barrier carries fences (see `sync`), a wait for an mbarrier
-//! also observes arrivals in later phases, and weak stores do not end a release sequence. Shared memory of pending copies is
-//! guarded by `pending`, not here.
+//! | rule | file |
+//! |---|---|
+//! | what a byte remembers, and when two accesses race: the same for shared, cluster and global memory | `accesses` |
+//! | who accessed shared memory of one CTA (a word each), and who accessed memory of several CTAs | this file, `global` |
+//! | what orders warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10) | `sync`, on the clocks of `clock` |
+//! | a strong read is ordered after the write that it observes (PTX ISA 8.9) | `chain` |
+//! | stores of the same value | `same` |
+//! | asynchronous copies, proxies, tensor maps | `copies`, `proxy`, `publish` |
+//! | the CTAs of a cluster | `cluster` |
+//!
+//! A relaxed access alone orders nothing, and a scope of `.cta` orders nothing between CTAs. A report holds for the present execution:
+//! it follows the order in which strong accesses and `fence.sc` actually ran. The detector assumes more order than the manual
+//! guarantees in three places: a barrier carries fences (see `sync`), a wait for an mbarrier also observes arrivals in later phases,
+//! and weak stores do not end a release sequence. Shared memory of pending copies is guarded by `pending`, not here. A warp's clock
+//! ends ([`LAST`]) with an error, not with a wrong answer.
 
 mod accesses;
 mod chain;
@@ -17,6 +26,7 @@ mod clock;
 mod cluster;
 mod copies;
 mod global;
+mod page;
 mod pages;
 mod proxy;
 mod publish;

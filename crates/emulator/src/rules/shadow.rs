@@ -2,7 +2,7 @@
 //! the row of a matrix or the copy of a lane; then per word of four; then per byte.
 
 /// Sizes in bytes of a line, a chunk and a word.
-const LINE: usize = 128;
+pub(super) const LINE: usize = 128;
 const CHUNK: usize = 16;
 const WORD: usize = 4;
 
@@ -62,6 +62,12 @@ impl<M: Memory> Shadows<M> {
     /// The shadow of `len` untouched bytes.
     pub(crate) fn new(len: usize) -> Self {
         Self { lines: vec![M::default(); len.div_ceil(LINE)], ..Self::default() }
+    }
+
+    /// The state of a whole line, unless its parts differ.
+    #[inline]
+    pub(super) fn line(&self, line: usize) -> Option<M> {
+        self.lines.get(line).copied().filter(|cell| *cell != M::MIXED)
     }
 
     /// Resets all bytes to untouched. Parts matter only where the whole is mixed.

@@ -8,6 +8,7 @@ use super::Races;
 use super::accesses::{Accesses, Mark, Order};
 use super::chain::Chains;
 use super::copies::Copies;
+use super::page::{PAGE, Page};
 use super::pages::Pages;
 use super::proxy::ProxyFences;
 use super::publish::Releases;
@@ -15,7 +16,6 @@ use super::same::Same;
 use super::sync::Place;
 use crate::api::trap::{Fault, Rule};
 use crate::memory::window::GLOBAL_BASE;
-use crate::rules::shadow::Shadows;
 use crate::run::stream::Stream;
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
@@ -130,19 +130,17 @@ impl Mark for Who {
 /// In a slot for reads: it was a strong write that nothing orders before the last one.
 const WROTE: u32 = 256;
 
-const PAGE: usize = 1024;
-
 /// `None`, or the byte of an access, the unordered access, and whether that one wrote.
 type Found = Result<(), (usize, Who, bool)>;
 
 /// Per CTA, the warps that have waited for the preceding grid: when, and for which CTAs.
 pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
 
-/// The shadow of global memory: pages that the launch has written.
+/// The shadow of global memory: pages that the launch has accessed.
 #[derive(Default)]
 pub(crate) struct GlobalRaces {
     /// Starting at the first global address.
-    pages: Pages<Shadows<Accesses<Who>>>,
+    pages: Pages<Page>,
     /// What CTAs have released to others, by word of memory.
     pub(super) places: HashMap<u64, Place>,
     /// Tensor maps that were released to the tensormap proxy.
@@ -314,11 +312,25 @@ impl GlobalRaces {
         if who.strong() && !who.copied() {
             return self.find_observed(cta, who, access, 4);
         }
+        if !access.write && !who.is_copy() && self.reads_alone(who, access) {
+            return Ok(());
+        }
         let found = self.walk(cta, who, access, |_| false);
         if found.is_err() && !self.chains.is_empty() {
             return self.find_observed(cta, who, access, 1);
         }
         found
+    }
+
+    /// Records a weak read of part of a line that only this warp has touched.
+    #[inline]
+    fn reads_alone(&mut self, who: Who, access: GlobalAccess) -> bool {
+        let Some(at) = access.address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return false };
+        let page = match self.pages.get_mut(at / PAGE) {
+            Some(page) => page,
+            None => new_page(&mut self.pages, at / PAGE),
+        };
+        page.read(at % PAGE, access.len, who)
     }
 
     /// The same with what strong reads have observed, in pieces of this many bytes.
@@ -422,8 +434,8 @@ impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
 }
 
 #[cold]
-fn new_page(pages: &mut Pages<Shadows<Accesses<Who>>>, page: usize) -> &mut Shadows<Accesses<Who>> {
-    pages.get_or_insert_with(page, || Shadows::new(PAGE))
+fn new_page(pages: &mut Pages<Page>, page: usize) -> &mut Page {
+    pages.get_or_insert_with(page, Page::new)
 }
 
 /// An access to global memory.
