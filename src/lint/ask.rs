@@ -114,7 +114,8 @@ impl<'a> Desk<'a> {
         self.answers.get(&self.plain(question))
     }
 
-    fn answer(&self, question: &Question) -> Answer {
+    /// Returns the result of a query, from the cache or by running ptxas.
+    pub(super) fn answer(&self, question: &Question) -> Answer {
         let toolkit = self.assemblers.toolkits[question.toolkit];
         let name = question.arch.to_string();
         if !toolkit.knows(question.arch) {

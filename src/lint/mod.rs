@@ -8,10 +8,12 @@ mod ask;
 mod gates;
 mod instead;
 mod module;
+mod nearest;
 mod phrase;
 mod result;
 mod source;
 mod statement;
+mod trial;
 
 pub use ask::Assemblers;
 pub use gates::{GateFile, GateLint, GateRow, GateRule, GateTest, Need, lint_gates, lint_text, need};

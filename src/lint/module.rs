@@ -53,7 +53,7 @@ pub fn lint(
         let modules = source.modules.iter().map(of).collect();
         files.push(FileRow { file: source.file.clone(), notes: source.notes.clone(), modules });
     }
-    Advisor::new(assemblers, library).advise(&mut files)?;
+    Advisor::new(assemblers, library).advise(&mut files, sources, scratch.path())?;
     let conforms = unusable.is_empty() && files.iter().flat_map(|f| &f.modules).all(|m| m.misses.is_empty());
     Ok(Lint {
         schema: SCHEMA,
@@ -170,12 +170,13 @@ impl Bench<'_> {
         out
     }
 
-    /// Returns the lowest of the toolkits' PTX versions with which an accepted query is still accepted.
+    /// Returns the lowest PTX version above the module's with which an accepted query is still accepted; the toolkit's own if the
+    /// module's is newer.
     fn lowest(&mut self, question: Question) -> PtxIsa {
         let own = self.desk.assemblers.toolkits[question.toolkit].isa;
-        let versions: BTreeSet<PtxIsa> =
-            self.desk.assemblers.toolkits.iter().map(|t| t.isa).filter(|isa| *isa < own).collect();
-        for version in versions {
+        let written = self.module.isa().unwrap_or(own);
+        let target = question.target.or(self.module.known_target()).and_then(Target::first_isa);
+        for version in written.up_to(own).filter(|version| target.is_none_or(|first| first <= *version)) {
             let lower = Question { version: Some(version), ..question };
             self.desk.ask([lower]);
             if self.accepted(lower) {
@@ -333,6 +334,7 @@ impl Bench<'_> {
         let (column, length, line_text, instruction) =
             place.map_or_else(Default::default, |p| (p.column, p.length, p.excerpt, p.form));
         let (excerpt_from, excerpt) = clipped(line_text, column);
+        let remedy = phrase::needed_version(&message, &also).or_else(|| meaning.map(|m| m.remedy.to_owned()));
         ProblemRow {
             line,
             column,
@@ -344,8 +346,9 @@ impl Bench<'_> {
             also,
             kind: meaning.map(|m| m.kind),
             cause: meaning.map(|m| m.cause),
-            remedy: meaning.map(|m| m.remedy),
+            remedy,
             refused: refused.collect(),
+            proposals: Vec::new(),
             instead: Vec::new(),
         }
     }

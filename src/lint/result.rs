@@ -153,7 +153,8 @@ pub struct CureRow {
     pub form: Form,
     /// The `.target` to write; unchanged if `None`.
     pub write_target: Option<String>,
-    /// The lowest `.version` that the newest of these toolkits accepts; unchanged if `None`.
+    /// The lowest `.version` above the module's that the newest of these toolkits accepts, or the toolkit's own if the module's is newer;
+    /// unchanged if `None`.
     pub write_version: Option<String>,
     /// The toolkits that accept the change.
     pub toolkits: Vec<String>,
@@ -183,9 +184,11 @@ pub struct ProblemRow {
     /// The cause, in a sentence.
     pub cause: Option<&'static str>,
     /// The remedy, in a sentence.
-    pub remedy: Option<&'static str>,
+    pub remedy: Option<String>,
     /// The toolkits, targets and forms for which it is reported.
     pub refused: Vec<RefusalRow>,
+    /// The instruction with the fewest other modifiers, as the newest toolkit that refuses it accepts it in its place; a few, if equally near.
+    pub proposals: Vec<String>,
     /// The nearest accepted alternatives.
     pub instead: Vec<InsteadRow>,
 }

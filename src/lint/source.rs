@@ -125,6 +125,11 @@ impl Module {
         self.target.as_deref()?.parse().ok()
     }
 
+    /// Returns the module with another text, whose lines begin where its own do.
+    pub(super) fn changed(&self, text: &str) -> Self {
+        Self::new(text, self.first_line)
+    }
+
     /// Returns the text with `.version` and `.target` replaced, each unchanged if `None`; line numbers stay the same.
     #[must_use]
     pub fn with(&self, version: Option<PtxIsa>, target: Option<Target>) -> String {

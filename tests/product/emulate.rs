@@ -197,18 +197,31 @@ fn a_broken_law_is_named_with_its_line() {
 #[test]
 fn what_is_not_emulated_is_said() {
     let dir = TempDir::new().unwrap();
-    let file = kernel(&dir, "", "mul.frob.u32 %r1, %r2, %r3;\n");
-    let text = run(2, &["emulate", &file]);
-    assert!(
-        text.contains("`mul.frob.u32`: PTX has no such form") && text.contains("╰── refused by ptxas, too"),
-        "{text}"
-    );
+    let file = kernel(&dir, "", ".reg .b32 %t<4>;\ntxq.width.b32 %r1, [%rd1];\n");
+    let text = run(4, &["emulate", &file]);
+    assert!(text.contains("`txq.width.b32` is not emulated") && text.contains("╰── not emulated"), "{text}");
+    assert!(text.contains("NOTHING CHECKED: 1 kernel could not run: "), "{text}");
     let file = kernel(&dir, "", "mull.u32 %r1, %r2, %r3;\n");
     let text = run(4, &["emulate", &file]);
     assert!(text.contains("the nearest known one is `mul"), "{text}");
     let file = kernel(&dir, "", "add.u32 %r1 %r2, %r3;\n");
     let text = run(2, &["emulate", &file]);
     assert!(text.contains("line 9, column 13"), "{text}");
+}
+
+#[test]
+fn what_ptx_lacks_is_a_mistake_in_the_file() {
+    let dir = TempDir::new().unwrap();
+    for (instruction, says) in [
+        ("mul.frob.u32 %r1, %r2, %r3;\n", "`mul.frob.u32`: PTX has no such form"),
+        ("add.u32 %r1, %r2, %r3, %r4;\n", "`add.u32`: PTX has no such form"),
+        ("add.sat.u32 %r1, %r2, %r3;\n", "it requires `.version 9.2`"),
+    ] {
+        let file = kernel(&dir, "", instruction);
+        let text = run(2, &["emulate", &file]);
+        assert!(text.contains(says) && text.contains("╰── refused by ptxas, too"), "{text}");
+        assert!(!text.contains("not emulated") && !text.contains("NOTHING CHECKED"), "{text}");
+    }
 }
 
 #[test]

@@ -26,6 +26,11 @@ pub(super) const TESTS: &[Test] = &[
         &[Need::Toolkit(OLD), Need::Toolkit(NEW)],
         what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump,
     ),
+    (
+        "a_form_that_ptx_lacks_is_answered_with_what_it_has",
+        &[Need::Toolkit(OLD), Need::Toolkit(NEW)],
+        a_form_that_ptx_lacks_is_answered_with_what_it_has,
+    ),
 ];
 
 /// The first toolkit that accepts a variant on sm_121, sm_121f and sm_121a, and the answer of the newest; `-` means never. From the threads
@@ -155,6 +160,61 @@ fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
             "{id}"
         );
     }
+}
+
+/// A block-scaled product with these modifiers, whose `.version` is 8.8.
+fn block_scaled(kind: &str, vector: &str, scales: &str) -> Source {
+    let text = format!(
+        ".version 8.8\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
+         .reg .f32 %f<4>; .reg .b32 %r<8>; .reg .b64 %d;\nld.param.u64 %d, [p];\n\
+         ld.global.v4.b32 {{%r0, %r1, %r2, %r3}}, [%d];\nld.global.v4.b32 {{%r4, %r5, %r6, %r7}}, [%d+16];\n\
+         ld.global.v4.f32 {{%f0, %f1, %f2, %f3}}, [%d+32];\n\
+         mma.sync.aligned.m16n8k64.row.col.kind::{kind}.block_scale.scale_vec::{vector}.f32.e2m1.e2m1.f32.{scales}\n\
+         {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, {{%f0, %f1, %f2, %f3}}, %r6, {{0, 0}}, %r7, {{0, 0}};\n\
+         st.global.v4.f32 [%d], {{%f0, %f1, %f2, %f3}};\nret;\n}}\n"
+    );
+    Source::of("block_scaled.ptx", text.as_bytes()).unwrap()
+}
+
+fn a_form_that_ptx_lacks_is_answered_with_what_it_has() {
+    let store = Store::open(None).ok();
+    let discovery =
+        toolkit::discover(store.as_ref(), &Places::from_environment(store.as_ref().map(Store::root)));
+    let toolkits = here(&discovery, &[OLD, NEW]);
+    let asked = Asked {
+        targets: vec!["sm_121a".parse().unwrap()],
+        named: true,
+        require: Require::Newest,
+        all_errors: false,
+    };
+    let assemblers =
+        Assemblers { toolkits: &toolkits, store: None, limit: Duration::from_secs(60), sink: &Quiet };
+    let sources = [
+        block_scaled("mxf4", "2X", "ue4m3"),
+        block_scaled("mxf4nvf4", "2X", "ue4m3"),
+        block_scaled("mxf4nvf4", "4X", "ue8m0"),
+    ];
+    let result = lint(&sources, Vec::new(), &asked, &assemblers, &Library::embedded()).unwrap();
+    let remedies = |file: usize| -> Vec<&str> {
+        result.files[file].modules[0].problems.iter().filter_map(|p| p.remedy.as_deref()).collect()
+    };
+    assert_eq!(remedies(0), ["You wrote `.ue4m3`; PTX has `.ue8m0`."]);
+    assert_eq!(
+        remedies(1),
+        ["You wrote `.scale_vec::2X`; PTX has `.scale_vec::4X`. Or you wrote `.ue4m3`; PTX has `.ue8m0`."]
+    );
+    for (file, count) in [(0, 1), (1, 2)] {
+        let problem = &result.files[file].modules[0].problems[0];
+        assert_eq!((problem.proposals.len(), problem.instead.len()), (count, count), "{problem:?}");
+    }
+    // The form is newer than one toolkit, and the file's version is older than the form.
+    assert!(!remedies(2).is_empty());
+    for remedy in remedies(2) {
+        assert_eq!(remedy, "This instruction needs `.version 9.1` (ptxas 13.1 or later).");
+    }
+    let cures = &result.files[2].modules[0].cures;
+    assert_eq!(cures.len(), 1, "{cures:?}");
+    assert_eq!((cures[0].form, cures[0].write_version.as_deref()), (Form::Version, Some("9.1")));
 }
 
 fn what_is_printed_of_a_lost_suffix_a_triton_dump_and_a_cute_dsl_dump() {

@@ -8,6 +8,7 @@
 mod cubins;
 mod desk;
 mod driver;
+mod forms;
 mod kernel_sources;
 mod kernels;
 mod known;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let tests = [
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
+        ("forms", forms::TESTS),
         ("kernel_sources", kernel_sources::TESTS),
         ("kernels", kernels::TESTS),
         ("known", known::TESTS),

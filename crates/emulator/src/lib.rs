@@ -22,7 +22,7 @@ pub use front::decode::Registers;
 pub use front::load::{load, load_only, load_shared, load_with};
 pub use front::program::{Kernel, Parameter, Program};
 pub use front::variables::{VariableError, VariableOf};
-pub use isa::{Coverage, FormRow, coverage};
+pub use isa::{Coverage, FormRow, Modifiers, coverage, modifiers};
 pub use memory::global::GlobalMemory;
 pub use memory::lent::HostBytes;
 pub use rules::float_sums::{FloatSum, FloatType};

@@ -20,7 +20,7 @@ pub fn lint_markdown(lint: &Lint) -> String {
             for note in &file.notes {
                 _ = writeln!(out, "{}\n", prose(note));
             }
-            out.push_str(&head(&["targets", "as written", "rewritten", "cure"], Align::Left));
+            out.push_str(&head(&["targets", "as written", "rewritten", "fix"], Align::Left));
             for row in table(lint, module) {
                 let cells = [&row.targets.join(" "), &row.written, &row.rewritten, &row.cure];
                 out.push_str(&markup::row(&cells.map(|cell| prose(cell))));

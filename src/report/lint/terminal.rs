@@ -39,8 +39,7 @@ fn of_module<'a>(
     }
     for row in table(result, module) {
         _ = writeln!(out, "  {}", row.targets.join(" "));
-        for (name, words) in
-            [("as written", &row.written), ("rewritten", &row.rewritten), ("cure", &row.cure)]
+        for (name, words) in [("as written", &row.written), ("rewritten", &row.rewritten), ("fix", &row.cure)]
         {
             if !words.is_empty() {
                 _ = writeln!(out, "    {name:<10} {}", clean(words));

@@ -14,7 +14,7 @@ pub(super) fn underline(problem: &ProblemRow) -> String {
 pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     let mut out: Vec<String> = problem.also.iter().map(|also| format!("also: {also}")).collect();
     out.push(format!("refused {}", refusals(lint, problem)));
-    match (problem.cause, problem.remedy) {
+    match (problem.cause, &problem.remedy) {
         (Some(cause), Some(remedy)) => {
             out.push(format!("cause: {cause}"));
             out.push(format!("remedy: {remedy}"));
@@ -118,17 +118,15 @@ pub(super) fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
                 module.cells.iter().filter(|c| c.form == form && c.target.to_string() == *target).collect();
             answers(&cells, &lint.toolkits)
         };
-        let cures: Vec<String> = module
-            .cures
-            .iter()
-            .filter(|c| c.target.to_string() == *target)
-            .map(|c| cured(c, module, &lint.toolkits))
-            .collect();
+        // Of several changes, the smallest that the newest toolkit takes; another one is worth naming only without it.
+        let cures: Vec<&CureRow> = module.cures.iter().filter(|c| c.target.to_string() == *target).collect();
+        let newest = |c: &&&CureRow| c.toolkits.last() == lint.toolkits.last();
+        let cure = cures.iter().find(newest).or_else(|| cures.last());
+        let cure = cure.map(|c| cured(c, module, &lint.toolkits));
         let (written, rewritten) = (of(Form::Written), of(Form::Rewritten));
-        let cure = match cures.as_slice() {
-            [] if written.contains("refused") => "none found".to_owned(),
-            cures => cures.join("; "),
-        };
+        let cure = cure.unwrap_or_else(|| {
+            if written.contains("rejected") { "none found".to_owned() } else { String::new() }
+        });
         let same = |r: &&mut TableRow| r.written == written && r.rewritten == rewritten && r.cure == cure;
         match out.iter_mut().find(same) {
             Some(row) => row.targets.push(target.clone()),
@@ -168,17 +166,23 @@ fn cured(cure: &CureRow, module: &ModuleRow, all: &[String]) -> String {
     let version = cure.write_version.as_deref().unwrap_or_default();
     let target = cure.write_target.as_deref().unwrap_or_default();
     let what = match cure.form {
-        Form::Version => format!("`.version {version}` alone"),
+        Form::Version => format!("`.version {version}`"),
         // The requested name, so that targets share a row.
-        Form::Target => "`.target` of that name alone".to_owned(),
-        Form::Rewritten => format!("`.target` of that name with `.version {version}`"),
-        Form::Suffix if module.target.as_deref() == Some(target) => format!("none but `-arch {target}`"),
+        Form::Target => "`.target` of that name".to_owned(),
+        Form::Rewritten => format!("`.target` of that name and `.version {version}`"),
+        Form::Suffix if module.target.as_deref() == Some(target) => format!("`-arch {target}`"),
         Form::SuffixAndVersion if module.target.as_deref() == Some(target) => {
-            format!("`.version {version}` and `-arch {target}`")
+            format!("`-arch {target}` and `.version {version}`")
         }
-        Form::Suffix => format!("the suffix alone: `.target {target}`"),
-        Form::SuffixAndVersion => format!("the suffix: `.target {target}` with `.version {version}`"),
+        Form::Suffix => format!("`.target {target}`"),
+        Form::SuffixAndVersion => format!("`.target {target}` and `.version {version}`"),
         Form::Written => String::new(),
     };
-    format!("{what} (tried with {})", ranges(&cure.toolkits, all))
+    let by = ranges(&cure.toolkits, all);
+    let by = match by.strip_suffix(" on").filter(|from| !from.contains(',')) {
+        Some(from) => format!("{from} and later accept it"),
+        None if cure.toolkits.len() == 1 => format!("{by} accepts it"),
+        None => format!("{by} accept it"),
+    };
+    format!("{what} ({by})")
 }

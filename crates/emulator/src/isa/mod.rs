@@ -54,6 +54,7 @@ use crate::front::program::Special;
 use crate::memory::window::SHARED_START;
 pub(crate) use memory::numbered;
 pub(super) use syntax::passes_as;
+pub use syntax::{Modifiers, modifiers};
 pub(super) use words::Words;
 
 /// Whether a form is emulated.

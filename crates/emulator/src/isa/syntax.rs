@@ -13,6 +13,7 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 use ptx::Instruction;
+use ptx::arch::PtxIsa;
 
 pub(crate) use classes::passes_as;
 pub(crate) use operand::{Named, Names, VariableSpace};
@@ -75,10 +76,52 @@ pub(crate) fn check(names: &impl Names, i: &Instruction) -> Result<Version, Stri
     if let Some(name) = unknown {
         return Err(names.unknown(&name));
     }
+    first(forms.iter().map(|form| form.matches(names, i)))
+}
+
+/// What the table says of an opcode with its modifiers.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Modifiers {
+    /// PTX has them for some target and some operands, from this version on.
+    Since(PtxIsa),
+    /// PTX lacks them; these are the forms that differ in few modifiers, the nearest first.
+    Near(Vec<String>),
+}
+
+/// The most modifiers in which a form differs that is still near.
+const MOST: usize = 3;
+/// The most forms that one line of the table contributes.
+const SPELLED_OUT: usize = 64;
+
+/// Looks up an opcode with its modifiers, such as `mul.frob.u32`. `None` if the table does not list the opcode.
+#[must_use]
+pub fn modifiers(instruction: &str) -> Option<Modifiers> {
+    let mut words = instruction.split('.');
+    let opcode = words.next().unwrap_or_default();
+    let modifiers: Vec<&str> = words.collect();
+    let forms = FORMS.get(opcode)?;
+    let since = forms.iter().filter_map(|form| Some(form.words(opcode, &modifiers).ok()?.0)).min();
+    if let Some((major, minor)) = since {
+        let number = |part: u32| u16::try_from(part).unwrap_or(u16::MAX);
+        return Some(Modifiers::Since(PtxIsa { major: number(major), minor: number(minor) }));
+    }
+    let mut near: Vec<(usize, String)> = Vec::new();
+    for (changes, words) in forms.iter().flat_map(|form| form.near(&modifiers)) {
+        let form = [&[opcode], words.as_slice()].concat().join(".");
+        if !near.iter().any(|(_, other)| *other == form) {
+            near.push((changes, form));
+        }
+    }
+    near.sort_by_key(|(changes, _)| *changes);
+    Some(Modifiers::Near(near.into_iter().map(|(_, form)| form).collect()))
+}
+
+/// The first match, or why the nearest form does not match.
+fn first<T>(matches: impl Iterator<Item = Result<T, Miss>>) -> Result<T, String> {
     let mut nearest: Option<Miss> = None;
-    for form in forms {
-        match form.matches(names, i) {
-            Ok(since) => return Ok(since),
+    for one in matches {
+        match one {
+            Ok(found) => return Ok(found),
             Err(miss) => {
                 if nearest.as_ref().is_none_or(|other| miss.near > other.near) {
                     nearest = Some(miss);
@@ -92,13 +135,22 @@ pub(crate) fn check(names: &impl Names, i: &Instruction) -> Result<Version, Stri
 
 impl Form {
     fn matches(&self, names: &impl Names, i: &Instruction) -> Result<Version, Miss> {
+        let modifiers: Vec<&str> = i.modifiers.iter().map(String::as_str).collect();
+        let (since, types) = self.words(&i.opcode, &modifiers)?;
+        let near = 1000;
+        operand::check(names, &self.operands, i, &types)
+            .map_err(|(at, why)| Miss { near: near + at, why })?;
+        Ok(since)
+    }
+
+    /// Matches the opcode and its modifiers. Returns the version of PTX that they require and the types among them.
+    fn words<'a>(&'a self, opcode: &str, modifiers: &[&'a str]) -> Result<(Version, Vec<&'a str>), Miss> {
         let miss = |near: usize, why: String| Miss { near, why };
-        let prefixed =
-            i.modifiers.len() >= self.name.len() && i.modifiers.iter().zip(&self.name).all(|(a, b)| a == b);
-        if !prefixed {
-            return Err(miss(0, format!("there is no `{}`", i.form())));
+        if !modifiers.starts_with(&self.name) {
+            let form = [&[opcode], modifiers].concat().join(".");
+            return Err(miss(0, format!("there is no `{form}`")));
         }
-        let mut left: Vec<&str> = i.modifiers[self.name.len()..].iter().map(String::as_str).collect();
+        let mut left = modifiers[self.name.len()..].to_vec();
         let mut types = Vec::new();
         let mut since = self.since;
         let in_order = |word: &str, order: Order| {
@@ -137,12 +189,39 @@ impl Form {
             }
         }
         if let Some(word) = left.first() {
-            let near = 1 + i.modifiers.len() - left.len();
+            let near = 1 + modifiers.len() - left.len();
             return Err(miss(near, format!("the modifier `.{word}` does not belong there")));
         }
-        let near = 1000;
-        operand::check(names, &self.operands, i, &types).map_err(|(at, why)| miss(near + at, why))?;
-        Ok(since)
+        Ok((since, types))
+    }
+
+    /// Returns the modifiers nearest to `modifiers` that match, in the form's order, each with the number of modifiers that differ: those that
+    /// match are kept, those that are required are added.
+    fn near<'a>(&'a self, modifiers: &[&'a str]) -> Vec<(usize, Vec<&'a str>)> {
+        let mut left = modifiers.to_vec();
+        let mut lacking = 0;
+        let mut out: Vec<Vec<&str>> = vec![Vec::new()];
+        let name = self.name.iter().map(|word| (vec![*word], false));
+        let groups =
+            self.groups.iter().map(|group| (group.words.iter().map(|(w, _)| *w).collect(), group.optional));
+        for (words, optional) in name.chain(groups) {
+            let choices = match left.iter().position(|word| words.contains(word)) {
+                Some(at) => vec![left.remove(at)],
+                None if optional => continue,
+                None => {
+                    lacking += 1;
+                    words
+                }
+            };
+            let with = |chosen: &Vec<&'a str>| {
+                let chosen = chosen.clone();
+                let one = move |word: &&'a str| [chosen.as_slice(), &[*word]].concat();
+                choices.iter().map(one).collect::<Vec<_>>()
+            };
+            out = out.iter().flat_map(with).take(SPELLED_OUT).collect();
+        }
+        let changes = lacking.max(left.len());
+        if changes > MOST { Vec::new() } else { out.into_iter().map(|words| (changes, words)).collect() }
     }
 }
 
@@ -158,13 +237,37 @@ fn one_of(words: &[String]) -> String {
 #[cfg(test)]
 mod tests {
     use super::super::{Coverage, coverage};
-    use super::{FORMS, notation};
+    use super::{FORMS, Modifiers, modifiers, notation};
 
     #[test]
     fn the_table_is_well_formed() {
         for line in notation::lines() {
             notation::check(line).unwrap_or_else(|why| panic!("{line}: {why}"));
         }
+    }
+
+    #[test]
+    fn the_nearest_modifiers_are_those_of_the_nearest_forms() {
+        let since = |instruction: &str| match modifiers(instruction) {
+            Some(Modifiers::Since(version)) => version.to_string(),
+            other => format!("{other:?}"),
+        };
+        assert_eq!(since("mul.wide.u32"), "1.0");
+        assert_eq!(since("add.sat.u32"), "9.2");
+        assert_eq!(modifiers("no_opcode.u32"), None);
+        let near = |instruction: &str| match modifiers(instruction) {
+            Some(Modifiers::Near(forms)) => forms,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(near("mul.frob.u32")[..3], ["mul.lo.u32", "mul.hi.u32", "mul.wide.u32"]);
+        assert!(near("add.sat.sat.s32").contains(&"add.sat.s32".to_owned()));
+        assert_eq!(near("cvt.rn.satfinite.f16x2.e4m3x2")[0], "cvt.rn.satfinite.e4m3x2.f16x2");
+        let layouts = near("mma.sync.aligned.m16n8k16.col.row.f32.bf16.bf16.f32");
+        assert_eq!(layouts[0], "mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32");
+        let scales = near(
+            "mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue4m3",
+        );
+        assert!(scales[0].ends_with(".scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0"), "{scales:?}");
     }
 
     #[test]

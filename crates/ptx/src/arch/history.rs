@@ -60,6 +60,13 @@ impl PtxIsa {
         NEWEST_MINOR.iter().any(|(major, newest)| self.major == *major && self.minor <= *newest)
     }
 
+    /// Returns the known versions of PTX after this one up to `last`, ascending.
+    pub fn up_to(self, last: Self) -> impl Iterator<Item = Self> {
+        let all =
+            NEWEST_MINOR.iter().flat_map(|(major, newest)| (0..=*newest).map(|minor| isa(*major, minor)));
+        all.filter(move |version| self < *version && *version <= last)
+    }
+
     /// Returns the newest version of PTX that is known.
     #[must_use]
     pub fn newest() -> Self {
@@ -109,6 +116,8 @@ mod tests {
         assert!(["1.0", "3.2", "5.0", "6.5", "8.8", "9.5"].iter().all(|text| exists(text)));
         assert!(!["0.9", "1.6", "5.1", "7.9", "8.9", "9.6", "10.0"].iter().any(|text| exists(text)));
         assert_eq!(PtxIsa::newest().to_string(), "9.5");
+        let versions: Vec<String> = isa(8, 7).up_to(isa(9, 1)).map(|version| version.to_string()).collect();
+        assert_eq!(versions, ["8.8", "9.0", "9.1"]);
     }
 
     #[test]

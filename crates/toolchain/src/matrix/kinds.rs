@@ -95,13 +95,13 @@ const KINDS: &[Kind] = &[
     ),
     kind(
         "modifier_missing",
-        r"modifiers? required|^Modifier '.*' requires? |requires '.*' (type|modifier)|^'.*' modifier required|requires? .* modifier|modifier must be specified|^Modifier '.*' required for|' syntax expected",
+        r"modifiers? required|^Modifier '.*' requires? |requires '.*' (type|modifier)|^'.*' modifier required|requires? .* modifier|modifier must be specified|^Modifier '.*' required for|' syntax expected|^(Boolean|Reduction) operation is required",
         "The form is incomplete: the instruction needs another modifier.",
         "Add the modifier that the message names.",
     ),
     kind(
         "modifier_illegal",
-        r"^(Illegal|Unsupported|Unexpected|Duplicate|Conflicting) modifier|^Modifier .*(does not apply|cannot be (combined|applied|used|specified)|not allowed)|modifiers? (is|are) not allowed|^Only .* modifier supported|^Illegal (rounding|saturation|cache)|cannot be specified (with|together)",
+        r"^(Illegal|Unsupported|Unexpected|Duplicate|Conflicting) modifier|^Unexpected number of (.* modifiers|state spaces)|^Multiple .* modifiers specified|^Multiple (comparisons|instruction post-operation flags) set|^Duplicate \.\w+ modifier|^Comparison qualifier is not allowed|^Modifier .*(does not apply|cannot be (combined|applied|used|specified)|not allowed)|modifiers? (is|are) not allowed|^Only .* modifier supported|^Illegal (rounding|saturation|cache)|cannot be specified (with|together)",
         "The modifiers cannot be combined, by the manual or in this toolkit.",
         "Drop or change the modifier, or use a newer toolkit if one accepts the form.",
     ),
@@ -264,5 +264,21 @@ mod tests {
         assert_eq!(outcome_of(text), Outcome::UnknownTarget);
         assert_eq!(classify("something nobody has seen"), None);
         assert_eq!(outcome_of("something nobody has seen"), Outcome::Rejected);
+    }
+
+    #[test]
+    fn modifiers_too_many_are_no_names_declared_twice() {
+        let kind = |text: &str| classify(text).map(|n| KINDS[n].name);
+        for text in [
+            "Multiple comparisons set",
+            "Multiple rounding modifiers specified",
+            "Duplicate .ftz modifier",
+            "Unexpected number of state spaces specified in instruction 'st'",
+            "Comparison qualifier is not allowed for instruction 'mul.lo'",
+        ] {
+            assert_eq!(kind(text), Some("modifier_illegal"), "{text}");
+        }
+        assert_eq!(kind("Boolean operation is required for instruction 'set'"), Some("modifier_missing"));
+        assert_eq!(kind("Multiple definitions of 'x'"), Some("symbol_wrong"));
     }
 }
