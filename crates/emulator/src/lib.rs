@@ -5,10 +5,13 @@
 mod api;
 mod copies;
 mod front;
+#[cfg(test)]
+mod growth;
 mod isa;
 mod memory;
 mod rules;
 mod run;
+mod work;
 
 pub use api::emulated::{EmulatorDevice, Programs};
 pub use api::observe::{Executed, Listed, Nobody, Observer, Remark, Violation};

@@ -4,12 +4,15 @@
 //! run time, per lane, by extra rows; all others cost nothing. In lanes that have not written the register, a read yields undefined
 //! bits (`undefined.rs`).
 
-use std::collections::{HashMap, HashSet};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap, HashSet};
 
 use crate::front::decode::{Bank, Place, Step};
+use crate::front::liveness;
 use crate::front::program::Row;
 use crate::rules::undefined::{bank_number, note_unwritten};
 use crate::run::machine::{Flow, Machine};
+use crate::work;
 
 /// A set of registers, one bit each.
 type Bits = Vec<u64>;
@@ -27,41 +30,32 @@ fn set(bits: &mut Bits, i: usize, value: bool) {
 }
 
 /// Finds the registers to track and adds their rows; returns their number. `steps` identify registers by unshared slots, `shared`
-/// by the slots that the rows use.
+/// by the slots that the rows use. Execution begins at the rows of `entries`.
 pub(crate) fn watch(
     rows: &[Row],
     successors: &[[usize; 2]],
+    entries: &[usize],
     steps: &[Step],
     shared: &[Step],
     before: &mut Vec<(usize, Row)>,
     behind: &mut Vec<(usize, Row)>,
 ) -> usize {
-    let mut index: HashMap<Place, usize> = HashMap::new();
-    for place in steps.iter().flat_map(|s| s.reads.iter().chain(&s.writes)) {
-        let next = index.len();
-        index.entry(*place).or_insert(next);
-    }
-    let incoming = assigned(successors, steps, &index);
+    let incoming = Incoming::new(successors, entries, steps);
     // Reads that need tracking, and then the sources of copies into tracked registers.
     let mut watched: HashSet<Place> = HashSet::new();
-    for (step, set) in steps.iter().zip(&incoming) {
-        if let Some(set) = set.as_ref().filter(|_| !step.copies) {
-            watched.extend(step.reads.iter().filter(|p| !has(set, index[*p])));
-        }
-    }
-    loop {
-        let before = watched.len();
-        for (step, set) in steps.iter().zip(&incoming) {
-            if let (true, Some(set)) = (step.copies, set)
-                && watched.contains(&step.writes[0])
-                && !has(set, index[&step.reads[0]])
-            {
-                watched.insert(step.reads[0]);
+    let mut sources: HashMap<Place, Vec<Place>> = HashMap::new();
+    for (n, step) in steps.iter().enumerate() {
+        for read in incoming.missing(n).iter().map(|read| step.reads[*read as usize]) {
+            if step.copies {
+                sources.entry(step.writes[0]).or_default().push(read);
+            } else {
+                watched.insert(read);
             }
         }
-        if watched.len() == before {
-            break;
-        }
+    }
+    let mut work: Vec<Place> = watched.iter().copied().collect();
+    while let Some(place) = work.pop() {
+        work.extend(sources.remove(&place).into_iter().flatten().filter(|source| watched.insert(*source)));
     }
     if watched.is_empty() {
         return 0;
@@ -69,15 +63,15 @@ pub(crate) fn watch(
     let mut order: Vec<Place> = watched.into_iter().collect();
     order.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
     let number: HashMap<Place, u32> = order.iter().zip(0..).map(|(p, n)| (*p, n)).collect();
-    for ((step, shared), set) in steps.iter().zip(shared).zip(&incoming) {
+    for (n, (step, shared)) in steps.iter().zip(shared).enumerate() {
         // Unreachable steps never run.
-        let (Some(set), Some(first)) = (set, rows.get(step.rows.start)) else { continue };
+        let Some(first) = rows.get(step.rows.start).filter(|_| incoming.reached[n]) else { continue };
         let guard = (first.guard, first.negate);
         let row = |exec| Row { guard: guard.0, negate: guard.1, ..Row::new(exec) };
-        let mut reads: Vec<usize> = (0..step.reads.len()).collect();
+        let mut reads: Vec<usize> = incoming.missing(n).iter().map(|read| *read as usize).collect();
         reads.sort_by_key(|n| (step.reads[*n].0 as u8, step.reads[*n].1));
         reads.dedup_by_key(|n| step.reads[*n]);
-        for n in reads.into_iter().filter(|n| !has(set, index[&step.reads[*n]])) {
+        for n in reads {
             let place = step.reads[n];
             if let (Some(watched), Some((bank, slot))) = (number.get(&place), shared.reads.get(n)) {
                 // Every lane reads the guard itself.
@@ -99,76 +93,117 @@ pub(crate) fn watch(
     order.len()
 }
 
-/// Per step, the registers that every path to it has written; `None` if it is unreachable.
-fn assigned(successors: &[[usize; 2]], steps: &[Step], index: &HashMap<Place, usize>) -> Vec<Option<Bits>> {
-    let words = index.len().div_ceil(64);
-    let mut step_at = vec![usize::MAX; successors.len() + 1];
-    for (n, step) in steps.iter().enumerate() {
-        if !step.rows.is_empty() {
-            step_at[step.rows.start] = n;
-        }
-    }
-    // State at the entry of each row that is reached by a jump, and of each step.
-    let mut incoming: Vec<Option<Bits>> = vec![None; steps.len()];
-    let mut at_row: HashMap<usize, Bits> = HashMap::new();
-    let mut work = vec![0usize];
-    at_row.insert(0, vec![0; words]);
-    while let Some(start) = work.pop() {
-        let Some(mut state) = at_row.get(&start).cloned() else { continue };
-        let mut row = start;
-        while row < successors.len() {
-            if let Some(step) = steps.get(step_at[row]) {
-                let known = &mut incoming[step_at[row]];
-                match known {
-                    Some(old) => old.iter_mut().zip(&state).for_each(|(o, s)| *o &= s),
-                    None => *known = Some(state.clone()),
-                }
-                let copied = step.copies.then(|| has(&state, index[&step.reads[0]]));
-                for place in &step.writes {
-                    let i = index[place];
-                    let value = copied.unwrap_or(true);
-                    // Under a guard, some lanes keep their old value.
-                    let value = if step.guard.is_some() { has(&state, i) && value } else { value };
-                    set(&mut state, i, value);
-                }
-            }
-            let [next, other] = successors[row];
-            for jump in [next, other] {
-                if jump == row + 1 {
-                    continue;
-                }
-                if merge(&mut at_row, jump, &state) {
-                    work.push(jump);
-                }
-            }
-            if next != row + 1 && other != row + 1 {
-                break;
-            }
-            row += 1;
-            // Where paths meet, the state is their intersection.
-            if let Some(known) = at_row.get_mut(&row) {
-                let changed = known.iter().zip(&state).any(|(k, s)| k & !s != 0);
-                if !changed {
-                    break;
-                }
-                known.iter_mut().zip(&state).for_each(|(k, s)| *k &= s);
-                state.clone_from(known);
-            }
-        }
-    }
-    incoming
+/// The reads that some path reaches without a write.
+struct Incoming {
+    /// By step: which of its reads, by index.
+    missing: HashMap<usize, Vec<u32>>,
+    /// Whether some path reaches the step.
+    reached: Vec<bool>,
 }
 
-/// Intersects the state at a row with `state`; returns whether it changed.
-fn merge(at_row: &mut HashMap<usize, Bits>, row: usize, state: &Bits) -> bool {
-    match at_row.get_mut(&row) {
+impl Incoming {
+    /// Follows the registers that may be unwritten along all paths.
+    ///
+    /// A read without a write before it on some path belongs to a register that is live where execution begins, or it reads a copy
+    /// of such a register. Few registers are; for all others nothing needs to be followed.
+    fn new(successors: &[[usize; 2]], entries: &[usize], steps: &[Step]) -> Self {
+        let flow = liveness::Flow::new(successors, steps, entries);
+        let index = live_at_entry(&flow, steps);
+        let count = index.len();
+        // Per block, the registers that every path to it has written; `None` if no path leads there.
+        let mut at_start: Vec<Option<Bits>> = vec![None; flow.blocks.len()];
+        // In text order, since code mostly runs forward.
+        let mut queue: BinaryHeap<Reverse<usize>> = BinaryHeap::new();
+        for entry in &flow.entries {
+            at_start[*entry] = Some(vec![0; count.div_ceil(64)]);
+            queue.push(Reverse(*entry));
+        }
+        while let Some(Reverse(n)) = queue.pop() {
+            let Some(mut state) = at_start[n].clone() else { continue };
+            for step in &steps[flow.blocks[n].steps.clone()] {
+                work::count(1);
+                pass(step, &index, &mut state);
+            }
+            for next in &flow.blocks[n].next {
+                work::count(1 + state.len() as u64);
+                if merge(&mut at_start[*next], &state) {
+                    queue.push(Reverse(*next));
+                }
+            }
+        }
+        let mut reached = vec![false; steps.len()];
+        let mut missing = HashMap::new();
+        for (block, state) in flow.blocks.iter().zip(at_start) {
+            let Some(mut state) = state else { continue };
+            for n in block.steps.clone() {
+                let unwritten = |place: &Place| index.get(place).is_some_and(|i| !has(&state, *i));
+                let reads = (0u32..).zip(&steps[n].reads).filter(|(_, place)| unwritten(place));
+                let reads: Vec<u32> = reads.map(|(read, _)| read).collect();
+                if !reads.is_empty() {
+                    missing.insert(n, reads);
+                }
+                reached[n] = true;
+                pass(&steps[n], &index, &mut state);
+            }
+        }
+        Self { missing, reached }
+    }
+
+    fn missing(&self, step: usize) -> &[u32] {
+        self.missing.get(&step).map_or(&[], Vec::as_slice)
+    }
+}
+
+/// Numbers the registers that are live where execution begins, and those that copies give their values to.
+fn live_at_entry(flow: &liveness::Flow, steps: &[Step]) -> HashMap<Place, usize> {
+    let mut numbers: HashMap<Place, usize> = HashMap::new();
+    let mut named = Vec::new();
+    let mut copies: HashMap<Place, Vec<Place>> = HashMap::new();
+    for step in steps {
+        for place in step.reads.iter().chain(&step.writes) {
+            numbers.entry(*place).or_insert_with(|| {
+                named.push(*place);
+                named.len() - 1
+            });
+        }
+        if step.copies {
+            copies.entry(step.reads[0]).or_default().push(step.writes[0]);
+        }
+    }
+    let live = flow.live(steps, named.len(), |place| numbers[place], |_, _, _| ());
+    let mut index = HashMap::new();
+    let mut work: Vec<Place> = live.into_iter().map(|register| named[register]).collect();
+    while let Some(place) = work.pop() {
+        let next = index.len();
+        index.entry(place).or_insert(next);
+        work.extend(copies.remove(&place).into_iter().flatten());
+    }
+    index
+}
+
+/// Passes a step: what it writes is written in all lanes, or as its source is.
+fn pass(step: &Step, index: &HashMap<Place, usize>, state: &mut Bits) {
+    let written = |state: &Bits, place| index.get(place).is_none_or(|i| has(state, *i));
+    let copied = step.copies.then(|| written(state, &step.reads[0]));
+    for place in &step.writes {
+        let Some(i) = index.get(place) else { continue };
+        let value = copied.unwrap_or(true);
+        // Under a guard, some lanes keep their old value.
+        let value = if step.guard.is_some() { has(state, *i) && value } else { value };
+        set(state, *i, value);
+    }
+}
+
+/// Where paths meet, the state is their intersection; returns whether it changed.
+fn merge(known: &mut Option<Bits>, state: &Bits) -> bool {
+    match known {
         Some(known) => {
             let changed = known.iter().zip(state).any(|(k, s)| k & !s != 0);
             known.iter_mut().zip(state).for_each(|(k, s)| *k &= s);
             changed
         }
         None => {
-            at_row.insert(row, state.clone());
+            *known = Some(state.clone());
             true
         }
     }

@@ -104,6 +104,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) arch: Arch,
     /// The `.version` of the module.
     pub(crate) version: (u32, u32),
+    /// Where the lines of the text begin.
+    pub(crate) lines: Vec<usize>,
 }
 
 /// A jump whose label is still to be resolved.
@@ -236,7 +238,8 @@ impl<'a> Decoder<'a> {
 
     /// Line of the PTX text that is being decoded.
     pub(crate) fn line(&self) -> u32 {
-        u32::try_from(ptx::line_column(self.text, self.at.start as usize).line).unwrap_or(0)
+        let lines = self.scope.lines.partition_point(|start| *start <= self.at.start as usize);
+        u32::try_from(lines).unwrap_or(0)
     }
 
     fn unsupported(&self, form: &str, why: impl Into<String>) -> Unsupported {

@@ -7,6 +7,7 @@ use crate::front::assignment;
 use crate::front::decode::Step;
 use crate::front::program::{Origin, Row};
 use crate::isa::control;
+use crate::work;
 
 /// No reconvergence point: the paths meet only at the end of the thread.
 pub(crate) const NEVER: u32 = u32::MAX;
@@ -69,8 +70,15 @@ pub(crate) fn finish(
     for at in meeting {
         insertions.before.push((at, Row::new(control::join)));
     }
-    let watched =
-        assignment::watch(rows, successors, steps, shared, &mut insertions.before, &mut insertions.behind);
+    let watched = assignment::watch(
+        rows,
+        successors,
+        &[0],
+        steps,
+        shared,
+        &mut insertions.before,
+        &mut insertions.behind,
+    );
     let Insertions { mut behind, mut before } = insertions;
     behind.sort_by_key(|(at, _)| *at);
     before.sort_by_key(|(at, _)| *at);
@@ -107,9 +115,7 @@ pub(crate) fn finish(
     (watched, branches)
 }
 
-/// The row where all paths of each branch reconverge; `n` for the end.
-///
-/// Cooper, Harvey and Kennedy, "A Simple, Fast Dominance Algorithm", on basic blocks of the reversed graph.
+/// The row where all paths of each branch reconverge; `n` for the end. On basic blocks of the reversed graph.
 fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<usize> {
     let n = successors.len();
     // Basic blocks: leaders are branch targets and the rows after a branch or an exit.
@@ -144,53 +150,7 @@ fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<u
             preds[next[1]].push(b);
         }
     }
-    // Postorder of the reversed graph from the end.
-    let mut order = vec![usize::MAX; count];
-    let mut sequence = Vec::with_capacity(count);
-    let mut stack = vec![(end, 0usize)];
-    let mut seen = vec![false; count];
-    seen[end] = true;
-    while let Some((b, i)) = stack.pop() {
-        if let Some(next) = preds[b].get(i) {
-            stack.push((b, i + 1));
-            if !seen[*next] {
-                seen[*next] = true;
-                stack.push((*next, 0));
-            }
-        } else {
-            order[b] = sequence.len();
-            sequence.push(b);
-        }
-    }
-    let mut idom = vec![usize::MAX; count];
-    idom[end] = end;
-    let intersect = |idom: &[usize], mut a: usize, mut b: usize| {
-        while a != b {
-            while order[a] < order[b] {
-                a = idom[a];
-            }
-            while order[b] < order[a] {
-                b = idom[b];
-            }
-        }
-        a
-    };
-    let mut changed = true;
-    while changed {
-        changed = false;
-        for b in sequence.iter().rev().copied().filter(|b| *b != end) {
-            let mut new = usize::MAX;
-            for next in follows[b] {
-                if idom[next] != usize::MAX {
-                    new = if new == usize::MAX { next } else { intersect(&idom, next, new) };
-                }
-            }
-            if new != usize::MAX && idom[b] != new {
-                idom[b] = new;
-                changed = true;
-            }
-        }
-    }
+    let idom = dominators(&preds, &follows, end);
     (0..n)
         .map(|i| match target[i] {
             // An endless loop never reaches the end: its lanes never reconverge.
@@ -198,4 +158,139 @@ fn post_dominators(successors: &[[usize; 2]], target: &[Option<usize>]) -> Vec<u
             None => n,
         })
         .collect()
+}
+
+/// No block.
+const NONE: usize = usize::MAX;
+
+/// The immediate dominator of each block that is reachable from `root` along `next`; `before` are the edges in reverse.
+///
+/// Lengauer and Tarjan, "A Fast Algorithm for Finding Dominators in a Flowgraph", with path compression alone: edges times the
+/// logarithm of the blocks in any graph. Simpler algorithms walk chains of dominators and are quadratic for a jump into a long
+/// sequence of labels.
+fn dominators(next: &[Vec<usize>], before: &[[usize; 2]], root: usize) -> Vec<usize> {
+    let count = next.len();
+    let mut forest =
+        Forest { semi: vec![NONE; count], label: (0..count).collect(), ancestor: vec![NONE; count] };
+    // Blocks in depth-first order; `semi` is at first their number in it.
+    let (mut order, mut parent) = (vec![root], vec![NONE; count]);
+    forest.semi[root] = 0;
+    let mut stack = vec![(root, 0)];
+    while let Some((block, edge)) = stack.pop() {
+        let Some(to) = next[block].get(edge).copied() else { continue };
+        stack.push((block, edge + 1));
+        if forest.semi[to] == NONE {
+            forest.semi[to] = order.len();
+            parent[to] = block;
+            order.push(to);
+            stack.push((to, 0));
+        }
+    }
+    let mut dominator = vec![NONE; count];
+    // Blocks by semidominator.
+    let mut waiting: Vec<Vec<usize>> = vec![Vec::new(); count];
+    for block in order.iter().skip(1).rev().copied() {
+        for from in before[block] {
+            if forest.semi[from] == NONE {
+                continue;
+            }
+            let best = forest.best(from);
+            forest.semi[block] = forest.semi[block].min(forest.semi[best]);
+        }
+        waiting[order[forest.semi[block]]].push(block);
+        forest.ancestor[block] = parent[block];
+        for other in std::mem::take(&mut waiting[parent[block]]) {
+            let best = forest.best(other);
+            dominator[other] = if forest.semi[best] < forest.semi[other] { best } else { parent[block] };
+        }
+    }
+    for block in order.iter().skip(1).copied() {
+        if dominator[block] != order[forest.semi[block]] {
+            dominator[block] = dominator[dominator[block]];
+        }
+    }
+    dominator[root] = root;
+    dominator
+}
+
+/// The forest of the blocks that have been processed.
+struct Forest {
+    /// Number of the semidominator.
+    semi: Vec<usize>,
+    /// The block with the least semidominator on the compressed path.
+    label: Vec<usize>,
+    ancestor: Vec<usize>,
+}
+
+impl Forest {
+    /// The block with the least semidominator between a block and the root of its tree, which is excluded.
+    fn best(&mut self, block: usize) -> usize {
+        if self.ancestor[block] == NONE {
+            return block;
+        }
+        let mut path = Vec::new();
+        let mut at = block;
+        while self.ancestor[self.ancestor[at]] != NONE {
+            work::count(1);
+            path.push(at);
+            at = self.ancestor[at];
+        }
+        for at in path.into_iter().rev() {
+            let above = self.ancestor[at];
+            if self.semi[self.label[above]] < self.semi[self.label[at]] {
+                self.label[at] = self.label[above];
+            }
+            self.ancestor[at] = self.ancestor[above];
+        }
+        self.label[block]
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::random::Random;
+
+    /// Whether `to` is reachable from the root when a block is removed.
+    fn reaches(next: &[Vec<usize>], root: usize, without: usize, to: usize) -> bool {
+        let mut seen = vec![false; next.len()];
+        let mut stack = vec![root];
+        while let Some(block) = stack.pop() {
+            if block == without || std::mem::replace(&mut seen[block], true) {
+                continue;
+            }
+            stack.extend(&next[block]);
+        }
+        seen[to]
+    }
+
+    #[test]
+    fn dominators_are_those_of_the_definition() {
+        let mut random = Random(7);
+        for _ in 0..400 {
+            let count = 2 + random.below(9);
+            // Edges towards the root, two from each block, as the reversed graph of a kernel has.
+            let before: Vec<[usize; 2]> =
+                (0..count).map(|_| [random.below(count), random.below(count)]).collect();
+            let mut next = vec![Vec::new(); count];
+            for (block, [a, b]) in before.iter().enumerate() {
+                next[*a].push(block);
+                next[*b].push(block);
+            }
+            let root = count - 1;
+            let found = dominators(&next, &before, root);
+            for block in 0..count {
+                if block == root || !reaches(&next, root, NONE, block) {
+                    continue;
+                }
+                let dominates = |by: usize, block: usize| by == block || !reaches(&next, root, by, block);
+                let all: Vec<usize> = (0..count)
+                    .filter(|by| *by != block && reaches(&next, root, NONE, *by) && dominates(*by, block))
+                    .collect();
+                // The immediate one is dominated by all others.
+                let immediate = all.iter().find(|one| all.iter().all(|other| dominates(*other, **one)));
+                assert_eq!(Some(&found[block]), immediate, "{before:?} block {block}");
+            }
+        }
+    }
 }

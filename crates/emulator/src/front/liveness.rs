@@ -19,9 +19,12 @@
 //! A register that was never written holds the last value of its slot. This cannot be observed: a read that some path reaches
 //! without a write is tracked per lane (`assignment.rs`), by register rather than by slot.
 
+use std::cmp::Reverse;
+use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
 use crate::front::decode::{Bank, Place, Step};
+use crate::work;
 
 /// The lifetime of a slot's owner.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -88,21 +91,15 @@ impl Slots {
         let spans = self.spans(successors, steps);
         let mut order: Vec<usize> = (0..self.wishes.len()).collect();
         order.sort_by_key(|n| (self.wishes[*n].life != Life::Always, spans[*n], *n));
-        // Per bank, the first step from which each slot is free.
-        let mut free_from: [Vec<usize>; 3] = Default::default();
+        let mut free: [FreeSlots; 3] = Default::default();
         let mut planned = vec![None; self.wishes.len()];
         for n in order {
             let Some((from, to)) = spans[n] else { continue };
             let Wish { bank, width, .. } = self.wishes[n];
-            let free = &mut free_from[number(bank)];
-            let fits = |at: &usize| free[*at..free.len().min(*at + width)].iter().all(|f| *f <= from);
-            let at = (0..free.len()).find(fits).unwrap_or(free.len());
-            free.resize(free.len().max(at + width), 0);
-            free[at..at + width].fill(to.saturating_add(1));
-            planned[n] = Some(at);
+            planned[n] = Some(free[number(bank)].take(width, from, to));
         }
         // Requests that no instruction names share a spare slot, wide enough for all of them.
-        let spare = free_from.map(|free| free.len());
+        let spare = free.map(|free| free.count);
         let mut counts = spare;
         for (wish, _) in self.wishes.iter().zip(&planned).filter(|(_, slot)| slot.is_none()) {
             let n = number(wish.bank);
@@ -157,126 +154,182 @@ impl Slots {
                 }
             }
         }
-        for block in live(&blocks(successors, steps), steps, named.len(), |place| numbers[wish(place)]) {
-            block.at_start.iter().for_each(|n| widen(named[n], block.steps.start));
-            block.at_end.iter().for_each(|n| widen(named[n], block.steps.end - 1));
-        }
+        let flow = Flow::new(successors, steps, &[0]);
+        flow.live(
+            steps,
+            named.len(),
+            |place| numbers[wish(place)],
+            |n, block, end| {
+                let steps = &flow.blocks[block].steps;
+                widen(named[n], if end == End::Start { steps.start } else { steps.end - 1 });
+            },
+        );
         spans
     }
 }
 
-/// A basic block: consecutive steps, and the blocks that may follow.
-struct Block {
-    steps: Range<usize>,
-    next: Vec<usize>,
+/// The slots of a bank during the allocation, in the order in which live ranges begin.
+#[derive(Debug, Default)]
+struct FreeSlots {
+    /// Slots handed out so far.
+    count: usize,
+    free: BTreeSet<usize>,
+    /// Slots in use, by the last step of their live range.
+    taken: BinaryHeap<Reverse<(usize, usize)>>,
 }
 
-/// The basic blocks of a kernel.
-fn blocks(successors: &[[usize; 2]], steps: &[Step]) -> Vec<Block> {
-    // The step that begins at each row; steps without rows fall through.
-    let mut step_at = vec![steps.len(); successors.len() + 1];
-    for (n, step) in steps.iter().enumerate().rev() {
-        step_at[step.rows.start] = n;
-    }
-    let leaves = |n: usize| {
-        let rows = steps[n].rows.clone();
-        let mut next: Vec<usize> = rows.clone().flat_map(|row| successors[row]).collect();
-        if rows.is_empty() {
-            next.push(rows.start);
+impl FreeSlots {
+    /// The lowest `width` consecutive slots that are free during these steps.
+    fn take(&mut self, width: usize, from: usize, to: usize) -> usize {
+        while let Some(Reverse((_, slot))) = self.taken.peek().filter(|Reverse((last, _))| *last < from) {
+            work::count(1);
+            self.free.insert(*slot);
+            self.taken.pop();
         }
-        // Jumps within a step's own rows do not leave it; a row without a step ends the thread.
-        next.retain(|row| *row >= rows.end || *row <= rows.start);
-        let mut next: Vec<usize> =
-            next.into_iter().map(|row| if rows.is_empty() { n + 1 } else { step_at[row] }).collect();
-        next.sort_unstable();
-        next.dedup();
-        next.retain(|n| *n < steps.len());
-        next
-    };
-    let mut starts = vec![0];
-    for n in 0..steps.len() {
-        let next = leaves(n);
-        if next != [n + 1] {
-            starts.extend(next);
-            starts.push(n + 1);
+        let fits = |at: &usize| {
+            work::count(1);
+            (*at..(at + width).min(self.count)).all(|slot| self.free.contains(&slot))
+        };
+        let at = self.free.iter().copied().find(fits).unwrap_or(self.count);
+        for slot in at..at + width {
+            self.free.remove(&slot);
+            self.taken.push(Reverse((to, slot)));
         }
-    }
-    starts.sort_unstable();
-    starts.dedup();
-    starts.retain(|n| *n < steps.len());
-    let block_of = |step: usize| starts.partition_point(|s| *s <= step) - 1;
-    let ends = starts.iter().skip(1).copied().chain([steps.len()]);
-    let block = |(start, end): (&usize, usize)| Block {
-        steps: *start..end,
-        next: if *start < end { leaves(end - 1).into_iter().map(block_of).collect() } else { Vec::new() },
-    };
-    starts.iter().zip(ends).map(block).collect()
-}
-
-/// A set of requests.
-#[derive(Clone, PartialEq)]
-struct Set(Vec<u64>);
-
-impl Set {
-    fn put(&mut self, n: usize, value: bool) {
-        let bit = 1 << (n % 64);
-        self.0[n / 64] = if value { self.0[n / 64] | bit } else { self.0[n / 64] & !bit };
-    }
-
-    fn iter(&self) -> impl Iterator<Item = usize> {
-        self.0.iter().enumerate().flat_map(|(word, bits)| {
-            let mut left = *bits;
-            std::iter::from_fn(move || {
-                let bit = (left != 0).then(|| left.trailing_zeros() as usize)?;
-                left &= left - 1;
-                Some(word * 64 + bit)
-            })
-        })
+        self.count = self.count.max(at + width);
+        at
     }
 }
 
-/// Registers live at the start and at the end of a block.
-struct Live {
-    steps: Range<usize>,
-    at_start: Set,
-    at_end: Set,
+/// A basic block: consecutive steps, and the blocks that may follow and precede it.
+pub(super) struct Block {
+    pub(super) steps: Range<usize>,
+    pub(super) next: Vec<usize>,
+    before: Vec<usize>,
 }
 
-/// Liveness of `count` registers: a register is live if some path reads it before an unguarded write.
-fn live(blocks: &[Block], steps: &[Step], count: usize, wish: impl Fn(&Place) -> usize) -> Vec<Live> {
-    let empty = Set(vec![0; count.div_ceil(64)]);
-    let mut live: Vec<Live> = blocks
-        .iter()
-        .map(|b| Live { steps: b.steps.clone(), at_start: empty.clone(), at_end: empty.clone() })
-        .collect();
-    let mut before: Vec<Vec<usize>> = vec![Vec::new(); blocks.len()];
-    for (n, block) in blocks.iter().enumerate() {
-        block.next.iter().for_each(|next| before[*next].push(n));
-    }
-    // Code mostly runs forward, so the last block is processed first.
-    let mut work: Vec<usize> = (0..blocks.len()).collect();
-    let mut waiting = vec![true; blocks.len()];
-    while let Some(n) = work.pop() {
-        waiting[n] = false;
-        let mut state = empty.clone();
-        for next in &blocks[n].next {
-            state.0.iter_mut().zip(&live[*next].at_start.0).for_each(|(s, l)| *s |= l);
+/// The flow graph of a kernel.
+pub(super) struct Flow {
+    pub(super) blocks: Vec<Block>,
+    /// The blocks in which execution begins.
+    pub(super) entries: Vec<usize>,
+}
+
+/// The start or the end of a block.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum End {
+    Start,
+    Last,
+}
+
+impl Flow {
+    /// The flow graph of steps whose execution begins at these rows.
+    pub(super) fn new(successors: &[[usize; 2]], steps: &[Step], entries: &[usize]) -> Self {
+        // The step that begins at each row; steps without rows fall through.
+        let mut step_at = vec![steps.len(); successors.len() + 1];
+        for (n, step) in steps.iter().enumerate().rev() {
+            step_at[step.rows.start] = n;
         }
-        live[n].at_end.clone_from(&state);
-        for step in steps[blocks[n].steps.clone()].iter().rev() {
-            if step.guard.is_none() {
-                step.writes.iter().for_each(|place| state.put(wish(place), false));
+        let leaves = |n: usize| {
+            let rows = steps[n].rows.clone();
+            let mut next: Vec<usize> = rows.clone().flat_map(|row| successors[row]).collect();
+            if rows.is_empty() {
+                next.push(rows.start);
             }
-            step.reads.iter().for_each(|place| state.put(wish(place), true));
+            // Jumps within a step's own rows do not leave it; a row without a step ends the thread.
+            next.retain(|row| *row >= rows.end || *row <= rows.start);
+            let mut next: Vec<usize> =
+                next.into_iter().map(|row| if rows.is_empty() { n + 1 } else { step_at[row] }).collect();
+            next.sort_unstable();
+            next.dedup();
+            next.retain(|n| *n < steps.len());
+            next
+        };
+        let entries = entries.iter().map(|row| step_at[*row]).filter(|step| *step < steps.len());
+        let entries: Vec<usize> = entries.collect();
+        let mut starts = vec![0];
+        starts.extend(&entries);
+        for n in 0..steps.len() {
+            let next = leaves(n);
+            if next != [n + 1] {
+                starts.extend(next);
+                starts.push(n + 1);
+            }
         }
-        if state != live[n].at_start {
-            live[n].at_start = state;
-            for b in &before[n] {
-                if !std::mem::replace(&mut waiting[*b], true) {
-                    work.push(*b);
+        starts.sort_unstable();
+        starts.dedup();
+        starts.retain(|n| *n < steps.len());
+        let block_of = |step: usize| starts.partition_point(|s| *s <= step) - 1;
+        let ends = starts.iter().skip(1).copied().chain([steps.len()]);
+        let block = |(start, end): (&usize, usize)| Block {
+            steps: *start..end,
+            next: if *start < end { leaves(end - 1).into_iter().map(block_of).collect() } else { Vec::new() },
+            before: Vec::new(),
+        };
+        let mut blocks: Vec<Block> = starts.iter().zip(ends).map(block).collect();
+        for n in 0..blocks.len() {
+            for next in blocks[n].next.clone() {
+                blocks[next].before.push(n);
+            }
+        }
+        let entries = entries.into_iter().map(block_of).collect();
+        Self { blocks, entries }
+    }
+
+    /// Calls `found` with each register that is live at the start or at the end of a block, and returns those that are live where
+    /// execution begins. A register is live if some path reads it before an unguarded write. There are `count` registers, numbered
+    /// by `number`.
+    ///
+    /// Each register is followed backwards from the blocks that read it until blocks that write it, so the cost is the sum of the
+    /// live ranges in blocks. Sets of registers per block would cost registers times blocks, of which a compiler's PTX has
+    /// thousands each, although few registers are live at a time.
+    pub(super) fn live(
+        &self,
+        steps: &[Step],
+        count: usize,
+        number: impl Fn(&Place) -> usize,
+        mut found: impl FnMut(usize, usize, End),
+    ) -> Vec<usize> {
+        const NONE: usize = usize::MAX;
+        // Per register, the blocks that read it before they write it, and those that write it.
+        let (mut read_in, mut written_in) = (vec![Vec::new(); count], vec![Vec::new(); count]);
+        let (mut last_read, mut last_written) = (vec![NONE; count], vec![NONE; count]);
+        for (n, block) in self.blocks.iter().enumerate() {
+            for step in &steps[block.steps.clone()] {
+                for register in step.reads.iter().map(&number) {
+                    if last_written[register] != n && last_read[register] != n {
+                        last_read[register] = n;
+                        read_in[register].push(n);
+                    }
+                }
+                for register in step.writes.iter().map(&number).filter(|_| step.guard.is_none()) {
+                    if last_written[register] != n {
+                        last_written[register] = n;
+                        written_in[register].push(n);
+                    }
                 }
             }
         }
+        let (mut seen, mut writes) = (vec![NONE; self.blocks.len()], vec![NONE; self.blocks.len()]);
+        let mut at_entry = Vec::new();
+        for register in 0..count {
+            written_in[register].iter().for_each(|n| writes[*n] = register);
+            let mut stack = std::mem::take(&mut read_in[register]);
+            stack.iter().for_each(|n| seen[*n] = register);
+            while let Some(n) = stack.pop() {
+                found(register, n, End::Start);
+                for before in &self.blocks[n].before {
+                    work::count(1);
+                    found(register, *before, End::Last);
+                    if writes[*before] != register && seen[*before] != register {
+                        seen[*before] = register;
+                        stack.push(*before);
+                    }
+                }
+            }
+            if self.entries.iter().any(|entry| seen[*entry] == register) {
+                at_entry.push(register);
+            }
+        }
+        at_entry
     }
-    live
 }

@@ -192,7 +192,8 @@ fn load_chosen(
     let refused =
         initialise(&module, &symbols, &functions, &mut globals, &mut constants).map_err(Stop::Launch)?;
     let version = module.version;
-    let scope = Scope { symbols, functions, imports, refused, arch, version };
+    let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    let scope = Scope { symbols, functions, imports, refused, arch, version, lines };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();

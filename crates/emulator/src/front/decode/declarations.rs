@@ -10,6 +10,7 @@ use crate::front::declared;
 use crate::front::directives;
 use crate::front::liveness::Life;
 use crate::run::cluster::RANK_SHIFT;
+use crate::work;
 
 /// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_LOCAL: u32 = 512 << 10;
@@ -22,23 +23,31 @@ pub(crate) const TOO_MUCH_SHARED: &str = "more than 16 MiB of shared memory";
 #[derive(Debug, Default)]
 pub(super) struct Scope {
     names: HashMap<String, Register>,
-    families: Vec<Family>,
+    families: Families,
 }
 
-/// `.reg .b32 %r<count>`: registers that get slots on first use, since a program may declare millions.
-#[derive(Debug)]
-struct Family {
-    name: String,
-    count: u32,
-    ty: Type,
-}
+/// `.reg .b32 %r<count>`: registers that get slots on first use, since a program may declare millions. By name, with the count and
+/// the type.
+#[derive(Debug, Default)]
+struct Families(HashMap<String, (u32, Type)>);
 
-impl Family {
-    fn has(&self, name: &str) -> bool {
-        let Some(number) = name.strip_prefix(&self.name) else { return false };
-        let canonical = number == "0" || number.starts_with(|c: char| ('1'..='9').contains(&c));
-        canonical && number.parse::<u32>().is_ok_and(|number| number < self.count)
+impl Families {
+    /// The type of a register of these families.
+    fn register(&self, name: &str) -> Option<Type> {
+        splits(name).find_map(|(family, number)| {
+            self.0.get(family).filter(|(count, _)| number < *count).map(|(_, ty)| *ty)
+        })
     }
+}
+
+/// The families that a name could belong to, with its number in each.
+fn splits(name: &str) -> impl Iterator<Item = (&str, u32)> {
+    let digits = name.bytes().rev().take_while(u8::is_ascii_digit).count();
+    (name.len() - digits..name.len()).filter_map(|at| {
+        let (family, number) = name.split_at(at);
+        let canonical = number == "0" || !number.starts_with('0');
+        number.parse().ok().filter(|_| canonical).map(|number| (family, number))
+    })
 }
 
 impl Scope {
@@ -61,8 +70,8 @@ impl Decoder<'_> {
             if scope.names.contains_key(name) {
                 return;
             }
-            if let Some(family) = scope.families.iter().find(|family| family.has(name)) {
-                let register = self.slot(family.ty, Life::Register);
+            if let Some(ty) = scope.families.register(name) {
+                let register = self.slot(ty, Life::Register);
                 self.registers[at].insert(name, register);
                 return;
             }
@@ -84,7 +93,7 @@ impl Decoder<'_> {
             AstSpace::Reg => {
                 let (name, ty) = (variable.name.clone(), variable.ty);
                 if let (Some(count), Some(scope)) = (variable.count, self.registers.last_mut()) {
-                    scope.families.push(Family { name, count, ty });
+                    scope.families.0.insert(name, (count, ty));
                     return Ok(());
                 }
                 let register = self.slot(ty, Life::Register);
@@ -132,10 +141,19 @@ impl Decoder<'_> {
     }
 
     /// Rejects a name that a block declares twice, as ptxas does. The parameters of a function belong to its outermost block.
-    pub(super) fn declared_once(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
+    pub(super) fn declared_once<'b>(&mut self, formals: &[&'b str], body: &'b [Statement]) -> Decoded<()> {
         let mut single: HashSet<&str> = formals.iter().copied().collect();
-        let mut families: Vec<Family> = Vec::new();
+        let mut families = Families::default();
+        // The names so far that end in a number, by the families that they could belong to, with the least number.
+        let mut numbered: HashMap<&str, u32> = HashMap::new();
+        let number = |numbered: &mut HashMap<&'b str, u32>, name: &'b str| {
+            for (family, number) in splits(name) {
+                numbered.entry(family).and_modify(|least| *least = number.min(*least)).or_insert(number);
+            }
+        };
+        formals.iter().for_each(|formal| number(&mut numbered, formal));
         for statement in body {
+            work::count(1);
             let (name, span, what, count) = match statement {
                 Statement::Label { name, span } => (name, Some(*span), "label", None),
                 Statement::BranchTargets { name, .. }
@@ -145,20 +163,19 @@ impl Decoder<'_> {
                 _ => continue,
             };
             let twice = match count {
-                Some(_) => families.iter().any(|family| family.name == *name),
+                Some(count) => {
+                    families.0.insert(name.clone(), (count, Type::B32)).is_some()
+                        || numbered.get(name.as_str()).is_some_and(|least| *least < count)
+                }
                 // A label may have the name of one of many registers.
                 None => {
-                    !single.insert(name)
-                        || what == "variable" && families.iter().any(|family| family.has(name))
+                    if what == "variable" {
+                        number(&mut numbered, name);
+                    }
+                    !single.insert(name) || what == "variable" && families.register(name).is_some()
                 }
             };
-            let family = count.map(|count| Family { name: name.clone(), count, ty: Type::B32 });
-            let contains = family.as_ref().is_some_and(|family| {
-                body.iter().any(|s| matches!(s, Statement::Variable(v) if v.count.is_none() && v.span.start < span.unwrap_or_default().start && family.has(&v.name)))
-                    || formals.iter().any(|formal| family.has(formal))
-            });
-            families.extend(family);
-            if twice || contains {
+            if twice {
                 self.at = span.unwrap_or(self.at);
                 let refused = self.unsupported(name, format!("the {what} is defined twice"));
                 return Err(Unsupported { lack: Lack::Ptx, ..refused });

@@ -1,0 +1,105 @@
+//! How cost grows with the size of a problem, in elementary steps that [`work`](crate::work) counts: no test depends on a clock.
+
+use std::fmt::Write;
+
+use crate::front::load::load;
+use crate::work::steps_in;
+
+/// The factor by which the problems of a test differ.
+const FACTOR: u64 = 4;
+
+/// Fails if a problem of four times the size takes more than five times the steps: linear, with room for a logarithm.
+fn linear(what: &str, size: usize, steps: impl Fn(usize) -> u64) {
+    let (few, many) = (steps(size), steps(size * FACTOR as usize));
+    assert!(few > 0, "{what}: nothing was counted");
+    assert!(many <= few * (FACTOR + 1), "{what}: {few} steps for {size}, {many} for {FACTOR} times that");
+}
+
+fn module(declarations: &str, body: &str) -> String {
+    format!(
+        ".version 8.8\n.target sm_120\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n.reg .b64 %out;\n.reg .b32 %x, \
+         %y;\n.reg .pred %q;\n{declarations}ld.param.u64 %out, [p];\nmov.u32 %x, %tid.x;\nmov.u32 %y, 0;\nsetp.eq.u32 %q, %x, \
+         3;\n{body}st.global.u32 [%out], %y;\nret;\n}}\n"
+    )
+}
+
+fn repeated(count: usize, part: impl Fn(&mut String, usize) -> std::fmt::Result) -> String {
+    let mut text = String::new();
+    for n in 0..count {
+        let _ = part(&mut text, n);
+    }
+    text
+}
+
+/// The steps that loading a text takes.
+fn load_steps(text: &str) -> u64 {
+    steps_in(|| {
+        let loaded = load(text);
+        assert!(loaded.is_ok(), "{:?}", loaded.err());
+    })
+}
+
+#[test]
+fn decoding_is_linear_in_the_text() {
+    type Make = fn(usize) -> String;
+    let texts: [(&str, Make); 8] = [
+        ("branches over few registers", |n| {
+            module(
+                ".reg .b32 %r<64>;\nmov.u32 %r0, 1;\n",
+                &repeated(n, |t, i| {
+                    let (a, b) = (i % 64, (i + 1) % 64);
+                    writeln!(
+                        t,
+                        "mov.u32 %r{a}, {i};\nsetp.gt.u32 %q, %r{a}, {i};\n@%q bra L{i};\nadd.u32 %r{b}, %r{a}, 1;\nL{i}:"
+                    )
+                }),
+            )
+        }),
+        ("branches over a register for every value", |n| {
+            module(
+                &format!(".reg .b32 %r<{}>;\nmov.u32 %r0, 1;\n", n + 1),
+                &repeated(n, |t, i| {
+                    writeln!(t, "@%q bra L{i};\nadd.u32 %r{i}, %r{i}, 3;\nL{i}: mov.u32 %r{}, %r{i};", i + 1)
+                }),
+            )
+        }),
+        ("registers that only some lanes write", |n| {
+            module(
+                &format!(".reg .b32 %r<{n}>;\n"),
+                &repeated(n, |t, i| writeln!(t, "@%q mov.u32 %r{i}, {i};\n@%q add.u32 %y, %y, %r{i};")),
+            )
+        }),
+        ("a jump into a sequence of labels", |n| {
+            let table = (0..n).map(|i| format!("L{i}")).collect::<Vec<_>>().join(", ");
+            let labels = repeated(n, |t, i| writeln!(t, "L{i}: add.u32 %y, %y, {};", i % 5));
+            module("", &format!("T: .branchtargets {table};\nbrx.idx %x, T;\n{labels}"))
+        }),
+        ("loops, one after another", |n| {
+            module(
+                &format!(".reg .b32 %r<{n}>;\n"),
+                &repeated(n, |t, i| {
+                    writeln!(
+                        t,
+                        "mov.u32 %r{i}, 0;\nL{i}: add.u32 %r{i}, %r{i}, 1;\nsetp.lt.u32 %q, %r{i}, 2;\n@%q bra L{i};"
+                    )
+                }),
+            )
+        }),
+        ("copies, last first", |n| {
+            module(
+                &format!(".reg .b32 %r<{}>;\n", n + 1),
+                &repeated(n, |t, i| writeln!(t, "mov.u32 %r{}, %r{};", n - i - 1, n - i)),
+            )
+        }),
+        ("many declarations of numbered registers", |n| {
+            let declared = repeated(n, |t, i| writeln!(t, ".reg .b32 %a{i}x<2>;"));
+            module(&declared, &repeated(n, |t, i| writeln!(t, "mov.u32 %a{i}x1, {i};")))
+        }),
+        ("constants", |n| {
+            module("", &repeated(n, |t, i| writeln!(t, "xor.b32 %y, %y, {i};\nsetp.gt.u32 %q, %y, {i};")))
+        }),
+    ];
+    for (what, text) in texts {
+        linear(what, 500, |n| load_steps(&text(n)));
+    }
+}
