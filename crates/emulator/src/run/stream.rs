@@ -8,6 +8,7 @@ use std::ops::Range;
 
 use crate::front::program::{Kernel, Program};
 use crate::run::launch::Launch;
+use crate::work;
 
 /// A launch in a stream.
 #[derive(Clone, Copy)]
@@ -90,6 +91,7 @@ impl Grid {
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Stream {
     pub(crate) grids: Vec<Grid>,
+    overlaps: bool,
 }
 
 impl Stream {
@@ -105,17 +107,28 @@ impl Stream {
             let programmatic = l.programmatic;
             Grid { name, ctas, size, cluster: *cluster, programmatic, until, ..Grid::default() }
         });
-        Self { grids: grids.collect() }
+        let overlaps = launches.iter().skip(1).any(|launch| launch.programmatic);
+        Self { grids: grids.collect(), overlaps }
     }
 
     /// Whether any grid may overlap another.
     pub(crate) fn overlaps(&self) -> bool {
-        self.grids.iter().skip(1).any(|g| g.programmatic)
+        self.overlaps
     }
 
     /// Whether all grids before this one have ended.
     pub(crate) fn alone(&self, n: usize) -> bool {
-        self.grids[..n].iter().all(Grid::done)
+        for grid in self.grids[..n].iter().rev() {
+            work::count(1);
+            if !grid.done() {
+                return false;
+            }
+            // It began when all grids before it had ended.
+            if !grid.programmatic {
+                return true;
+            }
+        }
+        true
     }
 
     /// Whether CTAs of this grid may begin.

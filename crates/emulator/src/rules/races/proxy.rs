@@ -4,10 +4,11 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::clock::Known;
+use super::clock::{Known, WARPS};
 use super::global::{GlobalAccess, Who};
 use super::{GlobalRaces, Races};
 use crate::run::stream::Stream;
+use crate::work;
 
 /// The number of a warp's fences whose knowledge is remembered.
 const KEPT: usize = 8;
@@ -33,15 +34,20 @@ impl ProxyFences {
             fences.own.get(first)
         });
         let by = |clock: &u32| Who([write.cta(), *clock, write.warp()]);
+        let covers = |(by, known): &(Who, Known)| {
+            work::count(1);
+            let seen = if write.cta() == by.cta() {
+                known.own[write.warp() as usize]
+            } else {
+                known.others.clock(write.cta(), write.warp())
+            };
+            write.clock() <= seen && cta.knows(*by, warp)
+        };
+        // The CTA that issues the copy mostly fences itself: fences of all others need not be searched.
+        let here = || (0..WARPS as u32).filter_map(|warp| self.0.get(&(cta.id, warp)));
         own.is_some_and(|clock| cta.knows(by(clock), warp))
-            || self.0.values().flat_map(|fences| &fences.last).any(|(by, known)| {
-                let seen = if write.cta() == by.cta() {
-                    known.own[write.warp() as usize]
-                } else {
-                    known.others.clock(write.cta(), write.warp())
-                };
-                write.clock() <= seen && cta.knows(*by, warp)
-            })
+            || here().flat_map(|fences| &fences.last).any(covers)
+            || self.0.values().flat_map(|fences| &fences.last).any(covers)
     }
 }
 

@@ -3,11 +3,12 @@
 
 use std::collections::{HashMap, VecDeque};
 
-use super::clock::Known;
+use super::clock::{Known, WARPS};
 use super::global::Who;
 use super::{GlobalRaces, Races};
 use crate::rules::order::{Fence, Order, Scope};
 use crate::run::stream::Stream;
+use crate::work;
 
 /// A release to the tensormap proxy.
 #[derive(Debug, Clone)]
@@ -99,8 +100,23 @@ impl Races {
             format!("warp {} of CTA number {}", who.warp(), who.cta() - first)
         };
         let releases = &world.releases;
+        let reaches = |release: &Release| {
+            release.by.cta() == self.id || self.leaves_the_cta(release.scope) && self.leaves_the_cta(scope)
+        };
+        // Mostly the writer's CTA or this one has released: the releases of all others need not be searched.
+        let near = [write.cta(), self.id].into_iter().flat_map(|cta| {
+            (0..WARPS as u32).filter_map(move |warp| releases.fences.get(&(cta, warp))).flatten()
+        });
+        let settles = |release: &Release| {
+            work::count(1);
+            release.covers(write) && self.knows(release.by, warp) && reaches(release)
+        };
+        if releases.copies.get(&address).into_iter().chain(near).any(settles) {
+            return None;
+        }
         let all = releases.copies.get(&address).into_iter().chain(releases.fences.values().flatten());
-        let covering: Vec<&Release> = all.filter(|release| release.covers(write)).collect();
+        let covering: Vec<&Release> =
+            all.inspect(|_| work::count(1)).filter(|release| release.covers(write)).collect();
         let Some(some) = covering.first() else {
             return Some(format!(
                 "what {} wrote there was not released to the tensormap proxy (`tensormap.cp_fenceproxy` or \
@@ -110,9 +126,6 @@ impl Races {
         };
         let ordered: Vec<&&Release> =
             covering.iter().filter(|release| self.knows(release.by, warp)).collect();
-        let reaches = |release: &Release| {
-            release.by.cta() == self.id || self.leaves_the_cta(release.scope) && self.leaves_the_cta(scope)
-        };
         match ordered.first() {
             None => Some(format!("nothing orders the release by {} before the acquire", them(some.by))),
             Some(_) if ordered.iter().any(|release| reaches(release)) => None,
