@@ -154,3 +154,29 @@ fn a_stream_is_linear_in_its_launches() {
         steps_in(|| assert!(launch_stream(&steps, &mut memory.clone(), &Options::default()).is_ok()))
     });
 }
+
+#[test]
+fn stores_of_the_same_value_cost_little_more_than_others() {
+    let all = |address: &str| {
+        module("", &format!(
+        "mov.u32 %y, %ctaid.x;\nmad.lo.u32 %x, %y, 32, %x;\nmul.wide.u32 %a, %x, 4;\nadd.u64 %a, %a, %out;\nmov.u32 %y, \
+         1;\nst.global.u32 [{address}], %y;\n"
+    )).replace(".reg .b64 %out;", ".reg .b64 %out, %a;").replace("st.global.u32 [%out], %y;\nret", "ret")
+    };
+    let (one, own) = (all("%out"), all("%a"));
+    linear("stores to one address", 512, |ctas| launch_steps(&one, ctas, 0));
+    // Per warp: four bytes in conflict, each with its place among those of the same value, and the turn.
+    let (one, own) = (launch_steps(&one, 2048, 0), launch_steps(&own, 2048, 0));
+    assert!(one <= 16 * own, "{one} steps for one address, {own} for one of each thread");
+    // Readers that know nothing of other CTAs, and one that knows of all.
+    let read =
+        |body: &str| one_lane(&format!("st.global.u32 [%out], %y;\n{body}ld.global.u32 %y, [%out];\n"));
+    linear("reads", 512, |ctas| launch_steps(&read(""), ctas, 0));
+    linear("reads after a ticket", 512, |ctas| {
+        launch_steps(
+            &read("fence.acq_rel.gpu;\natom.global.add.u32 %y, [%out+64], 1;\nfence.acq_rel.gpu;\n"),
+            ctas,
+            0,
+        )
+    });
+}

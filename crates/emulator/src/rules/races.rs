@@ -423,6 +423,11 @@ impl Races {
             other.clock() <= self.beside[warp as usize].others.clock(other.cta(), other.warp())
         }
     }
+
+    /// Whether a warp knows of anything that another CTA did.
+    fn knows_others(&self, warp: u32) -> bool {
+        !self.beside[warp as usize].others.is_empty()
+    }
 }
 
 #[cold]

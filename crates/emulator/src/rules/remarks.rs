@@ -160,6 +160,19 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// Records a weak store to global memory by a row that has made a remark; returns false if that must be done with a report. The
+    /// row's other lanes mostly conflict in the same way, and only its first remark is kept.
+    #[cold]
+    pub(crate) fn stores_same_again(&mut self, address: u64, new: &[u8]) -> bool {
+        let (Some(races), None) = (&self.cta.races, self.strong) else { return false };
+        let Some(old) = self.world.global.range(address, new.len()) else { return false };
+        let same = races.stores_same_global(address, Values { old, new }, self.warp, &mut self.world.races);
+        if same {
+            self.world.touch(address, new.len(), true);
+        }
+        same
+    }
+
     /// Handles a conflicting read: it is not a race after one of several stores of the same value.
     #[cold]
     pub(crate) fn reads_same(

@@ -456,7 +456,8 @@ impl Machine<'_> {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.world.maps.check(at, N)?;
-                if let Err(fault) = self.note_global(at, N, true) {
+                let again = !self.said.is_empty() && self.stores_same_again(at, &bytes);
+                if !again && let Err(fault) = self.note_global(at, N, true) {
                     self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
                 }
                 if let Some(drafts) = &mut self.cta.drafts

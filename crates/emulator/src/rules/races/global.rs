@@ -182,6 +182,18 @@ impl GlobalRaces {
         }
     }
 
+    /// Whether bytes of one page are remembered and all pass a test.
+    pub(super) fn all(
+        &mut self,
+        address: u64,
+        len: usize,
+        test: impl Fn(&mut Accesses<Who>) -> Result<(), ()>,
+    ) -> bool {
+        let Some(at) = address.checked_sub(GLOBAL_BASE).map(|at| at as usize) else { return false };
+        at % PAGE + len <= PAGE
+            && self.pages.get_mut(at / PAGE).is_some_and(|page| page.update(at % PAGE, len, test).is_ok())
+    }
+
     /// Makes bytes remember only this.
     pub(super) fn put(&mut self, address: u64, len: usize, shadow: Accesses<Who>) {
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };

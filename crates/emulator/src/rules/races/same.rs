@@ -11,12 +11,53 @@ use std::cell::Cell;
 use std::collections::HashMap;
 
 use super::accesses::{Accesses, Mark};
+use super::clock::WARPS;
 use super::global::{GlobalAccess, GlobalRaces, Who};
 use super::{Epoch, Races, SharedOrder};
+use crate::work;
 
-/// The stores of the same value, by place: the last of them, as in the shadow, and all.
+/// All stores of one value at a place.
+///
+/// A whole grid may store the same value to one flag, so adding a store and finding those of a warp must not search. Of each warp
+/// the first store suffices: whoever is ordered after a later one is ordered after the first.
 #[derive(Debug)]
-pub(super) struct Same<T>(HashMap<u64, (T, Vec<T>)>);
+struct Stores<T> {
+    /// As in the shadow.
+    last: T,
+    first: HashMap<(u32, u32), T>,
+    copies: Vec<T>,
+}
+
+impl<T: Mark> Stores<T> {
+    fn new(store: T) -> Self {
+        let mut all = Self { last: store, first: HashMap::new(), copies: Vec::new() };
+        all.add(store);
+        all
+    }
+
+    fn add(&mut self, store: T) {
+        work::count(1);
+        if !store.copied() {
+            self.first.entry(store.thread()).or_insert(store);
+        } else if !self.copies.contains(&store) {
+            self.copies.push(store);
+        }
+        self.last = store;
+    }
+
+    /// Whether a warp is among those that stored.
+    fn has(&self, cta: u32, warp: u32) -> bool {
+        self.first.contains_key(&(cta, warp))
+    }
+
+    fn any(&self, mut ordered: impl FnMut(&T) -> bool) -> bool {
+        self.copies.iter().chain(self.first.values()).inspect(|_| work::count(1)).any(&mut ordered)
+    }
+}
+
+/// The stores of the same value, by place.
+#[derive(Debug)]
+pub(super) struct Same<T>(HashMap<u64, Stores<T>>);
 
 impl<T> Default for Same<T> {
     fn default() -> Self {
@@ -24,22 +65,19 @@ impl<T> Default for Same<T> {
     }
 }
 
-impl<T: Copy + PartialEq> Same<T> {
+impl<T: Mark> Same<T> {
     /// Adds a store of the value that `last` has stored.
     fn add(&mut self, place: u64, last: T, by: T) {
-        let (current, all) = self.0.entry(place).or_insert_with(|| (last, vec![last]));
-        if *current != last {
-            *all = vec![last];
+        let stores = self.0.entry(place).or_insert_with(|| Stores::new(last));
+        if stores.last != last {
+            *stores = Stores::new(last);
         }
-        if !all.contains(&by) {
-            all.push(by);
-        }
-        *current = by;
+        stores.add(by);
     }
 
     /// The stores of the value that `last` has stored.
-    fn of(&self, place: u64, last: T) -> &[T] {
-        self.0.get(&place).filter(|(current, _)| *current == last).map_or(&[], |(_, all)| all)
+    fn stores(&self, place: u64, last: T) -> Option<&Stores<T>> {
+        self.0.get(&place).filter(|stores| stores.last == last)
     }
 }
 
@@ -70,6 +108,7 @@ impl Races {
         let by = Epoch::new(warp, clock[warp as usize], false);
         for n in 0..values.new.len() {
             let seen = Cell::new(Accesses::default());
+            work::count(1);
             let observed = |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
             let order = SharedOrder { by, clock, modifies: false, observed };
             let step = |kept: &mut Accesses<Epoch>| {
@@ -81,7 +120,7 @@ impl Races {
             let place = (at + n) as u64;
             let read_own = || {
                 last.warp() == other.warp()
-                    || self.same.of(place, last).iter().any(|w| w.warp() == other.warp())
+                    || self.same.stores(place, last).is_some_and(|all| all.has(0, other.warp() as u32))
             };
             if !values.same(n) || !(wrote || read_own()) {
                 return false;
@@ -115,8 +154,8 @@ impl Races {
             };
             let Err((_, (_, wrote))) = self.shared.update(at + n, 1, step) else { return true };
             let last = seen.get().write;
-            let stores = self.same.of((at + n) as u64, last);
-            wrote && stores.iter().any(|store| !store.unknown(warp, clock))
+            let stores = self.same.stores((at + n) as u64, last);
+            wrote && stores.is_some_and(|all| all.any(|store| !store.unknown(warp, clock)))
         })
     }
 
@@ -148,15 +187,26 @@ impl Races {
 impl GlobalRaces {
     /// The same for a weak store by `who`.
     pub(crate) fn stores_same(&mut self, cta: &Races, who: Who, address: u64, values: Values<'_>) -> bool {
+        // Another lane of the warp has just stored the value: nothing changes.
+        let just_stored = |kept: &mut Accesses<Who>| {
+            if kept.write == who && kept.reads[0].wrote() { Ok(()) } else { Err(()) }
+        };
+        if values.old == values.new && self.all(address, values.new.len(), just_stored) {
+            return true;
+        }
         for n in 0..values.new.len() {
             let at = address + n as u64;
+            work::count(1);
             let access = GlobalAccess { address: at, len: 1, write: true };
             let Err((_, other, wrote)) = self.find(cta, who, access) else { continue };
             let Accesses { write: last, reads: [read, _] } = self.shadow(at);
             let thread = |who: &Who| (who.cta(), who.warp());
             let read_own = || {
-                let stores = self.same.of(at, last);
-                thread(&last) == thread(&other) || stores.iter().any(|w| thread(w) == thread(&other))
+                thread(&last) == thread(&other)
+                    || self.same.stores(at, last).is_some_and(|all| {
+                        all.has(other.cta(), other.warp())
+                            || all.copies.iter().any(|copy| thread(copy) == thread(&other))
+                    })
             };
             // What a copy in flight stores is not in memory yet.
             let same = match self.copies.carried(last, at) {
@@ -181,12 +231,15 @@ impl GlobalRaces {
             let access = GlobalAccess { address: at, len: 1, write: false };
             let Err((_, _, wrote)) = self.find(cta, who, access) else { return true };
             let last = self.shadow(at).write;
-            let stores = self.same.of(at, last);
-            wrote
-                && stores.iter().any(|store| {
-                    cta.knows(*store, who.warp())
-                        || store.is_copy() && self.copies.known(*store, cta, who.warp())
-                })
+            let Some(stores) = self.same.stores(at, last).filter(|_| wrote) else { return false };
+            let known = |store: &Who| {
+                cta.knows(*store, who.warp()) || store.is_copy() && self.copies.known(*store, cta, who.warp())
+            };
+            // Mostly a warp of this CTA is among them, or nothing is known of other CTAs: the others need not be searched.
+            let here = || (0..WARPS as u32).filter_map(|warp| stores.first.get(&(cta.id, warp)));
+            here().any(known)
+                || stores.copies.iter().any(known)
+                || cta.knows_others(who.warp()) && stores.any(known)
         })
     }
 
