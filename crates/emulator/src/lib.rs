@@ -26,10 +26,13 @@ pub use front::load::{load, load_only, load_shared, load_with};
 pub use front::program::{Kernel, Parameter, Program};
 pub use front::variables::{VariableError, VariableOf};
 pub use isa::{Coverage, FormRow, Modifiers, coverage, modifiers};
+pub use memory::defined::{UndefinedRun, Uses};
 pub use memory::global::GlobalMemory;
 pub use memory::lent::HostBytes;
+pub use memory::window::GLOBAL_BASE;
 pub use rules::float_sums::{FloatSum, FloatType};
 pub use run::launch::{
     Counts, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of,
 };
+pub use run::progress::Progress;
 pub use run::stream::InStream;

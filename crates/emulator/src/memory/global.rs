@@ -1,16 +1,18 @@
 //! Memory: regions of bytes with initialisation state, and the global address space that contains them.
 
 use std::borrow::Cow;
-use std::collections::{BTreeSet, VecDeque};
+use std::collections::VecDeque;
 use std::ops::Range;
 use std::sync::Arc;
 
 use crate::api::buffer_names::Names;
 use crate::api::trap::{Fault, Rule, Trap};
+use crate::memory::addresses::Cursor;
+use crate::memory::defined::{LeftUndefined, Uses};
 use crate::memory::held::Held;
 use crate::memory::lent::HostBytes;
 pub(crate) use crate::memory::region::{Region, bits};
-use crate::memory::window::{CONST_WINDOW, GLOBAL_BASE, Window, window_of};
+use crate::memory::window::{GLOBAL_BASE, Window, window_of};
 use crate::rules::float_sums::FloatSums;
 
 /// Default fill byte of unwritten memory.
@@ -20,13 +22,26 @@ pub(crate) const POISON: u8 = 0xCD;
 const FREED: usize = 4096;
 
 /// Minimum distance between two global allocations; nothing may be accessed there.
-const GUARD: u64 = 4096;
+pub(crate) const GUARD: u64 = 4096;
 
 /// A global allocation.
 #[derive(Debug, Clone)]
 pub(crate) struct Allocation {
     pub(crate) base: u64,
     pub(crate) region: Held,
+    /// What kernels have done with it.
+    pub(crate) uses: Uses,
+}
+
+impl Allocation {
+    pub(crate) fn new(base: u64, region: Region) -> Self {
+        Self { base, region: Held::Own(region), uses: Uses::default() }
+    }
+
+    /// The address behind the last byte.
+    pub(crate) fn end(&self) -> u64 {
+        self.base + self.region.len() as u64
+    }
 }
 
 /// Global memory: allocations in ascending order, separated by guards.
@@ -35,19 +50,17 @@ pub struct GlobalMemory {
     pub(crate) allocations: Vec<Allocation>,
     /// Address ranges of sparse buffers. Their written parts are in `allocations`, one per contiguous piece; the rest uses no
     /// memory.
-    sparse: Vec<Range<u64>>,
-    /// Base addresses of buffers placed at an address of the caller's choice; other buffers are not allocated after them.
-    placed: BTreeSet<u64>,
+    pub(crate) sparse: Vec<Range<u64>>,
     /// Address ranges of the most recently freed allocations.
     freed: VecDeque<Range<u64>>,
-    /// End of the highest freed allocation: addresses are never reused.
-    behind_freed: Option<u64>,
+    /// Where the next buffer is looked for.
+    pub(crate) cursor: Cursor,
     /// The allocation of the last access, most likely also that of the next.
-    last: usize,
+    pub(crate) last: usize,
     /// Addresses of the variables of modules that have run; a module is identified by its text.
     variables: Vec<(Arc<str>, Vec<u64>)>,
     /// Ranges in which stores left undefined bytes, with the violation to report if they are used as a result.
-    undefined: Vec<(Range<u64>, Trap)>,
+    pub(crate) undefined: Vec<LeftUndefined>,
     /// Fill byte of unwritten memory; [`POISON`] by default.
     poison: Option<u8>,
     /// Names of buffers, for messages.
@@ -63,57 +76,45 @@ impl GlobalMemory {
         Self { poison: Some(fill), ..Self::default() }
     }
 
-    /// The address of the next buffer: after a guard, and clear of placed buffers.
-    fn next(&self, len: u64) -> u64 {
-        let behind = |end: u64| (end + GUARD).next_multiple_of(GUARD);
-        let mut base = self.end().map_or(GLOBAL_BASE, behind);
-        for placed in &self.placed {
-            let end = placed + self.buffer_around(*placed).map_or(0, |(_, len)| len as u64);
-            if *placed < base.saturating_add(len).saturating_add(GUARD) && base < end + GUARD {
-                base = behind(end);
-            }
-        }
-        base
-    }
-
-    /// End of the last buffer that was not placed.
-    fn end(&self) -> Option<u64> {
-        let mut own = self.allocations.iter().rev().filter(|a| !self.placed.contains(&a.base));
-        let end = own.next().map(|a| a.base + a.region.len() as u64);
-        end.max(self.sparse.last().map(|s| s.end)).max(self.behind_freed)
-    }
-
+    /// Inserts a region at an address that the allocator found; 0 if the address space is exhausted, where nothing can be accessed.
     fn add(&mut self, region: Region) -> u64 {
-        let base = self.next(region.len() as u64);
-        // It becomes the last allocation, except for buffers placed above it.
+        let Some(base) = self.take_addresses(region.len() as u64) else { return 0 };
         let n = self.allocations.partition_point(|a| a.base < base);
-        self.allocations.insert(n, Allocation { base, region: Held::Own(region) });
+        self.allocations.insert(n, Allocation::new(base, region));
         base
     }
 
     /// Places bytes at an address of the caller's choice, such as that of host memory that kernels may use. Returns false if a
     /// buffer is there already, or if the range is outside the global window.
     pub fn place_at(&mut self, address: u64, data: Vec<u8>) -> bool {
-        let Some(end) = address.checked_add(data.len() as u64) else { return false };
+        self.place(address, Region::written(data))
+    }
+
+    /// [`GlobalMemory::place_at`] for bytes that stay in host memory ([`GlobalMemory::allocate_lent`]), such as those at this very
+    /// address.
+    pub fn place_lent(&mut self, address: u64, bytes: HostBytes) -> bool {
+        self.place(address, Region::lent(bytes))
+    }
+
+    fn place(&mut self, address: u64, region: Region) -> bool {
+        let Some(end) = address.checked_add(region.len() as u64) else { return false };
         let global = |at| matches!(window_of(at), (Window::Global, _));
         let n = self.allocations.partition_point(|a| a.base < end);
         let before = n.checked_sub(1).map(|n| &self.allocations[n]);
-        let taken = before.is_some_and(|a| a.base + a.region.len() as u64 > address)
+        let taken = before.is_some_and(|a| a.end() > address)
             || self.sparse.iter().any(|s| s.start < end && address < s.end);
-        if data.is_empty() || taken || !global(address) || !global(end - 1) {
+        if region.len() == 0 || taken || !global(address) || !global(end - 1) {
             return false;
         }
-        self.allocations.insert(n, Allocation { base: address, region: Held::Own(Region::written(data)) });
-        self.placed.insert(address);
+        self.allocations.insert(n, Allocation::new(address, region));
         self.last = 0;
         true
     }
 
     /// Reserves addresses for `len` unwritten bytes without allocating memory; `None` if the address space is exhausted.
     pub fn reserve(&mut self, len: u64) -> Option<u64> {
-        let base = self.next(len);
-        let end = base.checked_add(len).filter(|end| *end <= CONST_WINDOW)?;
-        self.sparse.push(base..end);
+        let base = self.take_addresses(len)?;
+        self.sparse.push(base..base + len);
         Some(base)
     }
 
@@ -159,8 +160,7 @@ impl GlobalMemory {
         let at = (address - base) as usize;
         data.resize(data.len().max(at + bytes.len()), 0);
         data[at..at + bytes.len()].copy_from_slice(bytes);
-        let region = Held::Own(Region::written(data));
-        self.allocations.insert(first, Allocation { base, region });
+        self.allocations.insert(first, Allocation::new(base, Region::written(data)));
         self.last = 0;
         true
     }
@@ -193,7 +193,8 @@ impl GlobalMemory {
     /// A memory with the same address ranges reserved and nothing stored.
     #[must_use]
     pub fn layout(&self) -> Self {
-        Self { sparse: self.end().map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
+        let end = self.allocations.last().map(Allocation::end).max(self.sparse.iter().map(|s| s.end).max());
+        Self { sparse: end.map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
     }
 
     /// The address of the first byte that differs from `other`, which has the same buffers.
@@ -208,10 +209,9 @@ impl GlobalMemory {
     /// Removes the buffer that begins at `base` without a trace; returns false if there is none.
     pub fn remove(&mut self, base: u64) -> bool {
         let Some(at) = self.allocations.iter().position(|a| a.base == base) else { return false };
-        let gone = self.allocations.remove(at);
-        self.placed.remove(&base);
-        let end = base + gone.region.len() as u64;
-        self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
+        let end = self.allocations.remove(at).end();
+        self.cursor.take_back(base, end);
+        self.forget_undefined(base, end);
         self.names.remove(base);
         self.last = 0;
         true
@@ -273,11 +273,8 @@ impl GlobalMemory {
     /// Frees the allocation that begins at `base`; later accesses are faults. Returns false if there is none.
     pub fn free(&mut self, base: u64) -> bool {
         let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
-        let end = base + self.allocations.remove(at).region.len() as u64;
-        self.undefined.retain(|(at, _)| at.end <= base || at.start >= end);
-        if !self.placed.remove(&base) {
-            self.behind_freed = self.behind_freed.max(Some(end));
-        }
+        let end = self.allocations.remove(at).end();
+        self.forget_undefined(base, end);
         if self.freed.len() == FREED {
             self.freed.pop_front();
         }
@@ -286,8 +283,9 @@ impl GlobalMemory {
         true
     }
 
-    fn held(&self, base: u64) -> Option<&Held> {
-        self.allocations.iter().find(|a| a.base == base).map(|a| &a.region)
+    pub(crate) fn held(&self, base: u64) -> Option<&Held> {
+        let at = self.allocations.binary_search_by_key(&base, |a| a.base).ok()?;
+        self.allocations.get(at).map(|a| &a.region)
     }
 
     /// The bytes of the allocation that begins at `base`; also `None` if kernels have written part of the host's bytes
@@ -334,11 +332,6 @@ impl GlobalMemory {
         }
     }
 
-    /// Records that a store left undefined bytes in this range.
-    pub(crate) fn keep_undefined(&mut self, range: Range<u64>, trap: Trap) {
-        self.undefined.push((range, trap));
-    }
-
     /// The violation to report if undefined bytes that a kernel stored to the allocation at `base` are used as a result. Bytes that
     /// were never stored do not count ([`GlobalMemory::unwritten`]).
     #[must_use]
@@ -349,7 +342,7 @@ impl GlobalMemory {
             let (low, high) = (range.start.max(base), range.end.min(end));
             low < high && held.has_undefined((low - base) as usize, (high - low) as usize)
         };
-        self.undefined.iter().find(|(range, _)| undefined(range)).map(|(_, trap)| trap)
+        self.undefined.iter().find(|left| undefined(&left.range)).map(|left| &left.trap)
     }
 
     /// [`GlobalMemory::undefined`] for any allocation.
@@ -371,7 +364,7 @@ impl GlobalMemory {
     /// Marks the allocation that begins at `base` as unwritten.
     pub(crate) fn forget(&mut self, base: u64) {
         if let Some(len) = self.held(base).map(|region| region.len() as u64) {
-            self.undefined.retain(|(range, _)| range.end <= base || range.start >= base + len);
+            self.forget_undefined(base, base + len);
         }
         if let Some(sparse) = self.sparse.iter().find(|s| s.start == base) {
             self.allocations.retain(|a| !sparse.contains(&a.base));
@@ -379,6 +372,7 @@ impl GlobalMemory {
             return;
         }
         if let Some(a) = self.allocations.iter_mut().find(|a| a.base == base) {
+            a.uses = Uses::default();
             a.region = Held::Own(Region::unwritten(a.region.len(), self.poison.unwrap_or(POISON)));
         }
     }
@@ -448,7 +442,7 @@ impl GlobalMemory {
     }
 
     #[cold]
-    fn outside(&self, address: u64, len: usize) -> Fault {
+    pub(crate) fn outside(&self, address: u64, len: usize) -> Fault {
         if self.sparse.iter().any(|s| s.start <= address && address.saturating_add(len as u64) <= s.end) {
             let what = format!(
                 "{len} bytes at global address {address:#x} of a sparse buffer, which were never written"
@@ -503,7 +497,7 @@ impl GlobalMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::window::SHARED_WINDOW;
+    use crate::memory::window::{CONST_WINDOW, SHARED_WINDOW};
 
     #[test]
     fn a_buffer_may_be_placed_anywhere_and_others_do_not_follow_it() {

@@ -73,8 +73,11 @@ impl Pages {
             at = match self.count {
                 0 => range.end,
                 _ => {
+                    // 64 pages at a time, where all of them are alike: of a large range most are not copied.
+                    let alike = if taken { u64::MAX } else { 0 };
                     while page * PAGE < range.end && self.has(page) == taken {
-                        page += 1;
+                        let whole = page.is_multiple_of(64) && self.taken.get(page / 64) == Some(&alike);
+                        page += if whole { 64 } else { 1 };
                     }
                     (page * PAGE).min(range.end)
                 }
@@ -124,6 +127,11 @@ impl Lent {
     /// A range, if it is contiguous: entirely copied or entirely the host's.
     pub(crate) fn view(&self, at: usize, len: usize) -> Option<&[u8]> {
         let range = at..at.checked_add(len)?;
+        // Most accesses lie in one page.
+        if len > 0 && (self.pages.count == 0 || at / PAGE == (range.end - 1) / PAGE) {
+            let own = self.pages.count > 0 && self.pages.has(at / PAGE);
+            return if own { self.pages.own.get(range) } else { self.host.bytes().get(range) };
+        }
         let mut pieces = self.pages.pieces(range.clone());
         match (pieces.next(), pieces.next()) {
             (Some(_), Some(_)) => None,

@@ -2,11 +2,15 @@
 //!
 //! [`global`] has the allocations, each a [`region`] of bytes with their initialisation state; [`held`] shares a region between
 //! views, [`lent`] reads the host's bytes in place, and [`views`] merges what a view has written. Invariant: an access is located
-//! in exactly one allocation, or it is a fault. Begin with [`global`].
+//! in exactly one allocation, or it is a fault. [`addresses`] finds those of new buffers, and [`defined`] says which bytes are
+//! undefined when the host reads them. Begin with [`global`].
 
+pub(crate) mod addresses;
+pub(crate) mod defined;
 pub(crate) mod global;
 pub(crate) mod held;
 pub(crate) mod lent;
+pub(crate) mod marks;
 pub(crate) mod region;
 pub(crate) mod remote;
 pub(crate) mod spans;

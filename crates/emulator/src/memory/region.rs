@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::ops::Range;
 
 use crate::memory::lent::{HostBytes, Lent};
+use crate::memory::marks::Marks;
 
 /// The words of a bitmap with one bit per byte that a range touches, with the range's bits in each.
 #[inline(always)]
@@ -26,16 +27,16 @@ pub(crate) struct Region {
     pub(crate) data: Vec<u8>,
     len: usize,
     /// One bit per byte; empty if the whole region counts as written.
-    init: Vec<u64>,
+    init: Marks,
     /// One bit per byte that a store left undefined, allocated by the first such store; valid only where `init` is 0.
-    undefined: Option<Box<[u64]>>,
+    undefined: Option<Marks>,
     lent: Option<Box<Lent>>,
 }
 
 impl Region {
     /// `len` unwritten bytes that hold `poison`.
     pub(crate) fn unwritten(len: usize, poison: u8) -> Self {
-        Self { data: vec![poison; len], len, init: vec![0; len.div_ceil(64)], ..Self::default() }
+        Self { data: vec![poison; len], len, init: Marks::clear(len), ..Self::default() }
     }
 
     pub(crate) fn written(data: Vec<u8>) -> Self {
@@ -71,7 +72,7 @@ impl Region {
     /// Marks all bytes as unwritten and fills them with `poison`.
     pub(crate) fn clear(&mut self, poison: u8) {
         self.data.fill(poison);
-        self.init.fill(0);
+        self.init.clear_all();
         self.undefined = None;
     }
 
@@ -176,7 +177,7 @@ impl Region {
     #[inline]
     pub(crate) fn is_written(&self, at: usize, len: usize) -> bool {
         self.init.is_empty()
-            || bits(at, len).all(|(n, mask)| self.init.get(n).is_some_and(|w| w & mask == mask))
+            || bits(at, len).all(|(n, mask)| self.init.word(n).is_some_and(|w| w & mask == mask))
     }
 
     #[inline]
@@ -185,23 +186,19 @@ impl Region {
             return;
         }
         for (n, mask) in bits(at, len) {
-            if let Some(w) = self.init.get_mut(n) {
-                *w |= mask;
-            }
+            self.init.set(n, mask);
         }
     }
 
     /// Marks bytes as unwritten.
     pub(crate) fn unmark(&mut self, at: usize, len: usize) {
         if self.init.is_empty() && len > 0 {
-            self.init = vec![!0; self.len.div_ceil(64)];
+            self.init = Marks::full(self.len);
         }
         for (n, mask) in bits(at, len) {
-            if let Some(w) = self.init.get_mut(n) {
-                *w &= !mask;
-            }
-            if let Some(w) = self.undefined.as_mut().and_then(|words| words.get_mut(n)) {
-                *w &= !mask;
+            self.init.unset(n, mask);
+            if let Some(undefined) = &mut self.undefined {
+                undefined.unset(n, mask);
             }
         }
     }
@@ -209,19 +206,17 @@ impl Region {
     /// Marks bytes as unwritten because a store of undefined bits changed them.
     pub(crate) fn undefine(&mut self, at: usize, len: usize) {
         self.unmark(at, len);
-        let words = self.len.div_ceil(64);
-        let undefined = self.undefined.get_or_insert_with(|| vec![0; words].into());
+        let all = self.len;
+        let undefined = self.undefined.get_or_insert_with(|| Marks::clear(all));
         for (n, mask) in bits(at, len) {
-            if let Some(w) = undefined.get_mut(n) {
-                *w |= mask;
-            }
+            undefined.set(n, mask);
         }
     }
 
     /// The bits of a word of `init` whose bytes a store left undefined.
     fn undefined_bits(&self, n: usize) -> u64 {
-        let word = self.undefined.as_ref().and_then(|words| words.get(n));
-        word.map_or(0, |word| word & !self.init.get(n).copied().unwrap_or(!0))
+        let word = self.undefined.as_ref().and_then(|words| words.word(n));
+        word.map_or(0, |word| word & !self.init.word(n).unwrap_or(!0))
     }
 
     /// Whether a store has left a byte of the range undefined.
@@ -231,12 +226,12 @@ impl Region {
 
     /// Ranges that were never written, or were left undefined.
     pub(crate) fn unwritten_runs(&self) -> Vec<Range<usize>> {
-        self.runs_without(self.init.iter().copied())
+        self.runs_without(self.init.words())
     }
 
     /// Ranges that no store has changed since they were last marked as unwritten.
     pub(crate) fn untouched_runs(&self) -> Vec<Range<usize>> {
-        self.runs_without(self.init.iter().enumerate().map(|(n, word)| word | self.undefined_bits(n)))
+        self.runs_without(self.init.words().enumerate().map(|(n, word)| word | self.undefined_bits(n)))
     }
 
     /// Ranges whose bits in a bitmap with one bit per byte are all 0.
@@ -268,6 +263,43 @@ impl Region {
         }
         runs.retain(|run| run.start < run.end);
         runs
+    }
+
+    /// Calls `each` with the undefined bytes of a range, as runs in ascending order, and with whether a store left them undefined; the
+    /// others were never written.
+    pub(crate) fn each_undefined(&self, at: usize, len: usize, mut each: impl FnMut(Range<usize>, bool)) {
+        if self.init.is_empty() {
+            return;
+        }
+        let mut last: Option<(Range<usize>, bool)> = None;
+        for (n, mask) in bits(at, len) {
+            let missing = mask & !self.init.word(n).unwrap_or(!0);
+            let left = self.undefined_bits(n);
+            let mut from = 0;
+            while from < 64 && missing >> from != 0 {
+                let bit = from + (missing >> from).trailing_zeros();
+                let stored = left >> bit & 1 == 1;
+                let alike = missing & if stored { left } else { !left };
+                from = bit + (alike >> bit).trailing_ones();
+                let run = n * 64 + bit as usize..n * 64 + from as usize;
+                match &mut last {
+                    Some((held, kind)) if held.end == run.start && *kind == stored => held.end = run.end,
+                    _ => {
+                        if let Some((held, kind)) = last.replace((run, stored)) {
+                            each(held, kind);
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((held, kind)) = last {
+            each(held, kind);
+        }
+    }
+
+    /// Whether any byte of the region was ever written, or left undefined by a store.
+    pub(crate) fn is_touched(&self) -> bool {
+        self.init.is_empty() || self.init.any() || self.undefined.as_ref().is_some_and(Marks::any)
     }
 
     /// Number of unwritten bytes.

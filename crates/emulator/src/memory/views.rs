@@ -34,15 +34,36 @@ impl GlobalMemory {
         view
     }
 
-    /// Replaces this memory with a view of it. Written pages are copied back into the original buffers if no other view exists.
+    /// Replaces this memory with a view of it. Written pages are copied back into the original buffers if no other view exists; those
+    /// of bytes that the host lent stay apart from them.
     pub fn settle(&mut self, mut view: Self) {
+        // Both are in ascending order.
+        let mut all = self.allocations.iter_mut().peekable();
         for after in &mut view.allocations {
-            let before = self.allocations.iter_mut().find(|a| a.base == after.base);
-            if let (Held::Own(region), Some(before)) = (&mut after.region, before) {
+            while all.next_if(|a| a.base < after.base).is_some() {}
+            let before = all.next_if(|a| a.base == after.base);
+            if let (Held::Own(region), Some(before)) = (&mut after.region, before)
+                && !before.region.data.is_empty()
+            {
                 region.settle(|| std::mem::take(before.region.own()));
             }
         }
         *self = view;
+    }
+
+    /// The first byte that differs between two views of the same memory, or between clones of one view: the base of the buffer and
+    /// the offset in it. Only what either of them has written is compared; a buffer that only one of them has is left out.
+    #[must_use]
+    pub fn first_difference_between(&self, other: &Self) -> Option<(u64, usize)> {
+        let mut theirs = other.allocations.iter().peekable();
+        self.allocations.iter().find_map(|own| {
+            while theirs.next_if(|a| a.base < own.base).is_some() {}
+            let other = theirs.next_if(|a| a.base == own.base)?;
+            match (&own.region, &other.region) {
+                (Held::Shared(one), Held::Shared(two)) if Arc::ptr_eq(one, two) => None,
+                (one, two) => one.first_difference(two).map(|at| (own.base, at)),
+            }
+        })
     }
 }
 
@@ -77,6 +98,34 @@ mod tests {
         assert_eq!((bytes.as_ptr(), &bytes[4999..5003]), (at, [1, 7, 7, 1].as_slice()));
         assert_eq!((memory.bytes(small).unwrap()[0], memory.unwritten(empty)), (8, LENT - 1));
         assert_eq!(memory.held_bytes(), 4 * LENT + 8);
+    }
+
+    #[test]
+    fn clones_of_a_view_differ_in_what_they_wrote() {
+        let mut memory = GlobalMemory::default();
+        let (large, small) = (memory.allocate(64 * LENT), memory.allocate_with(vec![2; 8]));
+        let host = memory.allocate_lent(HostBytes::new(vec![3; 2 * LENT]));
+        let view = memory.view();
+        let (mut one, mut two) = (view.clone(), view.clone());
+        assert_eq!(one.first_difference_between(&two), None);
+        for clone in [&mut one, &mut two] {
+            assert!(clone.write_at(large + 5000, &[7]) && clone.write_at(host + 9000, &[9]));
+        }
+        // Two pages each, not 64 MiB.
+        assert_eq!((one.held_bytes(), one.first_difference_between(&two)), (8 + 2 * 4096, None));
+        two.write_at(small + 3, &[9]);
+        assert_eq!(one.first_difference_between(&two), Some((small, 3)));
+        one.write_at(large + 9000, &[1]);
+        two.free(small);
+        assert_eq!(one.first_difference_between(&two), Some((large, 9000)));
+        drop((view, two));
+        memory.settle(one);
+        // The host's bytes stay in place; what kernels wrote there can be taken.
+        assert_eq!(
+            memory.written_runs(host).map(|(at, bytes)| (at, bytes[9000 - 8192])).collect::<Vec<_>>(),
+            [(8192, 9)]
+        );
+        assert_eq!((memory.bytes(large).unwrap()[9000], memory.contents(host).unwrap()[9000]), (1, 9));
     }
 
     #[test]

@@ -1,7 +1,8 @@
 //! The generic address space: a window for each state space, and global memory below them. The layout is this emulator's own.
 
 /// Generic addresses of the state-space windows; global allocations lie below all of them.
-pub(crate) const GLOBAL_BASE: u64 = 0x10_0000_0000;
+/// The first address of global memory.
+pub const GLOBAL_BASE: u64 = 0x10_0000_0000;
 pub(crate) const CONST_WINDOW: u64 = 0x7a00_0000_0000;
 pub(crate) const PARAM_WINDOW: u64 = 0x7b00_0000_0000;
 pub(crate) const LOCAL_WINDOW: u64 = 0x7c00_0000_0000;

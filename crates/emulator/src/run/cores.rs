@@ -110,6 +110,7 @@ fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
             std::collections::btree_map::Entry::Occupied(mut entry) => entry.get_mut().join(stored),
         }
     }
+    world.global.adopt_uses(&memory);
     memory.drop_shared();
     (memory, written)
 }

@@ -1,6 +1,7 @@
 //! Places of rows in the text, and reports of launches that do not end.
 
 use crate::api::trap::{Place, Rule, Stop, Trap};
+use crate::run::progress::Progress;
 use crate::run::resident::Resident;
 use crate::run::stream::{InStream, Stream};
 use crate::run::warp::Wait;
@@ -76,11 +77,28 @@ pub(crate) fn out_of_fuel(
     stream: &Stream,
     fuel: u64,
 ) -> Stop {
-    let mut what = format!("more than {fuel} instructions");
+    stopped(launches, residents, stream, format!("more than {fuel} instructions"))
+}
+
+/// Reports that a launch exceeded its time, with what it has executed.
+pub(crate) fn out_of_time(
+    launches: &[InStream<'_>],
+    residents: &[Resident],
+    stream: &Stream,
+    progress: &Progress,
+) -> Stop {
+    let seconds = progress.limit().unwrap_or_default().as_secs_f64();
+    let what = format!("more than {seconds} s; {} warp instructions so far", progress.instructions());
+    stopped(launches, residents, stream, what)
+}
+
+/// Reports where the first resident CTA has come to, and how many CTAs have ended or not begun.
+fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, mut what: String) -> Stop {
     let mut at = Place::default();
     if let Some(Resident { cta, warps, .. }) = residents.first() {
         let grid = &stream.grids[cta.grid];
         let left = grid.total() - grid.begun;
+        what += &format!("; {} of {} CTAs have ended", grid.ended, grid.total());
         if left > 0 {
             let count = residents.iter().filter(|r| r.cta.grid == cta.grid).count();
             what += &format!(

@@ -16,6 +16,7 @@ use crate::run::cluster;
 use crate::run::deadlock::place;
 use crate::run::grid_workspace;
 use crate::run::machine::World;
+use crate::run::progress::Progress;
 use crate::run::schedule::{Own, Stage, run};
 use crate::run::stream::{InStream, Stream};
 
@@ -63,6 +64,9 @@ pub struct Options {
     pub threads: usize,
     /// Cancels the launch with [`Stop::Launch`] soon after it becomes true.
     pub cancel: Option<Arc<AtomicBool>>,
+    /// The launch's time limit, and who is told how far it is. A launch over its limit ends with [`Stop::Trap`] and the rule
+    /// [`crate::Rule::Fuel`], where it has come to.
+    pub progress: Option<Arc<Progress>>,
 }
 
 impl Default for Options {
@@ -80,6 +84,7 @@ impl Default for Options {
             model: None,
             threads: 1,
             cancel: None,
+            progress: None,
         }
     }
 }

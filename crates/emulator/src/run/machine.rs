@@ -338,8 +338,8 @@ impl Machine<'_> {
         if self.loaded.take().is_none() {
             return Ok(bytes);
         }
-        let window = self.split(space, address)?.0;
-        let fault = Self::never_written(window, address, N).at(lane);
+        let (window, at) = self.split(space, address)?;
+        let fault = self.undefined_in_memory(window, at, address, N).at(lane);
         self.tolerate(fault).map(|()| bytes)
     }
 

@@ -13,6 +13,7 @@ pub(crate) mod grid_workspace;
 pub(crate) mod launch;
 pub(crate) mod machine;
 pub(crate) mod parties;
+pub(crate) mod progress;
 pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod schedule;

@@ -14,7 +14,7 @@ use crate::rules::undefined::report::with_cause;
 use crate::run::cluster;
 use crate::run::cores;
 use crate::run::cta::Cta;
-use crate::run::deadlock::{deadlock, out_of_fuel, place};
+use crate::run::deadlock::{deadlock, out_of_fuel, out_of_time, place};
 use crate::run::launch::{Counts, Options, model_of, place_globals};
 use crate::run::machine::World;
 use crate::run::random::Random;
@@ -123,6 +123,8 @@ pub(crate) fn run<O: Observer>(
         launches.iter().map(|l| !l.cooperative && launch_control::used_by(l.kernel)).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
+    // The instructions that the launch's progress contains.
+    let mut counted = 0;
     let (mut next, end) = (stage.grids.start, stage.grids.end);
     // Chooses the next CTA.
     let mut order = chance(options.seed, 0);
@@ -290,6 +292,13 @@ pub(crate) fn run<O: Observer>(
         }
         if counts.warp_instructions > options.fuel {
             return Err(out_of_fuel(launches, &residents, &world.stream, options.fuel));
+        }
+        if let Some(progress) = &options.progress {
+            let more = counts.warp_instructions - counted;
+            counted = counts.warp_instructions;
+            if progress.advance(more) {
+                return Err(out_of_time(launches, &residents, &world.stream, progress));
+            }
         }
         for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
             // Effects of a CTA that are still pending end with it.

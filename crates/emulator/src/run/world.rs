@@ -96,6 +96,7 @@ impl World {
     /// Records an access of a CTA to global memory.
     #[inline(always)]
     pub(crate) fn touch(&mut self, address: u64, len: usize, write: bool) {
+        self.global.note_use(address, write);
         if let Some(apart) = &mut self.apart {
             apart.touch(address, len, write);
         }

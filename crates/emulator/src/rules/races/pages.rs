@@ -1,13 +1,17 @@
-//! A table of pages by number, in two levels: pages far apart cost no memory in between.
+//! A table of pages by number, in three levels: pages far apart cost no memory in between.
 
-/// Pages per entry of the upper level.
-const GROUP: usize = 4096;
+/// Pages per entry of the middle level.
+const GROUP: usize = 1 << 10;
+
+/// Groups per entry of the upper level. Page numbers have 37 bits at most (addresses of 47 bits, pages of 1,024 bytes), so the upper level
+/// has at most 2^15 entries, which even memory of the host at the end of the address space costs less than a megabyte.
+const SPAN: usize = 1 << 12;
 
 /// The lower level.
 type Group<T> = Vec<Option<Box<T>>>;
 
 /// The pages of a sparsely used address range.
-pub(crate) struct Pages<T>(Vec<Group<T>>);
+pub(crate) struct Pages<T>(Vec<Vec<Group<T>>>);
 
 impl<T> Default for Pages<T> {
     fn default() -> Self {
@@ -15,22 +19,30 @@ impl<T> Default for Pages<T> {
     }
 }
 
+/// The indices of a page in the three levels.
+const fn split(page: usize) -> (usize, usize, usize) {
+    (page / GROUP / SPAN, page / GROUP % SPAN, page % GROUP)
+}
+
+/// The entry of this index, created with all before it.
+fn entry<T: Default>(all: &mut Vec<T>, at: usize) -> &mut T {
+    if all.len() <= at {
+        all.resize_with(at + 1, T::default);
+    }
+    &mut all[at]
+}
+
 impl<T> Pages<T> {
     #[inline]
     pub(crate) fn get_mut(&mut self, page: usize) -> Option<&mut T> {
-        self.0.get_mut(page / GROUP)?.get_mut(page % GROUP)?.as_deref_mut()
+        let (span, group, at) = split(page);
+        self.0.get_mut(span)?.get_mut(group)?.get_mut(at)?.as_deref_mut()
     }
 
     pub(crate) fn get_or_insert_with(&mut self, page: usize, new: impl FnOnce() -> T) -> &mut T {
-        let (group, at) = (page / GROUP, page % GROUP);
-        if self.0.len() <= group {
-            self.0.resize_with(group + 1, Vec::new);
-        }
-        let group = &mut self.0[group];
-        if group.len() <= at {
-            group.resize_with(at + 1, || None);
-        }
-        group[at].get_or_insert_with(|| Box::new(new()))
+        let (span, group, at) = split(page);
+        let group = entry(entry(&mut self.0, span), group);
+        entry(group, at).get_or_insert_with(|| Box::new(new()))
     }
 
     pub(crate) fn clear(&mut self) {
@@ -42,20 +54,37 @@ impl<T> Pages<T> {
 mod tests {
     use super::*;
 
+    /// Entries of all levels.
+    fn entries<T>(pages: &Pages<T>) -> usize {
+        let groups = pages.0.iter().flatten();
+        pages.0.len() + pages.0.iter().map(Vec::len).sum::<usize>() + groups.map(Vec::len).sum::<usize>()
+    }
+
     #[test]
     fn pages_far_apart_are_found_and_nothing_lies_between() {
         let mut pages = Pages::default();
-        for page in [0, 5, 4095, 4096, 1 << 24] {
+        let far = [0, 5, GROUP - 1, GROUP, GROUP * SPAN - 1, 1 << 24];
+        for page in far {
             assert_eq!(pages.get_mut(page), None);
             *pages.get_or_insert_with(page, || 0) += page;
         }
-        for page in [0, 5, 4095, 4096, 1 << 24] {
+        for page in far {
             assert_eq!(pages.get_mut(page).copied(), Some(page));
             assert_eq!(*pages.get_or_insert_with(page, || 7), page);
         }
         assert!(pages.get_mut(1).is_none() && pages.get_mut((1 << 24) + 1).is_none());
-        assert!(pages.0.iter().map(Vec::len).sum::<usize>() < 3 * GROUP);
+        assert!(entries(&pages) < 4 * GROUP + 3 * SPAN);
         pages.clear();
         assert_eq!(pages.get_mut(0), None);
+    }
+
+    #[test]
+    fn a_page_of_the_hosts_memory_costs_less_than_fifty_thousand_entries() {
+        // The last page below 2^47, the end of a process's addresses.
+        let page = (1usize << 47) / 1024 - 1;
+        let mut pages = Pages::default();
+        *pages.get_or_insert_with(page, || 0) += 1;
+        assert_eq!(pages.get_mut(page).copied(), Some(1));
+        assert!(entries(&pages) < 50_000, "{}", entries(&pages));
     }
 }

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
-use crate::api::trap::{Cause, Fault};
+use crate::api::trap::{Cause, Fault, Rule};
 use crate::front::program::Row;
 use crate::isa::numbered;
 use crate::memory::window::Window;
@@ -66,7 +66,7 @@ impl Machine<'_> {
                 Window::Shared if at >> RANK_SHIFT != 0 => self.unmark_peer(space, at + n as u64)?,
                 Window::Shared => {
                     let place = self.shared_at(at + n as u64, 1)?;
-                    self.cta.shared.unmark(place, 1);
+                    self.cta.shared.undefine(place, 1);
                 }
                 Window::Local => {
                     let place = lane * self.kernel.local_bytes + at as usize + n;
@@ -94,6 +94,42 @@ impl Machine<'_> {
             }
         }
         Ok(())
+    }
+
+    /// The fault of an operand in memory whose bytes are undefined: if a store left them so, what that store depends on.
+    #[cold]
+    pub(crate) fn undefined_in_memory(&mut self, window: Window, at: u64, address: u64, len: usize) -> Fault {
+        let left = match window {
+            Window::Global => self
+                .world
+                .global
+                .locate(at, len)
+                .is_ok_and(|(n, place)| self.world.global.region(n).has_undefined(place, len)),
+            Window::Shared => {
+                self.shared_at(at, len).is_ok_and(|place| self.cta.shared.has_undefined(place, len))
+            }
+            _ => false,
+        };
+        if !left {
+            let what = format!("{len} bytes at {window} address {address:#x} that were never written");
+            return Fault::new(Rule::Uninitialised, what);
+        }
+        let what = format!(
+            "{len} bytes at {window} address {address:#x} hold undefined bits that a store left there"
+        );
+        if window != Window::Global {
+            return Fault::new(Rule::Uninitialised, what);
+        }
+        let grid = self.cta.grid;
+        let stored =
+            self.world.undefined.iter().find(|((of, _), s)| *of == grid && s.low <= at && at < s.high);
+        match (stored, self.world.global.left_undefined(at)) {
+            (Some((_, stored)), _) => {
+                Fault { cause: Some(stored.cause), ..Fault::new(Rule::Uninitialised, what) }
+            }
+            (None, Some(left)) => Fault::new(Rule::Uninitialised, format!("{what}, in {}", left.trap.place)),
+            (None, None) => Fault::new(Rule::Uninitialised, what),
+        }
     }
 
     fn remember(&mut self, at: u64, lane: usize, store: Unmark) {
