@@ -95,8 +95,10 @@ pub(super) enum CliError {
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
     Exec(#[from] crate::job::ExecError),
-    #[error("{0} violations in the program's kernels")]
+    #[error("{0} violations by the program's kernels and calls")]
     Violations(usize),
+    #[error("no kernel trapped, and no assertion of a kernel failed, as --expect-trap expects")]
+    NoTrap,
     #[error(transparent)]
     Launch(crate::job::launch::LaunchError),
     #[error("{0} cannot be used with a launch file, which specifies it itself")]
@@ -256,6 +258,7 @@ impl CliError {
             | Self::AuditRequire(..)
             | Self::AuditUnread(_)
             | Self::Violations(_)
+            | Self::NoTrap
             | Self::Answer(..)
             | Self::Runs(_)
             | Self::Doctor(_)

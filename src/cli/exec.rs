@@ -2,6 +2,7 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::time::Duration;
 
 use clap::Args;
 
@@ -30,6 +31,19 @@ pub(super) struct ExecArgs {
     /// basic block. `emulate --contract as-ptxas` replays what --record has written
     #[arg(long, value_name = "WHEN", default_value = "off", value_parser = ["off", "on"])]
     contract: String,
+    /// Fill fresh device memory, and registers that nothing has written, with BYTE (decimal, or hexadecimal with 0x). Other bytes than
+    /// 0 use memory of this machine for all that the program allocates
+    #[arg(long, value_name = "BYTE", default_value = "0", value_parser = byte)]
+    poison: u8,
+    /// End a launch after N warp instructions, a violation
+    #[arg(long, value_name = "N")]
+    fuel: Option<u64>,
+    /// End a launch after SECONDS, which leaves the run incomplete
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
+    /// The program expects that a kernel traps or that an assertion fails: this is no violation, and its absence is a failure
+    #[arg(long)]
+    expect_trap: bool,
     /// Record each launch in DIR, as a case that `emulate` replays
     #[arg(long, value_name = "DIR")]
     record: Option<PathBuf>,
@@ -52,6 +66,20 @@ const FORMATS: &Formats = &[
     (Format::Sarif, "SARIF 2.1.0: a result for each violation"),
 ];
 
+/// Parses a byte.
+fn byte(text: &str) -> Result<u8, String> {
+    let hexadecimal = text.strip_prefix("0x").or_else(|| text.strip_prefix("0X"));
+    let byte = hexadecimal.map_or_else(|| text.parse(), |digits| u8::from_str_radix(digits, 16));
+    byte.map_err(|error| error.to_string())
+}
+
+/// Parses a time in seconds that is more than 0.
+fn seconds(text: &str) -> Result<Duration, String> {
+    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
+    let time = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    if time.is_zero() { Err("no time at all".to_owned()) } else { Ok(time) }
+}
+
 /// Runs `exec`. Exits with the program's exit code if it is not 0 and no rule was violated; a program that ends with 0 although a call
 /// was refused or no kernel ran is incomplete.
 pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliError> {
@@ -64,9 +92,14 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         schedules: args.schedules,
         model: args.hardware.model,
         contracts: args.contract == "on",
+        poison: args.poison,
+        fuel: args.fuel,
+        time_limit: args.time_limit,
+        expect_trap: args.expect_trap,
         record: args.record.clone(),
     };
     let done = job::exec(&execution, context)?;
+    let lacks_trap = done.lacks_trap();
     let told = |error: serde_json::Error| CliError::Output(error.into());
     let text = match args.format {
         Format::Text => report::exec_text(&done),
@@ -81,6 +114,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         None => eprint!("{text}"),
     }
     match (done.violations.len(), done.code, done.incomplete) {
+        (0, 0, _) if lacks_trap => Err(CliError::NoTrap),
         (0, 0, None) => Ok(()),
         (0, 0, Some(incomplete)) => Err(incomplete.into()),
         // The program's own exit code, as without `exec`.

@@ -31,10 +31,17 @@ pub fn exec_text(of: &Executed) -> String {
     for violation in &of.violations {
         _ = writeln!(out, "violation: {}", sentence(violation));
     }
+    for trap in of.expected_traps.iter().flatten() {
+        _ = writeln!(out, "expected: {}", sentence(trap));
+    }
+    for remark in &of.remarks {
+        _ = writeln!(out, "remark: {}", clean(remark));
+    }
     for note in notes(of) {
         _ = writeln!(out, "{note}");
     }
     let verdict = match (of.violations.is_empty(), of.launches()) {
+        (true, _) if of.lacks_trap() => "does not conform: no kernel trapped (--expect-trap)",
         (true, 0) => "nothing checked",
         (true, _) => "no violation",
         (false, _) => "does not conform",
@@ -64,6 +71,16 @@ pub fn exec_markdown(of: &Executed) -> String {
         out += "\n## Violations\n\n";
         of.violations.iter().for_each(|v| _ = writeln!(out, "* {}", plain(&sentence(v))));
     }
+    let expected: Vec<String> = of.expected_traps.iter().flatten().map(sentence).collect();
+    for (title, lines) in [("Expected traps", &expected), ("Remarks", &of.remarks)] {
+        if !lines.is_empty() {
+            _ = writeln!(out, "\n## {title}\n");
+            lines.iter().for_each(|line| _ = writeln!(out, "* {}", plain(line)));
+        }
+    }
+    if of.lacks_trap() {
+        out += "\n**No kernel trapped, as --expect-trap expects.**\n";
+    }
     let notes = notes(of);
     if !notes.is_empty() {
         out += "\n## Notes\n\n";
@@ -91,6 +108,25 @@ pub fn exec_junit(of: &Executed) -> String {
         );
         tests.push(Test { name: kernel.clone(), class: "exec".to_owned(), status, out });
     }
+    let call = |v: &&ExecViolation| v.kernel.is_empty();
+    for violation in of.violations.iter().filter(call) {
+        let name = violation.call.clone().unwrap_or_default();
+        let status = Status::Failed("violation", sentence(violation));
+        tests.push(Test { name, class: "exec.calls".to_owned(), status, out: String::new() });
+    }
+    if let Some(traps) = &of.expected_traps {
+        let status = if traps.is_empty() {
+            Status::Failed("violation", "no kernel trapped, as --expect-trap expects".to_owned())
+        } else {
+            Status::Passed
+        };
+        let out = traps.iter().map(sentence).collect::<Vec<_>>().join("\n");
+        tests.push(Test { name: "--expect-trap".to_owned(), class: "exec".to_owned(), status, out });
+    }
+    if !of.remarks.is_empty() {
+        let (name, class) = ("remarks".to_owned(), "exec".to_owned());
+        tests.push(Test { name, class, status: Status::Passed, out: of.remarks.join("\n") });
+    }
     for (kernel, why) in &of.refused {
         let status = Status::Error("refused", why.clone());
         tests.push(Test {
@@ -115,8 +151,21 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     names.sort_unstable();
     names.dedup();
     let mut rules: Vec<Value> =
-        names.iter().map(|name| sarif::rule(name, &format!("A kernel violates the rule {name}."))).collect();
+        names.iter().map(|name| sarif::rule(name, &format!("The rule {name} is violated."))).collect();
     let mut results: Vec<Value> = of.violations.iter().map(|v| result(v, &names)).collect();
+    if of.lacks_trap() {
+        results.push(statement(
+            "expect_trap",
+            rules.len(),
+            "error",
+            "no kernel trapped, as --expect-trap expects",
+        ));
+        rules.push(sarif::rule("expect_trap", "A kernel traps, as --expect-trap expects."));
+    }
+    if !of.remarks.is_empty() {
+        results.extend(of.remarks.iter().map(|remark| statement("remark", rules.len(), "note", remark)));
+        rules.push(sarif::rule("remark", "Something deserves attention and violates no rule."));
+    }
     if let Some(incomplete) = &of.incomplete {
         results.push(sarif::incomplete(incomplete, rules.len()));
         rules.push(sarif::rule(Incomplete::WORD, Incomplete::SENTENCE));
@@ -124,14 +173,28 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     sarif::document(rules, results)
 }
 
+/// A result without a place in a file.
+fn statement(rule: &str, index: usize, level: &str, text: &str) -> Value {
+    json!({
+        "ruleId": rule,
+        "ruleIndex": index,
+        "level": level,
+        "message": {"text": clean(text)},
+        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&[rule, text])},
+    })
+}
+
 fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
     let line = violation.ptx_line.to_string();
+    // A violation that no call makes visible keeps the fingerprint that it has had.
+    let mut parts = vec![violation.rule.as_str(), &violation.kernel, &line];
+    parts.extend(violation.call.as_deref());
     let mut out = json!({
         "ruleId": violation.rule,
         "ruleIndex": rules.iter().position(|rule| *rule == violation.rule),
         "level": "error",
         "message": {"text": clean(&sentence(violation))},
-        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&[&violation.rule, &violation.kernel, &line])},
+        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&parts)},
     });
     if let Some((file, line)) = &violation.source {
         out["locations"] = json!([{

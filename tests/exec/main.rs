@@ -4,17 +4,20 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![expect(unsafe_code, reason = "cudarc cannot check a launch")]
 
+mod addresses;
 mod api;
 mod assembler;
 mod contexts;
 mod contraction;
+mod definedness;
+mod ends;
 mod graphs;
 mod memory;
 mod record;
 mod robustness;
 
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output};
+use std::process::{Command, Output, Stdio};
 
 use cudarc::driver::{CudaContext, LaunchConfig, PushKernelArg};
 use cudarc::nvrtc::Ptx;
@@ -290,4 +293,241 @@ fn what_cannot_be_run_is_said() {
     let output = run("true");
     assert_eq!(output.status.code(), Some(4));
     assert!(told(&output).contains("did not use the simulated GPU"), "{}", told(&output));
+}
+
+/// Runs a program and returns its exit code and its report as JSON.
+fn report(options: &[&str], program: &str) -> (i32, serde_json::Value) {
+    let file = tempfile::NamedTempFile::new().unwrap();
+    let path = file.path().to_str().unwrap();
+    let output = exec(&[options, &["--format", "json", "-o", path]].concat(), program);
+    let own = String::from_utf8_lossy(&output.stdout);
+    assert!(own.contains("test result: ok. 1 passed"), "{}{own}", told(&output));
+    (output.status.code().unwrap(), serde_json::from_slice(&std::fs::read(path).unwrap()).unwrap())
+}
+
+/// Rule, call, kernel and message of each violation.
+fn violations(report: &serde_json::Value) -> Vec<[String; 4]> {
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let all = report["violations"].as_array().unwrap().iter();
+    all.map(|v| ["rule", "call", "kernel", "message"].map(|key| text(&v[key]))).collect()
+}
+
+fn remarks(report: &serde_json::Value) -> Vec<String> {
+    report["remarks"].as_array().unwrap().iter().map(|r| r.as_str().unwrap().to_owned()).collect()
+}
+
+#[test]
+fn memory_that_is_not_there_is_an_error_and_a_violation() {
+    for (program, rule) in [
+        ("addresses::program_that_copies_to_freed_memory", "use_after_free"),
+        ("addresses::program_that_copies_to_freed_shared_memory", "use_after_free"),
+        ("addresses::program_that_copies_to_unknown_memory", "out_of_bounds"),
+    ] {
+        let (code, report) = report(&[], program);
+        assert_eq!(code, 100);
+        let all = violations(&report);
+        let calls: std::collections::BTreeSet<&str> = all.iter().map(|v| v[1].as_str()).collect();
+        for call in [
+            "cuMemcpyHtoD_v2",
+            "cuMemcpyDtoH_v2",
+            "cuMemcpyDtoD_v2",
+            "cuMemcpy",
+            "cuMemcpyHtoDAsync_v2",
+            "cuMemcpyDtoHAsync_v2",
+            "cuMemcpyDtoDAsync_v2",
+            "cuMemcpyAsync",
+            "cudaMemcpy",
+            "cudaMemcpyAsync",
+            "cudaMemcpy2D",
+            "cudaMemcpy3D",
+            "cudaMemcpyPeer",
+            "cuMemcpyBatchAsync_v2",
+            "cudaMemset",
+            "cuMemsetD16_v2",
+            "cuMemsetD32Async",
+            "cuMemsetD2D8_v2",
+            "cuGraphLaunch",
+        ] {
+            assert!(calls.contains(call), "{call} in {calls:?}");
+        }
+        assert!(all.iter().all(|v| v[0] == rule && v[2].is_empty()), "{all:?}");
+        assert_eq!(report["kernels"].as_object().unwrap().len(), 0);
+    }
+    for (format, part) in [
+        ("junit", "classname=\"exec.calls\""),
+        ("sarif", "it writes memory that is not there: 64 bytes"),
+        ("md", "freed allocation"),
+    ] {
+        let text = told(&exec(&["--format", format], "addresses::program_that_copies_to_freed_memory"));
+        assert!(text.contains(part), "{text}");
+    }
+}
+
+#[test]
+fn addresses_are_reused_and_shared_memory_stays_shared() {
+    let text = passes("addresses::program_that_allocates_134_terabytes");
+    assert!(text.contains("add: 8 launches") && !text.contains("violation:"), "{text}");
+    for options in [&[][..], &["--schedules", "3"]] {
+        let output = exec(options, "addresses::program_that_shares_memory_with_its_kernels");
+        assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    }
+}
+
+#[test]
+fn undefined_bytes_that_reach_the_host_are_reported_with_their_kernel() {
+    let read = |program: &str, kernel: &str, call: &str, part: &str| {
+        let (code, report) = report(&[], &format!("definedness::{program}"));
+        let all = violations(&report);
+        let found = all.iter().find(|v| v[1] == call && v[0] == "uninitialised" && v[2] == kernel);
+        assert!(code == 100 && found.is_some_and(|v| v[3].contains(part)), "{code} {all:?}");
+        (all, remarks(&report))
+    };
+    let copy = "cuMemcpyDtoH_v2";
+    let part = "192 of 512 bytes to the host that are undefined, between bytes 64 and 255 of an allocation of 512 bytes; they come from \
+                line 13 `ld.global.u32";
+    let (_, all) = read("program_that_reads_what_a_kernel_computed_from_nothing", "twice", copy, part);
+    assert!(
+        all.len() == 1
+            && all[0]
+                .contains("256 of 512 bytes to the host that nothing has written, between bytes 256 and 511"),
+        "{all:?}"
+    );
+    let part = "64 of 64 bytes to the host that are undefined, between bytes 512 and 719";
+    read("program_that_moves_undefined_bytes_before_it_reads_them", "twice", "cudaMemcpy2D", part);
+    read("program_whose_kernel_moves_data_that_nothing_wrote", "move", copy, "128 of 256 bytes");
+    read("program_that_reads_what_nothing_wrote", "", copy, "neither the host nor a kernel has ever written");
+    let (all, _) =
+        read("program_that_sums_what_nothing_wrote", "sum", copy, "they come from line 45 `ld.shared.u32");
+    // The atomic of the second CTA finds what the first one left, not a word that nobody wrote.
+    let sum = all.iter().find(|v| v[1].is_empty()).unwrap();
+    assert!(
+        sum[3].contains("hold undefined bits") && sum[3].contains("they come from line 45 `ld.shared.u32"),
+        "{sum:?}"
+    );
+}
+
+#[test]
+fn what_nobody_needs_is_a_remark() {
+    let (code, all) = report(&[], "definedness::program_with_padding");
+    assert!(code == 0 && violations(&all).is_empty(), "{all}");
+    let all = remarks(&all);
+    assert!(all.len() == 2 && all[0].contains("96 of 256 bytes") && all[0].contains("padding"), "{all:?}");
+    assert!(
+        all[1]
+            .contains("3696 of 4096 bytes to the host that nothing has written, between bytes 400 and 4095"),
+        "{all:?}"
+    );
+    let (code, all) = report(&[], "definedness::program_with_an_input_that_no_kernel_reads");
+    assert_eq!(
+        (code, remarks(&all)),
+        (0, vec!["no kernel has read an allocation of 48 bytes that the host had filled".to_owned()])
+    );
+    let (_, all) = report(&[], "definedness::program_whose_kernel_leaves_undefined_bytes_in_managed_memory");
+    let all = remarks(&all);
+    assert!(
+        all.len() == 1 && all[0].contains("that the host can read") && all[0].contains("kernel twice"),
+        "{all:?}"
+    );
+    let (code, _) = report(&["--poison", "0xAB"], "definedness::program_that_reads_fresh_memory");
+    assert_eq!(code, 0);
+}
+
+#[test]
+fn a_launch_ends_at_its_limits() {
+    let program = "ends::program_that_takes_hours";
+    let output = exec(&["--time-limit", "0.5"], program);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}");
+    assert!(text.contains("INCOMPLETE: a launch was ended by --time-limit: more than 0.5 s; "), "{text}");
+    assert!(
+        text.contains(" warp instructions so far; 0 of 1 CTAs have ended; kernel long, PTX line "),
+        "{text}"
+    );
+    let output = exec(&["--fuel", "100000"], program);
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(100), "{text}");
+    assert!(
+        text.contains("fuel: more than 100000 instructions; 0 of 1 CTAs have ended; kernel long, PTX line"),
+        "{text}"
+    );
+    for wrong in [["--time-limit", "0"], ["--poison", "256"], ["--poison", "0xG"]] {
+        assert_eq!(exec(&wrong, program).status.code(), Some(2), "{wrong:?}");
+    }
+}
+
+#[test]
+fn a_trap_can_be_expected() {
+    let run = |options: &[&str], program: &str| {
+        let output = exec(options, &format!("ends::{program}"));
+        (output.status.code(), told(&output))
+    };
+    let (code, text) = run(&[], "program_that_expects_a_trap");
+    assert!(code == Some(100) && text.contains("violation: trap"), "{text}");
+    let (code, text) = run(&["--expect-trap"], "program_that_expects_a_trap");
+    assert!(code == Some(0) && text.contains("expected: trap") && text.contains("no violation"), "{text}");
+    for (format, part) in [
+        ("text", "no kernel trapped"),
+        ("junit", "<failure"),
+        ("sarif", "\"level\": \"error\""),
+        ("md", "No kernel trapped"),
+    ] {
+        let (code, text) = run(&["--expect-trap", "--format", format], "program_without_a_trap");
+        assert!(code == Some(100) && text.contains(part), "{text}");
+    }
+    // Another violation stays one.
+    let output = exec(&["--expect-trap"], "program_that_reads_past_the_end");
+    assert_eq!(output.status.code(), Some(100), "{}", told(&output));
+}
+
+/// Runs `exec -- PROGRAM`, or the program through a shell, until a kernel runs; sends `exec` a signal, and returns its exit code, its
+/// report, and whether the program has gone.
+fn signalled(signal: &str, shell: bool) -> (Option<i32>, String, bool) {
+    let folder = tempfile::tempdir().unwrap();
+    let running = folder.path().join("running");
+    let program = std::env::current_exe().unwrap();
+    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
+    command.args(["exec", "--"]).env("EXEC_RUNNING", &running).env("TMPDIR", folder.path());
+    if shell {
+        // The shell waits for the program, and would go on without it.
+        command.args(["sh", "-c", "\"$0\" \"$@\"; exit 3"]);
+    }
+    command.arg(program).args(["--ignored", "--exact", "ends::program_that_takes_hours"]);
+    let report = folder.path().join("report");
+    let to = std::fs::File::create(&report).unwrap();
+    let mut exec = command.stdout(Stdio::null()).stderr(to).spawn().unwrap();
+    let wait = || std::thread::sleep(std::time::Duration::from_millis(20));
+    let pid = loop {
+        match std::fs::read_to_string(&running) {
+            Ok(pid) if !pid.is_empty() => break pid,
+            _ => wait(),
+        }
+    };
+    // Until the launch has begun.
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(Command::new("kill").args([signal, &exec.id().to_string()]).status().unwrap().success());
+    let code = exec.wait().unwrap().code();
+    // A program that has ended may stay in the list until whoever has adopted it takes note.
+    let stat = Path::new("/proc").join(pid).join("stat");
+    let runs = || std::fs::read_to_string(&stat).is_ok_and(|text| !text.contains(") Z "));
+    (0..250).take_while(|_| runs()).for_each(|_| wait());
+    if signal != "-KILL" {
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 2, "a temporary folder is left");
+    }
+    (code, std::fs::read_to_string(report).unwrap(), !runs())
+}
+
+#[test]
+fn a_signal_reaches_the_program_and_the_report_comes() {
+    for (signal, number) in [("-INT", 2), ("-TERM", 15), ("-HUP", 1)] {
+        let (code, text, gone) = signalled(signal, false);
+        assert_eq!((code, gone), (Some(128 + number), true), "{text}");
+        assert!(text.contains("a launch of long had not ended when its process was killed"), "{text}");
+        assert!(text.contains("1 of 1 processes crashed or were killed"), "{text}");
+    }
+    // The shell ends by the signal, and its child is not left behind.
+    let (code, text, gone) = signalled("-TERM", true);
+    assert_eq!((code, gone), (Some(128 + 15), true), "{text}");
+    // If `exec` is killed, there is no report, but the program ends, too.
+    let (code, _, gone) = signalled("-KILL", false);
+    assert_eq!((code, gone), (None, true));
 }

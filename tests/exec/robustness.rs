@@ -16,6 +16,7 @@ fn setup() -> Setup {
     let api = Api::open("libcuda.so.1");
     let kernel = api.kernel(api.module(ADD), "add");
     let buffer = api.allocate(16);
+    assert_eq!(call!(api, "cuMemsetD32_v2", buffer => u64, 0 => u32, 4 => usize), 0);
     Setup { api, kernel, buffer }
 }
 

@@ -15,7 +15,8 @@ use crate::status::Status;
 /// The result of an entry point's body.
 pub(crate) type Answer = Result<(), Status>;
 
-/// A pointer to which the caller wants a result written.
+/// A pointer to which the caller wants a result written: null, or the place of a `T` that stays there during the call. The caller of an
+/// entry point promises this of its arguments, and who makes one from an address ([`Out::at`]) promises it there.
 #[repr(transparent)]
 #[derive(Clone, Copy)]
 pub(crate) struct Out<T>(*mut T);
@@ -35,8 +36,16 @@ impl<T> Out<T> {
     }
 
     /// The place at an address.
-    pub(crate) fn at(address: u64) -> Self {
+    ///
+    /// # Safety
+    /// The address is null or that of a place for a `T`.
+    pub(crate) unsafe fn at(address: u64) -> Self {
         Self(address as *mut T)
+    }
+
+    /// The same place as an input.
+    pub(crate) const fn input(self) -> In<T> {
+        In(self.0)
     }
 
     pub(crate) fn address(self) -> u64 {
@@ -64,13 +73,16 @@ impl<T> Out<T> {
         }
     }
 
-    /// The place of element `n`.
-    pub(crate) fn nth(self, n: usize) -> Self {
-        Self(self.0.wrapping_add(n))
+    /// The place of element `n`; null if the list is.
+    ///
+    /// # Safety
+    /// The list has such an element.
+    pub(crate) unsafe fn nth(self, n: usize) -> Self {
+        if self.0.is_null() { self } else { Self(self.0.wrapping_add(n)) }
     }
 }
 
-/// A pointer to an input of the caller.
+/// A pointer to an input of the caller: null, or the address of a `T`, with the promise of [`Out`].
 #[repr(transparent)]
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct In<T>(*const T);
@@ -82,7 +94,10 @@ impl<T: Copy> In<T> {
     }
 
     /// The value at an address.
-    pub(crate) fn at(address: u64) -> Self {
+    ///
+    /// # Safety
+    /// The address is null or that of a `T`.
+    pub(crate) unsafe fn at(address: u64) -> Self {
         Self(address as *const T)
     }
 
@@ -100,7 +115,10 @@ impl<T: Copy> In<T> {
     }
 
     /// Reads element `n`.
-    pub(crate) fn nth(self, n: usize) -> Result<T, Status> {
+    ///
+    /// # Safety
+    /// The list has such an element.
+    pub(crate) unsafe fn nth(self, n: usize) -> Result<T, Status> {
         if self.0.is_null() { Err(Status::INVALID_VALUE) } else { Self(self.0.wrapping_add(n)).get() }
     }
 }
@@ -120,19 +138,25 @@ impl Text {
 }
 
 /// The bytes of a host buffer, for a copy.
-pub(crate) fn host_bytes<'a>(address: u64, len: usize) -> Result<&'a [u8], Status> {
+///
+/// # Safety
+/// The program has this many bytes at the address, which is null or no device memory, and does not free them meanwhile.
+pub(crate) unsafe fn host_bytes<'a>(address: u64, len: usize) -> Result<&'a [u8], Status> {
     if len == 0 {
         return Ok(&[]);
     }
     if address == 0 {
         return Err(Status::INVALID_VALUE);
     }
-    // SAFETY: the program states that this many bytes are there; if it is wrong, the copy faults as `memcpy` does.
+    // SAFETY: as promised by the caller; if the program is wrong about its own memory, the copy faults as `memcpy` does.
     Ok(unsafe { std::slice::from_raw_parts(address as *const u8, len) })
 }
 
 /// Writes bytes to a host buffer.
-pub(crate) fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
+///
+/// # Safety
+/// As [`host_bytes`].
+pub(crate) unsafe fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
     if bytes.is_empty() {
         return Ok(());
     }
@@ -145,12 +169,22 @@ pub(crate) fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
 }
 
 /// The array of argument pointers of a launch.
-pub(crate) struct Pointers(pub(crate) In<u64>);
+pub(crate) struct Pointers(In<u64>);
+
+impl Pointers {
+    /// # Safety
+    /// The array has a pointer for each parameter of the kernel, to that many bytes.
+    pub(crate) unsafe fn of(array: In<u64>) -> Self {
+        Self(array)
+    }
+}
 
 impl Arguments for Pointers {
     fn bytes(&self, n: usize, _: usize, size: usize) -> Option<Vec<u8>> {
-        let at = self.0.nth(n).ok()?;
-        Some(host_bytes(at, size).ok()?.to_vec())
+        // SAFETY: as promised to `Pointers::of`.
+        let at = unsafe { self.0.nth(n) }.ok()?;
+        // SAFETY: as above.
+        Some(unsafe { host_bytes(at, size) }.ok()?.to_vec())
     }
 }
 
@@ -164,28 +198,48 @@ impl Arguments for Packed {
 }
 
 /// Reads the device image at an address; its header determines the length.
-pub(crate) fn image(address: u64) -> Result<Vec<u8>, Status> {
+///
+/// # Safety
+/// The address is null or that of a fatbin, a cubin or a text that ends in NUL.
+pub(crate) unsafe fn image(address: u64) -> Result<Vec<u8>, Status> {
     const WRAPPER: u32 = 0x4662_43B1;
     const FATBIN: u32 = 0xBA55_ED50;
     const ELF: u32 = 0x464C_457F;
-    let word = |at: u64| In::<u32>(at as *const u32).get();
-    let long = |at: u64| In::<u64>(at as *const u64).get();
-    let half = |at: u64| In::<u16>(at as *const u16).get().map(u64::from);
+    // SAFETY: an image has its header, and the first words of a text are read only up to the fourth byte.
+    let word = |at: u64| unsafe { In::<u32>::at(at) }.get();
+    // SAFETY: as above.
+    let long = |at: u64| unsafe { In::<u64>::at(at) }.get();
+    // SAFETY: as above.
+    let half = |at: u64| unsafe { In::<u16>::at(at) }.get().map(u64::from);
     match word(address)? {
-        WRAPPER => image(long(address + 8)?),
-        FATBIN => Ok(host_bytes(address, (half(address + 6)? + long(address + 8)?) as usize)?.to_vec()),
+        // SAFETY: the wrapper holds the address of an image.
+        WRAPPER => unsafe { image(long(address + 8)?) },
+        FATBIN => {
+            let len = (half(address + 6)? + long(address + 8)?) as usize;
+            // SAFETY: the header says how long the image is.
+            Ok(unsafe { host_bytes(address, len) }?.to_vec())
+        }
         ELF => {
             let sections = long(address + 40)? + half(address + 58)? * half(address + 60)?;
             let programs = long(address + 32)? + half(address + 54)? * half(address + 56)?;
-            Ok(host_bytes(address, sections.max(programs) as usize)?.to_vec())
+            // SAFETY: as above; one of the two tables is at the end.
+            Ok(unsafe { host_bytes(address, sections.max(programs) as usize) }?.to_vec())
         }
-        _ => Ok(In::<c_char>(address as *const c_char).text()?.into_bytes()),
+        // SAFETY: anything else is a text.
+        _ => Ok(unsafe { In::<c_char>::at(address) }.text()?.into_bytes()),
     }
 }
 
 thread_local! {
     /// The runtime's last error in this thread.
     static LAST: Cell<i32> = const { Cell::new(0) };
+    /// The entry point that this thread has called last.
+    static CALL: Cell<&'static str> = const { Cell::new("") };
+}
+
+/// The name of the entry point in which this thread is, as the program called it.
+pub(crate) fn called_function() -> &'static str {
+    CALL.get().trim_start_matches('_')
 }
 
 /// Returns the last error, and resets it if `clear`.
@@ -202,8 +256,17 @@ pub(crate) fn last_error(clear: bool) -> c_int {
 
 /// Runs the body of the entry point `name` in a thread prepared for it and returns the status code. What is not supported is reported.
 /// A panic is a defect of the library: it must not end the program, and is reported, too.
-pub(crate) fn answer(name: &str, needs: Needs, stream: Option<u64>, body: impl FnOnce() -> Answer) -> c_int {
-    let needs = contexts::needs_of_call(needs);
+///
+/// # Safety
+/// `body` uses the addresses that the program passed only as the header of the entry point says.
+pub(crate) unsafe fn answer(
+    name: &'static str,
+    needs: Needs,
+    stream: Option<u64>,
+    body: impl FnOnce() -> Answer,
+) -> c_int {
+    let (needs, name) = contexts::name_of_call(needs, name);
+    CALL.set(name);
     let prepared = || contexts::enter(needs, stream).and_then(|()| body());
     REPORTED.set(false);
     let code = match catch_unwind(AssertUnwindSafe(prepared)) {
@@ -247,8 +310,9 @@ pub(crate) fn runtime_is_12() -> bool {
 }
 
 /// Reports an entry point that is not supported.
-pub(crate) fn missed(name: &str) -> c_int {
-    answer(name, Needs::of(name), None, || Err(Status::NOT_SUPPORTED))
+pub(crate) fn missed(name: &'static str) -> c_int {
+    // SAFETY: the body uses no address.
+    unsafe { answer(name, Needs::of(name), None, || Err(Status::NOT_SUPPORTED)) }
 }
 
 /// Writes the output of kernels through C's stdout, so that it keeps its order with the program's own output.
@@ -286,19 +350,22 @@ pub(crate) use entry_points;
 macro_rules! entry_point {
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block) => {
         #[unsafe(no_mangle)]
-        extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
+        unsafe extern "C" fn $name($($arg: $ty),*) -> std::ffi::c_int {
             const NEEDS: $crate::contexts::Needs = $crate::contexts::Needs::of(stringify!($name));
-            $crate::api::answer(stringify!($name), NEEDS, $crate::api::stream_of!($($arg $arg)*), || $body)
+            // SAFETY: the program calls the function as its header demands: pointers are null or those of what the header names, and
+            // lists are as long as it says. The body relies on this alone.
+            unsafe { $crate::api::answer(stringify!($name), NEEDS, $crate::api::stream_of!($($arg $arg)*), || $body) }
         }
     };
     ($name:ident ($($arg:ident: $ty:ty),* $(,)?) $body:block $alias:ident $($more:ident)*) => {
         $crate::api::entry_point! { $name ($($arg: $ty),*) $body $($more)* }
 
         #[unsafe(no_mangle)]
-        extern "C" fn $alias($($arg: $ty),*) -> std::ffi::c_int {
+        unsafe extern "C" fn $alias($($arg: $ty),*) -> std::ffi::c_int {
             const NEEDS: $crate::contexts::Needs = $crate::contexts::Needs::of(stringify!($alias));
-            $crate::contexts::called_as(NEEDS);
-            $name($($arg),*)
+            $crate::contexts::called_as(NEEDS, stringify!($alias));
+            // SAFETY: the same function under another name.
+            unsafe { $name($($arg),*) }
         }
     };
 }

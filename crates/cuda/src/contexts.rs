@@ -182,7 +182,7 @@ impl Stack {
 
 thread_local! {
     static STACK: Cell<Stack> = const { Cell::new(Stack { len: 0, bits: [0; 32] }) };
-    static CALLED_AS: Cell<Option<Needs>> = const { Cell::new(None) };
+    static CALLED_AS: Cell<Option<(Needs, &'static str)>> = const { Cell::new(None) };
 }
 
 fn change<T>(by: impl FnOnce(&mut Stack) -> T) -> T {
@@ -210,8 +210,8 @@ fn end(bit: u8) {
 }
 
 /// Records that an entry point was called under another name, with the requirements of that name.
-pub(crate) fn called_as(needs: Needs) {
-    CALLED_AS.set(Some(needs));
+pub(crate) fn called_as(needs: Needs, name: &'static str) {
+    CALLED_AS.set(Some((needs, name)));
 }
 
 /// Prepares the thread for an entry point, by the name that was called; `stream` is the stream it works in.
@@ -368,9 +368,9 @@ pub(crate) fn primary_is_active() -> bool {
     lives(0)
 }
 
-/// The requirements of this call: those of the name it was called by, if recorded.
-pub(crate) fn needs_of_call(needs: Needs) -> Needs {
-    CALLED_AS.take().unwrap_or(needs)
+/// The requirements and the name of this call: those of the name it was called by, if recorded.
+pub(crate) fn name_of_call(needs: Needs, name: &'static str) -> (Needs, &'static str) {
+    CALLED_AS.take().unwrap_or((needs, name))
 }
 
 #[cfg(test)]

@@ -26,7 +26,7 @@ entry_points! {
 
     fn _cudaLaunchKernel(
         symbol: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, arguments: In<u64>, shared: usize, stream: u64,
-    ) { launch(stream, symbol, shape([gx, gy, gz], [bx, by, bz], shared)?, &Pointers(arguments)) }
+    ) { launch(stream, symbol, shape([gx, gy, gz], [bx, by, bz], shared)?, &Pointers::of(arguments)) }
     fn _cudaStreamWaitEvent(stream: u64, event: u64) { wait(stream, event, 0) }
 }
 
@@ -65,7 +65,7 @@ static LOADING: Mutex<()> = Mutex::new(());
 
 /// Loads a library unless `slot` already holds one; returns -1 after an error, which is passed to `raise`.
 #[unsafe(no_mangle)]
-extern "C" fn cuda_dialect_init_library_once(
+unsafe extern "C" fn cuda_dialect_init_library_once(
     slot: *mut u64,
     load: Load,
     load_to_device: LoadToDevice,
@@ -93,7 +93,7 @@ extern "C" fn cuda_dialect_init_library_once(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn cuda_dialect_unload_library_once(slot: *mut u64) {
+unsafe extern "C" fn cuda_dialect_unload_library_once(slot: *mut u64) {
     let _one = LOADING.lock().unwrap_or_else(PoisonError::into_inner);
     // SAFETY: as above. The module stays loaded until the process ends.
     unsafe { slot.write(0) };

@@ -1,8 +1,11 @@
 //! The simulated device of the process: memory, modules and functions, behind one lock.
+#![expect(unsafe_code, reason = "memory that the program shares")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CString, c_char};
+use std::io::IsTerminal as _;
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
+use std::time::Duration;
 
 use emulator::events::{self, Event};
 use emulator::{GlobalMemory, model_of};
@@ -10,7 +13,7 @@ use numerics::tensor_core::Model;
 
 use crate::gpus::{GPUS, Gpu};
 use crate::graphs::Graphs;
-use crate::host_memory;
+use crate::host_memory::{self, WINDOW_END};
 use crate::module::Module;
 use crate::pools::Pools;
 use crate::record::Recorder;
@@ -61,6 +64,23 @@ impl Kind {
 pub(crate) struct Allocation {
     pub(crate) len: usize,
     pub(crate) kind: Kind,
+    /// What copies have done with it.
+    pub(crate) copied: Copied,
+}
+
+/// What copies by the program have done with an allocation.
+#[derive(Debug, Clone, Copy, Default)]
+pub(crate) struct Copied {
+    /// The number of launches before the last copy from the host; `None` before the first one.
+    pub(crate) filled_after: Option<u64>,
+    /// Whether a copy read from it.
+    pub(crate) read: bool,
+}
+
+impl Allocation {
+    pub(crate) fn new(len: usize, kind: Kind) -> Self {
+        Self { len, kind, copied: Copied::default() }
+    }
 }
 
 /// A kernel to which the program has a handle.
@@ -93,11 +113,39 @@ impl Handle {
     }
 }
 
+/// What bounds a launch, and what it finds in fresh memory.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Limits {
+    /// The fill byte of fresh memory and of registers that nothing has written.
+    pub(crate) poison: u8,
+    /// The limit on warp instructions; the emulator's if `None`.
+    pub(crate) fuel: Option<u64>,
+    pub(crate) time: Option<Duration>,
+    /// Whether a person may wait for a launch at a terminal.
+    pub(crate) terminal: bool,
+}
+
+impl Limits {
+    fn of_environment() -> Self {
+        fn read<T: std::str::FromStr>(name: &str) -> Option<T> {
+            std::env::var(name).ok()?.parse().ok()
+        }
+        Self {
+            poison: read(events::POISON).unwrap_or(0),
+            fuel: read(events::FUEL),
+            time: read(events::TIME_LIMIT).and_then(|seconds: f64| Duration::try_from_secs_f64(seconds).ok()),
+            terminal: std::io::stderr().is_terminal(),
+        }
+    }
+}
+
 /// The simulated device.
 pub(crate) struct Device {
     pub(crate) gpu: &'static Gpu,
     pub(crate) memory: GlobalMemory,
     pub(crate) allocations: BTreeMap<u64, Allocation>,
+    /// Addresses and sizes of the allocations that the CPU accesses at the same address.
+    pub(crate) shared: BTreeMap<u64, usize>,
     pub(crate) modules: Vec<Module>,
     pub(crate) functions: Vec<Function>,
     /// Handles by module and name.
@@ -106,6 +154,9 @@ pub(crate) struct Device {
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
     pub(crate) schedules: u64,
+    pub(crate) limits: Limits,
+    /// The number of launches that ran.
+    pub(crate) launches: u64,
     /// The hardware whose tensor-core results are computed.
     pub(crate) model: Model,
     /// Whether an unqualified product and the sum that uses it are rounded once.
@@ -154,6 +205,8 @@ pub(crate) fn end() {
         return;
     }
     let Some(Ok(mut device)) = DEVICE.get().map(Mutex::try_lock) else { return };
+    let bases: Vec<u64> = device.allocations.keys().copied().collect();
+    bases.into_iter().for_each(|base| device.remark_unread(base));
     let owned = device.allocations.values().filter(|a| a.kind.is_owned());
     let (leaks, leaked) = owned.fold((0, 0), |(n, bytes), a| (n + 1, bytes + a.len as u64));
     device.results.end(leaks, leaked);
@@ -164,19 +217,24 @@ impl Device {
         let key = std::env::var(events::GPU).unwrap_or_default();
         let gpu = Gpu::of(&key).unwrap_or(&GPUS[0]);
         let pid = *PID.get_or_init(std::process::id);
+        end_with_parent();
         host_memory::reserve_window();
         let results = Results::of_environment(gpu.key);
+        let limits = Limits::of_environment();
         Self {
             gpu,
-            // Zeros cost nothing until they are overwritten.
-            memory: GlobalMemory::filled_with(0),
+            // Zeros, the default, cost nothing until they are overwritten.
+            memory: GlobalMemory::filled_with(limits.poison).bounded(WINDOW_END),
             allocations: BTreeMap::new(),
+            shared: BTreeMap::new(),
             modules: Vec::new(),
             functions: Vec::new(),
             by_name: HashMap::new(),
             sticky: None,
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
             schedules: std::env::var(events::SCHEDULES).ok().and_then(|n| n.parse().ok()).unwrap_or(1),
+            limits,
+            launches: 0,
             model: std::env::var(events::MODEL)
                 .ok()
                 .and_then(|name| Model::parse(&name))
@@ -220,26 +278,50 @@ impl Device {
         if kind.counts() && len as u64 > self.free_bytes() {
             return Err(Status::OUT_OF_MEMORY);
         }
-        // The host may have less memory than the device; a failed reservation here is not an abort.
-        if len > 1 << 28 && Vec::<u8>::new().try_reserve_exact(len).is_err() {
+        let len = len.max(1);
+        if kind.on_host() {
+            return self.allocate_shared(len, kind);
+        }
+        // The host may have less memory than the device; a failed reservation here is not an abort. Bytes other than zeros are written,
+        // so that they take memory of the host.
+        let fits = match self.limits.poison {
+            0 => Vec::<u8>::new().try_reserve_exact(len).is_ok(),
+            _ => host_has(len),
+        };
+        if len > 1 << 28 && !fits {
             return Err(Status::OUT_OF_MEMORY);
         }
-        let len = len.max(1);
-        let address = if kind.on_host() {
-            let address = self.memory.allocate_with(vec![0; len]);
-            if !host_memory::map(address, len) {
-                self.memory.free(address);
-                return Err(Status::OUT_OF_MEMORY);
-            }
-            address
-        } else {
-            self.memory.allocate(len)
-        };
+        match self.memory.allocate(len) {
+            0 => Err(Status::OUT_OF_MEMORY),
+            address => Ok(self.insert(address, len, kind)),
+        }
+    }
+
+    /// Allocates memory whose pages the CPU accesses at the same address.
+    fn allocate_shared(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
+        let address = self.memory.reserve_next(len as u64).ok_or(Status::OUT_OF_MEMORY)?;
+        // SAFETY: the addresses are new.
+        if !unsafe { host_memory::map(address, len) } {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        // SAFETY: the pages were mapped here, and stay until `free` removes the allocation.
+        if !self.memory.place_lent(address, unsafe { host_memory::lent(address, len) }) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        if self.limits.poison != 0 && kind != Kind::Pinned && host_has(len) {
+            // SAFETY: as above.
+            unsafe { std::ptr::write_bytes(address as *mut u8, self.limits.poison, len) };
+        }
+        self.shared.insert(address, len);
+        Ok(self.insert(address, len, kind))
+    }
+
+    fn insert(&mut self, address: u64, len: usize, kind: Kind) -> u64 {
         if kind.counts() {
             self.used += len as u64;
         }
-        self.allocations.insert(address, Allocation { len, kind });
-        Ok(address)
+        self.allocations.insert(address, Allocation::new(len, kind));
+        address
     }
 
     /// Frees the allocation that begins at `address`; 0 is ignored.
@@ -253,10 +335,12 @@ impl Device {
             Some(found) if found.kind == Kind::Graph => return Ok(()),
             _ => return Err(Status::INVALID_VALUE),
         }
+        self.remark_unread(address);
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
         self.memory.free(address);
-        if gone.kind.on_host() {
-            host_memory::unmap(address, gone.len);
+        if self.shared.remove(&address).is_some() {
+            // SAFETY: `allocate_shared` mapped the pages, and the emulator no longer has them.
+            unsafe { host_memory::unmap(address, gone.len) };
         }
         if gone.kind.counts() {
             self.used = self.used.saturating_sub(gone.len as u64);
@@ -269,8 +353,26 @@ impl Device {
         self.used
     }
 
+    /// Remarks that no kernel has used what the host has copied to an allocation.
+    fn remark_unread(&mut self, base: u64) {
+        let Some(Allocation { len, copied: Copied { filled_after, read }, .. }) = self.allocations.get(&base)
+        else {
+            return;
+        };
+        let (len, uses) = (*len, self.memory.uses(base));
+        // Kernels that a violation kept from running might have read it.
+        let may_be_input = filled_after.is_some_and(|before| before < self.launches) && self.sticky.is_none();
+        if may_be_input && !read && !uses.read && !uses.written {
+            self.results
+                .remark(format!("no kernel has read an allocation of {len} bytes that the host had filled"));
+        }
+    }
+
     /// Registers host memory, so that kernels can access it at its own address.
-    pub(crate) fn register(&mut self, address: u64, len: usize) -> Result<(), Status> {
+    ///
+    /// # Safety
+    /// The host has `len` bytes at the address until they are unregistered.
+    pub(crate) unsafe fn register(&mut self, address: u64, len: usize) -> Result<(), Status> {
         self.healthy()?;
         if address == 0 || len == 0 {
             return Err(Status::INVALID_VALUE);
@@ -281,10 +383,12 @@ impl Device {
             return Err(Status::ALREADY_REGISTERED);
         }
         // Kernels cannot access addresses that belong to another state space of the emulator.
-        if !self.memory.place_at(address, vec![0; len]) {
+        // SAFETY: as promised by the caller.
+        if !self.memory.place_lent(address, unsafe { host_memory::lent(address, len) }) {
             return Err(Status::NOT_SUPPORTED);
         }
-        self.allocations.insert(address, Allocation { len, kind: Kind::Registered });
+        self.shared.insert(address, len);
+        self.allocations.insert(address, Allocation::new(len, Kind::Registered));
         Ok(())
     }
 
@@ -295,6 +399,7 @@ impl Device {
             return Err(Status::NOT_REGISTERED);
         }
         self.allocations.remove(&address);
+        self.shared.remove(&address);
         self.memory.remove(address);
         Ok(())
     }
@@ -304,11 +409,17 @@ impl Device {
         if self.allocations.contains_key(&address) {
             return Ok(());
         }
-        if !host_memory::map(address, len) {
+        let initial = self.memory.range(address, len).ok_or(Status::INVALID_VALUE)?.to_vec();
+        // SAFETY: the emulator has placed the variable there, and it is not mapped yet.
+        if !unsafe { host_memory::map(address, len) } {
             return Err(Status::OUT_OF_MEMORY);
         }
-        host_memory::give(&self.memory, address, len);
-        self.allocations.insert(address, Allocation { len, kind: Kind::ManagedVariable });
+        // SAFETY: the pages were mapped here, and stay mapped.
+        unsafe { std::ptr::copy_nonoverlapping(initial.as_ptr(), address as *mut u8, len) };
+        // SAFETY: as above.
+        self.memory.lend(address, unsafe { host_memory::lent(address, len) });
+        self.shared.insert(address, len);
+        self.allocations.insert(address, Allocation::new(len, Kind::ManagedVariable));
         Ok(())
     }
 
@@ -316,15 +427,6 @@ impl Device {
     pub(crate) fn around(&self, address: u64) -> Option<(u64, Allocation)> {
         let (base, allocation) = self.allocations.range(..=address).next_back()?;
         (address - base < allocation.len as u64).then_some((*base, *allocation))
-    }
-
-    /// Whether an address is accessible only to kernels and copies, not to the CPU.
-    pub(crate) fn is_device(&self, address: u64) -> bool {
-        match self.around(address) {
-            Some((_, allocation)) => !allocation.kind.on_host(),
-            // A variable of a module.
-            None => self.memory.range(address, 1).is_some(),
-        }
     }
 
     /// Loads a module.
@@ -354,6 +456,24 @@ impl Device {
         let found = self.modules.get_mut(module).ok_or(Status::INVALID_HANDLE)?;
         found.variable(&mut self.memory, name)
     }
+}
+
+/// Ends the program when the process that runs it is killed, as it would end with it on a terminal.
+fn end_with_parent() {
+    use rustix::process::{Signal, getppid, set_parent_process_death_signal};
+    let parent: Option<i32> = std::env::var(events::PARENT).ok().and_then(|pid| pid.parse().ok());
+    // The signal is that of the immediate parent, which may be a shell that goes on by itself.
+    if parent.is_some() && getppid().map(|pid| pid.as_raw_nonzero().get()) == parent {
+        let _ = set_parent_process_death_signal(Some(Signal::TERM));
+    }
+}
+
+/// Whether the host has this much free memory, as far as is known.
+fn host_has(len: usize) -> bool {
+    let text = std::fs::read_to_string("/proc/meminfo").unwrap_or_default();
+    let line = text.lines().find_map(|line| line.strip_prefix("MemAvailable:"));
+    let kib = line.and_then(|line| line.trim().trim_end_matches("kB").trim().parse::<usize>().ok());
+    kib.is_none_or(|kib| len / 1024 < kib)
 }
 
 #[cfg(test)]

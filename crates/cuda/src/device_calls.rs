@@ -21,9 +21,14 @@ fn the_one(number: c_int) -> Answer {
     if number == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
 }
 
-fn properties(to: u64, number: c_int, old: bool) -> Answer {
+/// Writes the properties of the device.
+///
+/// # Safety
+/// The place is null or has room for `cudaDeviceProp` of CUDA 12 (`old`) or 13.
+unsafe fn properties(to: u64, number: c_int, old: bool) -> Answer {
     the_one(number)?;
-    put_host_bytes(to, &device_properties(device()?.gpu, old))
+    // SAFETY: as promised by the caller.
+    unsafe { put_host_bytes(to, &device_properties(device()?.gpu, old)) }
 }
 
 fn new_context(to: Out<u64>, number: c_int) -> Answer {
@@ -48,23 +53,28 @@ fn limit(number: c_int) -> usize {
     }
 }
 
-fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64) -> Answer {
+/// Writes an attribute of a pointer.
+///
+/// # Safety
+/// The place is null or has room for the attribute.
+unsafe fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64) -> Answer {
     let (base, found) = device.around(at).ok_or(Status::INVALID_VALUE)?;
     let host_memory = matches!(found.kind, Kind::Pinned | Kind::Registered);
-    match attribute {
-        1 => put_host_bytes(to, &contexts::owner().to_le_bytes()),
-        2 => put_host_bytes(to, &(if host_memory { 1u32 } else { 2 }).to_le_bytes()),
-        3 => put_host_bytes(to, &at.to_le_bytes()),
-        4 if found.kind.on_host() => put_host_bytes(to, &at.to_le_bytes()),
-        7 => put_host_bytes(to, &base.to_le_bytes()),
-        8 => put_host_bytes(to, &[u8::from(found.kind.is_managed())]),
-        9 => put_host_bytes(to, &0u32.to_le_bytes()),
-        10 => put_host_bytes(to, &[0]),
-        11 => put_host_bytes(to, &base.to_le_bytes()),
-        12 => put_host_bytes(to, &found.len.to_le_bytes()),
-        13 => put_host_bytes(to, &[1]),
-        _ => Err(Status::INVALID_VALUE),
-    }
+    let bytes: Vec<u8> = match attribute {
+        1 => contexts::owner().to_le_bytes().into(),
+        2 => (if host_memory { 1u32 } else { 2 }).to_le_bytes().into(),
+        3 => at.to_le_bytes().into(),
+        4 if found.kind.on_host() => at.to_le_bytes().into(),
+        7 | 11 => base.to_le_bytes().into(),
+        8 => vec![u8::from(found.kind.is_managed())],
+        9 => 0u32.to_le_bytes().into(),
+        10 => vec![0],
+        12 => found.len.to_le_bytes().into(),
+        13 => vec![1],
+        _ => return Err(Status::INVALID_VALUE),
+    };
+    // SAFETY: as promised by the caller.
+    unsafe { put_host_bytes(to, &bytes) }
 }
 
 entry_points! {

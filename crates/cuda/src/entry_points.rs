@@ -21,6 +21,7 @@ const SINCE: &[(&str, &[(c_int, &str)])] = &[
     ("cuCtxCreate", &[(12_050, "cuCtxCreate_v4"), (11_040, "cuCtxCreate_v3"), (3_020, "cuCtxCreate_v2")]),
     ("cuCtxGetDevice", &[(13_000, "cuCtxGetDevice_v2"), (2_000, "cuCtxGetDevice")]),
     ("cuCtxSynchronize", &[(13_000, "cuCtxSynchronize_v2"), (2_000, "cuCtxSynchronize")]),
+    ("cuMemcpyBatchAsync", &[(13_000, "cuMemcpyBatchAsync_v2"), (12_080, "cuMemcpyBatchAsync")]),
     ("cuLaunchHostFunc", &[(13_010, "cuLaunchHostFunc_v2"), (10_000, "cuLaunchHostFunc")]),
     ("cuStreamGetCtx", &[(12_050, "cuStreamGetCtx_v2"), (9_020, "cuStreamGetCtx")]),
     ("cuGetProcAddress", &[(12_000, "cuGetProcAddress_v2"), (11_030, "cuGetProcAddress")]),

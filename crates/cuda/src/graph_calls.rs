@@ -39,14 +39,19 @@ fn add_kernel(
     of: In<KernelParameters>,
     kernel: u64,
 ) -> Answer {
-    let of = of.get()?;
-    add(node, graph, after, count, Work::Launch(Box::new(of.work(None, kernel)?)))
+    // SAFETY: the struct that the header demands has the arguments of the kernel.
+    let work = unsafe { of.get()?.work(None, kernel)? };
+    add(node, graph, after, count, Work::Launch(Box::new(work)))
 }
 
 /// `CUDA_KERNEL_NODE_PARAMS_v2` extends the first form by a kernel handle.
-fn kernel_handle(of: In<KernelParameters>) -> Result<u64, Status> {
+///
+/// # Safety
+/// The struct is of the second form.
+unsafe fn kernel_handle(of: In<KernelParameters>) -> Result<u64, Status> {
     if of.get()?.function == 0 {
-        In::<u64>::at(of.address() + size_of::<KernelParameters>() as u64).get()
+        // SAFETY: as promised by the caller.
+        unsafe { In::<u64>::at(of.address() + size_of::<KernelParameters>() as u64) }.get()
     } else {
         Ok(0)
     }
@@ -65,10 +70,16 @@ fn graph_memory(len: usize) -> Result<u64, Status> {
     device()?.allocate(len, Kind::Graph)
 }
 
-fn add_any(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64, api: Api) -> Answer {
-    let (work, place) = any_work(of, api, graph_memory)?;
+/// Adds a node of any type.
+///
+/// # Safety
+/// As [`any_work`].
+unsafe fn add_any(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64, api: Api) -> Answer {
+    // SAFETY: as promised by the caller.
+    let (work, place) = unsafe { any_work(of, api, graph_memory) }?;
     if let (Some(place), Work::Allocate(address, _)) = (place, &work) {
-        Out::<u64>::at(place).set(*address)?;
+        // SAFETY: a field of the caller's struct.
+        unsafe { Out::<u64>::at(place) }.set(*address)?;
     }
     add(node, graph, after, count, work)
 }
@@ -110,15 +121,22 @@ fn shown_kernel(node: u64, to: Out<KernelParameters>) -> Answer {
     let bytes: Box<[u8]> = kernel.params.to_vec().into();
     let pointers: Box<[u64]> = places.iter().map(|(at, _)| bytes.as_ptr() as u64 + *at as u64).collect();
     let (grid, block, shared) = (kernel.shape.grid, kernel.shape.block, kernel.shape.shared_bytes);
-    let list = In::at(pointers.as_ptr() as u64);
+    // SAFETY: the node keeps the list, as CUDA does.
+    let list = unsafe { In::at(pointers.as_ptr() as u64) };
     held.shown = Some((bytes, pointers));
     to.set(KernelParameters { function: kernel.symbol, grid, block, shared, pointers: list, extra: 0 })
 }
 
-fn attribute(node: u64, id: u32, value: u64) -> Answer {
-    let attribute = LaunchAttribute::of(id, In::at(value).get()?);
+/// Sets a launch attribute of a kernel node.
+///
+/// # Safety
+/// The address is null or that of a value of an attribute.
+unsafe fn attribute(node: u64, id: u32, value: u64) -> Answer {
+    // SAFETY: as promised by the caller.
+    let attribute = LaunchAttribute::of(id, unsafe { In::at(value) }.get()?);
     let mut kernel = kernel_of(node)?;
-    attributed(&mut kernel.shape, In::of(&attribute), 1)?;
+    // SAFETY: a list of one.
+    unsafe { attributed(&mut kernel.shape, In::of(&attribute), 1)? };
     replace(node, Work::Launch(Box::new(kernel)))
 }
 
@@ -136,9 +154,10 @@ fn shown_attribute(node: u64, id: u32, value: Out<[u32; 16]>) -> Answer {
 /// Fills the caller's list as far as it reaches; without a list, returns the number of nodes.
 fn listed(list: Out<u64>, count: Out<usize>, nodes: &[u64]) -> Answer {
     if !list.is_null() {
-        let room = In::<usize>::at(count.address()).get()?;
+        let room = count.input().get()?;
         for n in 0..room {
-            list.nth(n).set(nodes.get(n).map_or(0, |node| Handle::Node.make(*node as usize)))?;
+            // SAFETY: the caller says that there is room for so many.
+            unsafe { list.nth(n) }.set(nodes.get(n).map_or(0, |node| Handle::Node.make(*node as usize)))?;
         }
         return count.set(room.min(nodes.len()));
     }
@@ -153,7 +172,7 @@ fn edges(graph: u64, from: Out<u64>, to: Out<u64>, count: Out<usize>) -> Answer 
     }
     let (ahead, behind): (Vec<u64>, Vec<u64>) = all.into_iter().unzip();
     if !from.is_null() && !to.is_null() {
-        let room = In::<usize>::at(count.address()).get()?;
+        let room = count.input().get()?;
         listed(from, count, &ahead)?;
         count.set(room)?;
     }
@@ -204,7 +223,10 @@ fn updated(result: u32) -> Answer {
 }
 
 /// Runs an instance, or adds its work to the graph into which the stream is captured.
-fn run(instance: u64, stream: u64) -> Answer {
+///
+/// # Safety
+/// The memory of the program that its nodes name is there.
+unsafe fn run(instance: u64, stream: u64) -> Answer {
     let steps = {
         let mut device = device()?;
         device.healthy()?;
@@ -214,7 +236,8 @@ fn run(instance: u64, stream: u64) -> Answer {
         }
         steps
     };
-    steps.iter().filter(|step| step.enabled).try_for_each(|step| perform(&step.work))
+    // SAFETY: as promised by the caller.
+    steps.iter().filter(|step| step.enabled).try_for_each(|step| unsafe { perform(&step.work) })
 }
 
 entry_points! {

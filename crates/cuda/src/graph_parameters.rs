@@ -1,10 +1,11 @@
 //! C structs that describe copies and graph nodes, and their conversion to work.
+#![expect(unsafe_code, reason = "structs of a C program")]
 
 use crate::api::{In, Packed, Pointers, host_bytes};
 use crate::device::Handle;
 use crate::launch::Shape;
 use crate::status::Status;
-use crate::work::{CopyWork, Extent, FillWork, HostFunction, KernelWork, Side, Work, kernel_work};
+use crate::work::{CopyWork, Extent, FillWork, HostFunction, KernelWork, Memory, Side, Work, kernel_work};
 
 /// `cudaExtent`; the width is in bytes.
 #[repr(C)]
@@ -36,12 +37,13 @@ impl Pitched {
     fn side(&self, [x, y, z]: [usize; 3]) -> Side {
         let slice = self.pitch.wrapping_mul(self.height);
         let at = z.wrapping_mul(slice).wrapping_add(y.wrapping_mul(self.pitch)).wrapping_add(x);
-        Side { address: self.address.wrapping_add(at as u64), pitch: self.pitch, slice }
+        Side { address: self.address.wrapping_add(at as u64), pitch: self.pitch, slice, memory: Memory::Any }
     }
 
     /// Fills a box with one byte value.
     pub(crate) fn fill(&self, value: u32, extent: Extent3D) -> FillWork {
-        FillWork { to: self.side([0; 3]), value, element: 1, extent: extent.into() }
+        let to = Side { memory: Memory::Device, ..self.side([0; 3]) };
+        FillWork { to, value, element: 1, extent: extent.into() }
     }
 }
 
@@ -67,11 +69,12 @@ pub(crate) struct Memcpy3D {
 impl Memcpy3D {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
         no_array(self.from_array | self.to_array)?;
-        Ok(CopyWork {
+        let work = CopyWork {
             to: self.to.side(self.to_at),
             from: self.from.side(self.from_at),
             extent: self.extent.into(),
-        })
+        };
+        Ok(work.of_kind(self.kind))
     }
 
     /// Describes the work of a copy, for queries of a node.
@@ -118,11 +121,12 @@ impl Memcpy3DPeer {
         if self.from_device != 0 || self.to_device != 0 {
             return Err(Status::INVALID_DEVICE);
         }
-        Ok(CopyWork {
+        let work = CopyWork {
             to: self.to.side(self.to_at),
             from: self.from.side(self.from_at),
             extent: self.extent.into(),
-        })
+        };
+        Ok(work.between(Memory::Device, Memory::Device))
     }
 }
 
@@ -133,6 +137,11 @@ fn base(kind: u32, host: u64, device: u64) -> Result<u64, Status> {
         2 | 4 => Ok(device),
         _ => Err(Status::INVALID_VALUE),
     }
+}
+
+/// What a memory type says about an address.
+const fn declared(kind: u32) -> Memory {
+    if kind == 2 { Memory::Device } else { Memory::Any }
 }
 
 /// `CUDA_MEMCPY2D`.
@@ -169,7 +178,8 @@ impl Side2D {
 impl Copy2D {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
         let Self { from, to, width, height } = *self;
-        Ok(CopyWork::rows(to.place(width)?, from.place(width)?, width, height))
+        let work = CopyWork::rows(to.place(width)?, from.place(width)?, width, height);
+        Ok(work.between(declared(to.kind), declared(from.kind)))
     }
 }
 
@@ -218,7 +228,8 @@ impl Side3D {
 impl Copy3D {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
         let extent = Extent { width: self.width, height: self.height, depth: self.depth };
-        Ok(CopyWork { to: self.to.side(self)?, from: self.from.side(self)?, extent })
+        let work = CopyWork { to: self.to.side(self)?, from: self.from.side(self)?, extent };
+        Ok(work.between(declared(self.to.kind), declared(self.from.kind)))
     }
 
     pub(crate) fn of(work: &CopyWork) -> Self {
@@ -281,33 +292,44 @@ pub(crate) struct KernelParameters {
 
 impl KernelParameters {
     /// Returns the launch; cluster and cooperative mode are kept from the node's previous launch.
-    pub(crate) fn work(&self, before: Option<&KernelWork>, kernel: u64) -> Result<KernelWork, Status> {
+    ///
+    /// # Safety
+    /// The arguments are those that the kernel has, as [`Pointers::of`] and [`packed`] demand.
+    pub(crate) unsafe fn work(&self, before: Option<&KernelWork>, kernel: u64) -> Result<KernelWork, Status> {
         let held = before.map(|b| b.shape.clone()).unwrap_or_default();
         let shape = Shape { grid: self.grid, block: self.block, shared_bytes: self.shared, ..held };
         let symbol = if self.function == 0 { kernel } else { self.function };
-        match packed(self.extra)? {
+        // SAFETY: as promised by the caller.
+        match unsafe { packed(self.extra) }? {
             Some(packed) => kernel_work(symbol, shape, &packed),
-            None => kernel_work(symbol, shape, &Pointers(self.pointers)),
+            // SAFETY: as above.
+            None => kernel_work(symbol, shape, &unsafe { Pointers::of(self.pointers) }),
         }
     }
 }
 
 /// The arguments in one buffer (`CU_LAUNCH_PARAM_BUFFER_POINTER`): pairs of key and value; 1 is the buffer, 2 a pointer to its size, 0 the
 /// end.
-pub(crate) fn packed(extra: u64) -> Result<Option<Packed>, Status> {
+///
+/// # Safety
+/// The address is null or that of such pairs, which point to a buffer of the size that they name.
+pub(crate) unsafe fn packed(extra: u64) -> Result<Option<Packed>, Status> {
     if extra == 0 {
         return Ok(None);
     }
     let (mut buffer, mut size) = (0, 0);
-    let list = In::<u64>::at(extra);
+    // SAFETY: as promised by the caller; a key other than 1 and 2 ends the pairs.
+    let word = |n: usize| unsafe { In::<u64>::at(extra).nth(n) };
     for n in 0..4 {
-        match (list.nth(2 * n)?, n) {
-            (1, _) => buffer = list.nth(2 * n + 1)?,
-            (2, _) => size = In::<usize>::at(list.nth(2 * n + 1)?).get()?,
+        match word(2 * n)? {
+            1 => buffer = word(2 * n + 1)?,
+            // SAFETY: as promised by the caller.
+            2 => size = unsafe { In::<usize>::at(word(2 * n + 1)?) }.get()?,
             _ => break,
         }
     }
-    Ok(Some(Packed(host_bytes(buffer, size)?.to_vec())))
+    // SAFETY: as promised by the caller.
+    Ok(Some(Packed(unsafe { host_bytes(buffer, size) }?.to_vec())))
 }
 
 /// The API that a struct belongs to.
@@ -324,34 +346,50 @@ const ALLOCATION: (u64, u64) = (88 + 16, 88 + 24);
 
 /// Returns the work of the `cudaGraphNodeParams` or `CUgraphNodeParams` at an address. For a memory node, also returns the place to which
 /// the caller writes the allocated address.
-pub(crate) fn any_work(
+///
+/// # Safety
+/// The address is null or that of such a struct of this API, whose union holds what its type says.
+pub(crate) unsafe fn any_work(
     at: u64,
     api: Api,
     allocate: impl FnOnce(usize) -> Result<u64, Status>,
 ) -> Result<(Work, Option<u64>), Status> {
-    let kind = In::<u32>::at(at).get()?;
+    /// Reads a part of the struct.
+    ///
+    /// # Safety
+    /// As [`any_work`].
+    unsafe fn part<T: Copy>(at: u64) -> Result<T, Status> {
+        // SAFETY: as promised by the caller.
+        unsafe { In::<T>::at(at) }.get()
+    }
+    // SAFETY: the type precedes the union.
+    let kind = unsafe { part::<u32>(at)? };
     let body = at + UNION;
-    let word = || In::<u64>::at(body).get();
-    let work = match kind {
-        0 => {
-            let kernel = if api == Api::Driver { In::<u64>::at(body + 56).get()? } else { 0 };
-            Work::Launch(Box::new(In::<KernelParameters>::at(body).get()?.work(None, kernel)?))
+    // SAFETY: the first word of the union, in the types that have one number.
+    let word = || unsafe { part::<u64>(body) };
+    // SAFETY: each type of node reads the part of the union that belongs to it.
+    let work = unsafe {
+        match kind {
+            0 => {
+                let kernel = if api == Api::Driver { part(body + 56)? } else { 0 };
+                Work::Launch(Box::new(part::<KernelParameters>(body)?.work(None, kernel)?))
+            }
+            // Flags and a context precede the copy.
+            1 if api == Api::Driver => Work::Copy(part::<Copy3D>(body + 16)?.work()?),
+            1 => Work::Copy(part::<Memcpy3D>(body + 16)?.work()?),
+            2 => part::<FillParameters>(body)?.work()?,
+            3 => part::<HostParameters>(body)?.work(),
+            4 => Work::Child(Handle::Graph.index(word()?).ok_or(Status::INVALID_VALUE)? as u64),
+            5 => Work::Empty,
+            6 => Work::Wait(word()?),
+            7 => Work::Record(word()?),
+            10 => {
+                let len = part::<usize>(body + ALLOCATION.0)?;
+                return Ok((Work::Allocate(allocate(len)?, len), Some(body + ALLOCATION.1)));
+            }
+            11 => Work::Free(word()?),
+            _ => return Err(Status::NOT_SUPPORTED),
         }
-        // Flags and a context precede the copy.
-        1 if api == Api::Driver => Work::Copy(In::<Copy3D>::at(body + 16).get()?.work()?),
-        1 => Work::Copy(In::<Memcpy3D>::at(body + 16).get()?.work()?),
-        2 => In::<FillParameters>::at(body).get()?.work()?,
-        3 => In::<HostParameters>::at(body).get()?.work(),
-        4 => Work::Child(Handle::Graph.index(word()?).ok_or(Status::INVALID_VALUE)? as u64),
-        5 => Work::Empty,
-        6 => Work::Wait(word()?),
-        7 => Work::Record(word()?),
-        10 => {
-            let len = In::<usize>::at(body + ALLOCATION.0).get()?;
-            return Ok((Work::Allocate(allocate(len)?, len), Some(body + ALLOCATION.1)));
-        }
-        11 => Work::Free(word()?),
-        _ => return Err(Status::NOT_SUPPORTED),
     };
     Ok((work, None))
 }
@@ -369,7 +407,7 @@ mod tests {
 
     #[test]
     fn a_copy_is_what_its_struct_says() {
-        let side = |address| Side { address, pitch: 64, slice: 256 };
+        let side = |address| Side { address, pitch: 64, slice: 256, memory: Memory::Any };
         let work = CopyWork {
             to: side(0x1000),
             from: side(0x9000),

@@ -1,6 +1,6 @@
 //! Graphs: nodes with work and dependencies, and instances, which keep the work in a valid order.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use crate::api::Answer;
 use crate::status::Status;
@@ -35,6 +35,8 @@ pub(crate) struct Step {
 pub(crate) struct Instance {
     pub(crate) steps: Vec<Step>,
     pub(crate) flags: u64,
+    /// The step of each node.
+    index: HashMap<u64, usize>,
 }
 
 /// All graphs of the process, by numbers that are never reused.
@@ -75,8 +77,8 @@ impl Graphs {
 
     /// Adds a node that depends on other nodes of the graph. A child-graph node gets a copy of the child graph.
     pub(crate) fn add(&mut self, graph: u64, work: Work, after: Vec<u64>) -> Result<u64, Status> {
-        let there = self.nodes(graph)?;
-        if after.iter().any(|node| !there.contains(node)) {
+        self.nodes(graph)?;
+        if after.iter().any(|node| self.nodes.get(node).is_none_or(|n| n.graph != graph)) {
             return Err(Status::INVALID_VALUE);
         }
         let work = match work {
@@ -122,24 +124,41 @@ impl Graphs {
             .collect())
     }
 
-    /// The nodes in topological order.
+    /// The nodes in topological order: by the longest path that leads to them, then by creation. Every node and every edge is visited
+    /// once.
     fn order(&self, graph: u64) -> Result<Vec<u64>, Status> {
         let nodes = self.nodes(graph)?;
-        let (mut done, mut order) = (BTreeSet::<u64>::new(), Vec::new());
-        while order.len() < nodes.len() {
-            let ready = |node: &&u64| {
-                !done.contains(*node)
-                    && self.nodes.get(node).is_some_and(|n| n.after.iter().all(|a| done.contains(a)))
-            };
-            // If no node is ready, the dependencies are cyclic.
-            let ready: Vec<u64> = nodes.iter().filter(ready).copied().collect();
-            if ready.is_empty() {
-                return Err(Status::INVALID_VALUE);
+        let mut waits: HashMap<u64, usize> = HashMap::with_capacity(nodes.len());
+        let mut behind: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut order = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let after = &self.node(*node)?.after;
+            waits.insert(*node, after.len());
+            after.iter().for_each(|before| behind.entry(*before).or_default().push(*node));
+            if after.is_empty() {
+                order.push(*node);
             }
-            done.extend(&ready);
-            order.extend(ready);
         }
-        Ok(order)
+        let mut layer = 0..order.len();
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for at in layer.clone() {
+                for node in behind.remove(&order[at]).unwrap_or_default() {
+                    if let Some(count) = waits.get_mut(&node) {
+                        *count -= 1;
+                        if *count == 0 {
+                            next.push(node);
+                        }
+                    }
+                }
+            }
+            // Numbers ascend in order of creation.
+            next.sort_unstable();
+            layer = order.len()..order.len() + next.len();
+            order.append(&mut next);
+        }
+        // If a node is never ready, the dependencies are cyclic.
+        if order.len() == nodes.len() { Ok(order) } else { Err(Status::INVALID_VALUE) }
     }
 
     fn steps(&self, graph: u64) -> Result<Vec<Step>, Status> {
@@ -157,7 +176,9 @@ impl Graphs {
     pub(crate) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Status> {
         let steps = self.steps(graph)?;
         let instance = self.number();
-        self.instances.insert(instance, Instance { steps, flags });
+        // The first step, if a child graph is used twice.
+        let index = steps.iter().enumerate().rev().map(|(at, step)| (step.node, at)).collect();
+        self.instances.insert(instance, Instance { steps, flags, index });
         Ok(instance)
     }
 
@@ -169,8 +190,8 @@ impl Graphs {
     pub(crate) fn step(&mut self, instance: u64, node: u64) -> Result<&mut Step, Status> {
         let original = self.nodes.get(&node).map_or(node, |n| n.original);
         let instance = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
-        let at = instance.steps.iter().position(|s| s.node == node || s.node == original);
-        at.map(|at| &mut instance.steps[at]).ok_or(Status::INVALID_VALUE)
+        let at = instance.index.get(&node).or_else(|| instance.index.get(&original));
+        at.and_then(|at| instance.steps.get_mut(*at)).ok_or(Status::INVALID_VALUE)
     }
 
     /// Copies the work of a graph with the same topology into an instance; returns the first node that does not match.
@@ -194,7 +215,7 @@ impl Graphs {
     pub(crate) fn update_child(&mut self, instance: u64, node: u64, graph: u64) -> Answer {
         let fresh = self.steps(graph)?;
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
-        let at = held.steps.iter().position(|s| s.node == node).ok_or(Status::INVALID_VALUE)? + 1;
+        let at = held.index.get(&node).ok_or(Status::INVALID_VALUE)? + 1;
         let old = held.steps.get_mut(at..at + fresh.len()).ok_or(Status::GRAPH_UPDATE)?;
         if old.iter().zip(&fresh).any(|(a, b)| a.work.node_type() != b.work.node_type()) {
             return Err(Status::GRAPH_UPDATE);
@@ -272,6 +293,28 @@ mod tests {
     fn values(graphs: &Graphs, instance: u64) -> Vec<u32> {
         let steps = &graphs.instance(instance).unwrap().steps;
         steps.iter().filter_map(|s| if let Work::Fill(f) = &s.work { Some(f.value) } else { None }).collect()
+    }
+
+    #[test]
+    fn a_long_chain_and_a_wide_graph_are_instantiated_in_one_pass() {
+        // In the square of the nodes, this would take hours.
+        const NODES: u32 = 200_000;
+        let mut all = Graphs::default();
+        let graph = all.create();
+        let mut last = Vec::new();
+        for n in 0..NODES {
+            last = vec![all.add(graph, fill(n), last).unwrap()];
+        }
+        for n in NODES..2 * NODES {
+            all.add(graph, fill(n), last.clone()).unwrap();
+        }
+        let instance = all.instantiate(graph, 0).unwrap();
+        assert_eq!(values(&all, instance), (0..2 * NODES).collect::<Vec<_>>());
+        let nodes = all.nodes(graph).unwrap().to_vec();
+        for node in nodes.iter().rev() {
+            assert_eq!(all.step(instance, *node).unwrap().node, *node);
+        }
+        assert_eq!(all.add(graph, fill(0), vec![u64::MAX]), Err(Status::INVALID_VALUE));
     }
 
     #[test]

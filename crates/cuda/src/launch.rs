@@ -1,9 +1,14 @@
 //! Launches: arguments, the emulated grid, and the handling of violations.
+#![expect(unsafe_code, reason = "memory that the program shares")]
+
+use std::io::Write as _;
+use std::sync::Arc;
+use std::time::Duration;
 
 use emulator::events::ViolationRecord;
-use emulator::{InStream, Judge, Launch, Observer, Options, Rule, Stop};
+use emulator::{GlobalMemory, InStream, Judge, Launch, Observer, Options, Progress, Rule, Stop};
 
-use crate::device::{Device, Function};
+use crate::device::{Device, Function, Limits};
 use crate::host_memory;
 use crate::record::Recorder;
 use crate::results::refusal;
@@ -103,11 +108,11 @@ impl Device {
         heard: &mut Heard,
     ) -> Result<(), Status> {
         self.healthy()?;
-        let shared: Vec<(u64, usize)> =
-            self.allocations.iter().filter(|(_, a)| a.kind.on_host()).map(|(at, a)| (*at, a.len)).collect();
-        shared.iter().for_each(|(at, len)| host_memory::take(&mut self.memory, *at, *len));
-        let result = self.emulate(function, shape, params, heard);
-        shared.iter().for_each(|(at, len)| host_memory::give(&self.memory, *at, *len));
+        self.results.begins(&function.name);
+        let progress = self.progress(function);
+        let result = self.emulate(function, shape, params, (progress.as_ref(), heard));
+        self.give_shared();
+        let late = progress.is_some_and(|progress| end_message(&progress));
         let mut violations = std::mem::take(&mut heard.violations);
         let (instructions, stop) = match result {
             Ok(instructions) => (instructions, None),
@@ -117,11 +122,18 @@ impl Device {
         self.streams.now += 1000 + instructions / 16;
         let status = match &stop {
             None => Ok(()),
+            // How far a launch comes in a time depends on the machine: its end is no violation.
+            Some(Stop::Trap(trap)) if trap.rule == Rule::Fuel && late => {
+                let what = format!("a launch was ended by --time-limit: {}; {}", trap.what, trap.place);
+                self.results.unchecked(what);
+                Err(Status::TIMEOUT)
+            }
             Some(Stop::Trap(trap)) => {
                 violations.push(ViolationRecord::of(trap, 1));
                 Err(status_of(trap.rule, &trap.what))
             }
             Some(stop) => {
+                self.results.drop_launch();
                 // What the launch violated before it stopped is reported too.
                 self.results.violated(violations);
                 let why = refusal(stop).unwrap_or_default();
@@ -133,6 +145,7 @@ impl Device {
                 });
             }
         };
+        self.launches += 1;
         self.results.launched(&function.name, instructions);
         self.results.violated(violations);
         match status {
@@ -144,20 +157,49 @@ impl Device {
         }
     }
 
+    /// The progress of a launch that begins now, if it has a limit or is shown.
+    fn progress(&self, function: &Function) -> Option<Arc<Progress>> {
+        let Limits { time, terminal, .. } = self.limits;
+        let kernel = function.name.clone();
+        let show = move |passed: Duration, instructions: u64| {
+            let seconds = passed.as_secs();
+            _ = write!(
+                std::io::stderr(),
+                "{ERASE}sm121probe exec: {kernel} has run for {seconds} s, {instructions} warp instructions"
+            );
+        };
+        (time.is_some() || terminal)
+            .then(|| Arc::new(Progress::new(time, terminal.then(|| Box::new(show) as Box<_>))))
+    }
+
+    /// Copies what kernels have written in memory that the host shares to the host.
+    fn give_shared(&mut self) {
+        let shared = std::mem::take(&mut self.shared);
+        for (address, len) in &shared {
+            self.remark_shared_undefined(*address, *len);
+            // SAFETY: the allocation exists, so that the host has its bytes.
+            unsafe { host_memory::give(&mut self.memory, *address, *len) };
+        }
+        self.shared = shared;
+    }
+
     fn emulate(
         &mut self,
         function: &Function,
         shape: &Shape,
         params: &[u8],
-        heard: &mut Heard,
+        (progress, heard): (Option<&Arc<Progress>>, &mut Heard),
     ) -> Result<u64, Stop> {
+        let usual = Options::default();
         let options = Options {
             judge: Judge::Values,
-            poison: 0,
+            poison: self.limits.poison,
+            fuel: self.limits.fuel.unwrap_or(usual.fuel),
+            progress: progress.cloned(),
             threads: self.threads,
             shift_shared: false,
             model: Some(self.model),
-            ..Options::default()
+            ..usual
         };
         let gone = || Stop::Launch("the module is unloaded".to_owned());
         let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
@@ -170,10 +212,6 @@ impl Device {
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
         let step = InStream { cluster, cooperative, ..InStream::new(program, kernel, &launch) };
-        let before = (self.schedules > 1).then(|| {
-            self.memory.share();
-            self.memory.clone()
-        });
         let begun = match &mut self.recorder {
             Some(recorder) => {
                 // Place the variables before recording; otherwise the launch would place them.
@@ -190,6 +228,7 @@ impl Device {
             }
             None => None,
         };
+        let before = (self.schedules > 1).then(|| Before::of(&mut self.memory));
         let counts = emulator::launch_with(&step, &mut self.memory, &options, heard);
         if let (Some(recorder), Some(begun)) = (&self.recorder, begun) {
             let trap = match &counts {
@@ -203,21 +242,20 @@ impl Device {
                 self.recorder = None;
             }
         }
-        let counts = counts?;
+        let mut result = counts.map(|counts| counts.warp_instructions);
         if let Some(before) = before {
             for seed in 1..self.schedules {
-                let mut again = before.clone();
+                if result.is_err() {
+                    break;
+                }
+                let mut again = before.memory();
                 let options = Options { seed, ..options.clone() };
                 let mut other = Heard::default();
                 let ended = emulator::launch_with(&step, &mut again, &options, &mut other);
                 heard.violations.append(&mut other.violations);
-                ended?;
-                let differs = self.allocations.iter().find_map(|(at, a)| {
-                    let (one, two) = (self.memory.range(*at, a.len)?, again.range(*at, a.len)?);
-                    let byte = emulator::device::first_difference(one, two)?;
-                    Some((*at, byte))
-                });
-                if let Some((at, byte)) = differs {
+                if let Err(stop) = ended {
+                    result = Err(stop);
+                } else if let Some((at, byte)) = self.memory.first_difference_between(&again) {
                     let what = format!(
                         "schedules 0 and {seed} leave different values at byte {byte} of the allocation at {at:#x}"
                     );
@@ -226,8 +264,48 @@ impl Device {
                     heard.violations.push(ViolationRecord::of(&trap, 1));
                 }
             }
+            before.end(&mut self.memory);
         }
-        Ok(counts.warp_instructions)
+        result
+    }
+}
+
+/// Moves a terminal's cursor to the start of the line, and erases it.
+const ERASE: &str = "\r\x1b[K";
+
+/// Erases the message of a launch that has ended; returns whether the launch was over its limit.
+fn end_message(progress: &Progress) -> bool {
+    if progress.has_notified() {
+        _ = write!(std::io::stderr(), "{ERASE}");
+    }
+    progress.is_over()
+}
+
+/// The memory before a launch, which each of its runs sees through a view: a run copies the pages that it writes.
+struct Before {
+    memory: GlobalMemory,
+    view: GlobalMemory,
+}
+
+impl Before {
+    /// Replaces the memory by a view of it.
+    fn of(memory: &mut GlobalMemory) -> Self {
+        let view = memory.view();
+        Self { memory: std::mem::replace(memory, view.clone()), view }
+    }
+
+    /// The memory for another run.
+    fn memory(&self) -> GlobalMemory {
+        self.view.clone()
+    }
+
+    /// Keeps what the first run has written.
+    fn end(self, memory: &mut GlobalMemory) {
+        let Self { memory: mut all, view } = self;
+        // Now the first run's view is the only one, so that only its pages are copied.
+        drop(view);
+        all.settle(std::mem::take(memory));
+        *memory = all;
     }
 }
 

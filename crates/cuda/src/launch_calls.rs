@@ -51,9 +51,13 @@ impl LaunchAttribute {
 }
 
 /// Applies launch attributes to a launch.
-pub(crate) fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, count: u32) -> Answer {
+///
+/// # Safety
+/// The list has `count` elements.
+pub(crate) unsafe fn attributed(shape: &mut Shape, attributes: In<LaunchAttribute>, count: u32) -> Answer {
     for n in 0..count as usize {
-        let attribute = attributes.nth(n)?;
+        // SAFETY: as promised by the caller.
+        let attribute = unsafe { attributes.nth(n) }?;
         let [x, y, z, ..] = attribute.value;
         match attribute.id {
             2 => shape.cooperative = x != 0,
@@ -71,10 +75,15 @@ pub(crate) fn shape(grid: [u32; 3], block: [u32; 3], shared: usize) -> Result<Sh
 }
 
 /// A driver launch, whose arguments are pointers or one packed buffer.
-fn launch_with(stream: u64, symbol: u64, shape: Shape, arguments: In<u64>, extra: u64) -> Answer {
-    match packed(extra)? {
+///
+/// # Safety
+/// The arguments are those that the kernel has, as [`Pointers::of`] and [`packed`] demand.
+unsafe fn launch_with(stream: u64, symbol: u64, shape: Shape, arguments: In<u64>, extra: u64) -> Answer {
+    // SAFETY: as promised by the caller.
+    match unsafe { packed(extra) }? {
         Some(packed) => launch(stream, symbol, shape, &packed),
-        None => launch(stream, symbol, shape, &Pointers(arguments)),
+        // SAFETY: as above.
+        None => launch(stream, symbol, shape, &unsafe { Pointers::of(arguments) }),
     }
 }
 
@@ -83,18 +92,18 @@ entry_points! {
 
     fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel | __cudaLaunchKernel_ptsz(
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
-    ) { launch(stream, symbol, shape(grid.into(), block.into(), shared)?, &Pointers(arguments)) }
+    ) { launch(stream, symbol, shape(grid.into(), block.into(), shared)?, &Pointers::of(arguments)) }
     fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
     ) {
         let shape = Shape { cooperative: true, ..shape(grid.into(), block.into(), shared)? };
-        launch(stream, symbol, shape, &Pointers(arguments))
+        launch(stream, symbol, shape, &Pointers::of(arguments))
     }
     fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz | _cudaLaunchKernelEx(config: In<RuntimeConfig>, symbol: u64, arguments: In<u64>) {
         let config = config.get()?;
         let mut shape = shape(config.grid.into(), config.block.into(), config.shared)?;
         attributed(&mut shape, config.attributes, config.count)?;
-        launch(config.stream, symbol, shape, &Pointers(arguments))
+        launch(config.stream, symbol, shape, &Pointers::of(arguments))
     }
     fn cuLaunchKernel | cuLaunchKernel_ptsz(
         function: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, arguments: In<u64>, extra: u64,

@@ -31,6 +31,7 @@ mod status;
 mod stream_calls;
 mod streams;
 mod tensor_map_calls;
+mod undefined;
 mod unserved;
 mod work;
 

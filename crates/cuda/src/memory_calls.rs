@@ -3,12 +3,12 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::api::{Answer, In, Out, entry_points, put_host_bytes};
+use crate::api::{Answer, In, Out, entry_points, put_host_bytes, runtime_is_12};
 use crate::device::{Kind, device};
 use crate::graph_parameters::{Copy2D, Copy3D, Extent3D, Memcpy3D, Memcpy3DPeer, Pitched};
 use crate::registration::variable;
 use crate::status::Status;
-use crate::work::{CopyWork, FillWork, Work, copy, fill, submit};
+use crate::work::{CopyWork, FillWork, Memory, Work, fill, submit};
 
 /// The legacy default stream.
 const LEGACY: u64 = 0;
@@ -52,7 +52,8 @@ fn allocate_in_order(at: Out<u64>, len: usize, stream: u64) -> Answer {
     let address = if len == 0 { 0 } else { device.allocate(len, kind)? };
     drop(device);
     if captured {
-        submit(stream, Work::Allocate(address, len))?;
+        // SAFETY: neither a copy nor a fill.
+        unsafe { submit(stream, Work::Allocate(address, len))? };
     }
     at.set(address)
 }
@@ -63,7 +64,8 @@ fn free_in_order(at: u64, stream: u64) -> Answer {
         return device.free(at);
     }
     drop(device);
-    submit(stream, Work::Free(at))
+    // SAFETY: neither a copy nor a fill.
+    unsafe { submit(stream, Work::Free(at)) }
 }
 
 fn free(at: u64) -> Answer {
@@ -81,33 +83,63 @@ fn pitched(at: Out<u64>, pitch: Out<usize>, width: usize, rows: usize) -> Answer
 fn symbol(symbol: u64, offset: usize, len: usize) -> Result<u64, Status> {
     let (address, size) = variable(&mut *device()?, symbol)?;
     if offset.checked_add(len).is_none_or(|end| end > size) {
-        return Err(Status::INVALID_VALUE);
+        return Err(device()?.beyond_variable(address, size, offset, len));
     }
     Ok(address + offset as u64)
 }
 
-fn wait_copy(to: u64, from: u64, len: usize) -> Answer {
-    waits()?;
-    copy(LEGACY, to, from, len)
+/// Submits a copy to a stream.
+///
+/// # Safety
+/// As [`submit`], here and below.
+unsafe fn copy(stream: u64, copy: CopyWork) -> Answer {
+    // SAFETY: as promised by the caller.
+    unsafe { submit(stream, Work::Copy(copy)) }
 }
 
-fn wait_fill(to: u64, value: u32, element: usize, count: usize) -> Answer {
+/// A copy that blocks.
+unsafe fn wait_copy(work: CopyWork) -> Answer {
     waits()?;
-    fill(LEGACY, to, value, element, count)
+    // SAFETY: as promised by the caller.
+    unsafe { copy(LEGACY, work) }
 }
 
-fn fill_rows(
+/// A copy of contiguous bytes whose addresses the call declares.
+fn plain(to: (u64, Memory), from: (u64, Memory), len: usize) -> CopyWork {
+    CopyWork::plain(to.0, from.0, len).between(to.1, from.1)
+}
+
+/// A copy of contiguous bytes in the direction of a `cudaMemcpyKind`.
+fn of_kind(to: u64, from: u64, len: usize, kind: c_int) -> CopyWork {
+    CopyWork::plain(to, from, len).of_kind(kind as u32)
+}
+
+/// The copies of a batch, each of contiguous bytes.
+unsafe fn batch(to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, stream: u64) -> Answer {
+    for n in 0..count {
+        // SAFETY: the lists have `count` elements.
+        let work = unsafe { CopyWork::plain(to.nth(n)?, from.nth(n)?, sizes.nth(n)?) };
+        // SAFETY: as promised by the caller.
+        unsafe { copy(stream, work)? };
+    }
+    Ok(())
+}
+
+unsafe fn wait_fill(to: u64, value: u32, element: usize, count: usize) -> Answer {
+    waits()?;
+    // SAFETY: as promised by the caller.
+    unsafe { fill(LEGACY, to, value, element, count) }
+}
+
+unsafe fn fill_rows(
     stream: u64,
     to: (u64, usize),
     value: u32,
     element: usize,
     (width, height): (usize, usize),
 ) -> Answer {
-    submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?))
-}
-
-fn copy_box(stream: u64, copy: CopyWork) -> Answer {
-    submit(stream, Work::Copy(copy))
+    // SAFETY: as promised by the caller.
+    unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }
 
 entry_points! {
@@ -166,48 +198,67 @@ entry_points! {
         Ok(())
     }
 
-    fn cudaMemcpy | cudaMemcpy_ptds | _cudaMemcpy(to: u64, from: u64, len: usize, _kind: c_int) { wait_copy(to, from, len) }
-    fn cuMemcpy | cuMemcpy_ptds | cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds | cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds | cuMemcpyDtoD_v2
-        | cuMemcpyDtoD_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(to, from, len) }
-    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz | _cudaMemcpyAsync(to: u64, from: u64, len: usize, _kind: c_int, stream: u64) { copy(stream, to, from, len) }
-    fn cuMemcpyAsync | cuMemcpyAsync_ptsz | cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz | cuMemcpyDtoHAsync_v2
-        | cuMemcpyDtoHAsync_v2_ptsz | cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
-        copy(stream, to, from, len)
+    fn cudaMemcpy | cudaMemcpy_ptds | _cudaMemcpy(to: u64, from: u64, len: usize, kind: c_int) { wait_copy(of_kind(to, from, len, kind)) }
+    fn cuMemcpy | cuMemcpy_ptds(to: u64, from: u64, len: usize) { wait_copy(CopyWork::plain(to, from, len)) }
+    fn cuMemcpyHtoD_v2 | cuMemcpyHtoD_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(plain((to, Memory::Device), (from, Memory::Any), len)) }
+    fn cuMemcpyDtoH_v2 | cuMemcpyDtoH_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(plain((to, Memory::Any), (from, Memory::Device), len)) }
+    fn cuMemcpyDtoD_v2 | cuMemcpyDtoD_v2_ptds(to: u64, from: u64, len: usize) { wait_copy(plain((to, Memory::Device), (from, Memory::Device), len)) }
+    fn cudaMemcpyAsync | cudaMemcpyAsync_ptsz | _cudaMemcpyAsync(to: u64, from: u64, len: usize, kind: c_int, stream: u64) {
+        copy(stream, of_kind(to, from, len, kind))
     }
-    fn cudaMemcpyPeer | cuMemcpyPeer | cuMemcpyPeer_ptds(to: u64, _one: u64, from: u64, _other: u64, len: usize) { wait_copy(to, from, len) }
+    fn cuMemcpyAsync | cuMemcpyAsync_ptsz(to: u64, from: u64, len: usize, stream: u64) { copy(stream, CopyWork::plain(to, from, len)) }
+    fn cuMemcpyHtoDAsync_v2 | cuMemcpyHtoDAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
+        copy(stream, plain((to, Memory::Device), (from, Memory::Any), len))
+    }
+    fn cuMemcpyDtoHAsync_v2 | cuMemcpyDtoHAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
+        copy(stream, plain((to, Memory::Any), (from, Memory::Device), len))
+    }
+    fn cuMemcpyDtoDAsync_v2 | cuMemcpyDtoDAsync_v2_ptsz(to: u64, from: u64, len: usize, stream: u64) {
+        copy(stream, plain((to, Memory::Device), (from, Memory::Device), len))
+    }
+    fn cudaMemcpyPeer | cuMemcpyPeer | cuMemcpyPeer_ptds(to: u64, _one: u64, from: u64, _other: u64, len: usize) {
+        wait_copy(plain((to, Memory::Device), (from, Memory::Device), len))
+    }
+    // CUDA 12 passes the place of the index of a copy that fails before the stream.
+    fn cuMemcpyBatchAsync | cuMemcpyBatchAsync_ptsz(
+        to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, _failed: u64, stream: u64,
+    ) { batch(to, from, sizes, count, stream) }
+    fn cuMemcpyBatchAsync_v2 | cuMemcpyBatchAsync_v2_ptsz(
+        to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, stream: u64,
+    ) { batch(to, from, sizes, count, stream) }
+    fn cudaMemcpyBatchAsync | cudaMemcpyBatchAsync_ptsz(
+        to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, last: u64, next: u64,
+    ) { batch(to, from, sizes, count, if runtime_is_12() { next } else { last }) }
     fn cudaMemcpyPeerAsync | cuMemcpyPeerAsync | cuMemcpyPeerAsync_ptsz(
         to: u64, _one: u64, from: u64, _other: u64, len: usize, stream: u64,
-    ) { copy(stream, to, from, len) }
+    ) { copy(stream, plain((to, Memory::Device), (from, Memory::Device), len)) }
     fn cudaMemcpy2D | cudaMemcpy2D_ptds(
-        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, _kind: c_int,
-    ) {
-        waits()?;
-        copy_box(LEGACY, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height))
-    }
+        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int,
+    ) { wait_copy(CopyWork::rows((to, to_pitch), (from, from_pitch), width, height).of_kind(kind as u32)) }
     fn cudaMemcpy2DAsync | cudaMemcpy2DAsync_ptsz(
-        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, _kind: c_int, stream: u64,
-    ) { copy_box(stream, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height)) }
+        to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: u64,
+    ) { copy(stream, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height).of_kind(kind as u32)) }
     fn cuMemcpy2D_v2 | cuMemcpy2D_v2_ptds | cuMemcpy2DUnaligned_v2 | cuMemcpy2DUnaligned_v2_ptds(how: In<Copy2D>) {
         waits()?;
-        copy_box(LEGACY, how.get()?.work()?)
+        copy(LEGACY, how.get()?.work()?)
     }
-    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(how: In<Copy2D>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cuMemcpy2DAsync_v2 | cuMemcpy2DAsync_v2_ptsz(how: In<Copy2D>, stream: u64) { copy(stream, how.get()?.work()?) }
     fn cudaMemcpy3D | cudaMemcpy3D_ptds(how: In<Memcpy3D>) {
         waits()?;
-        copy_box(LEGACY, how.get()?.work()?)
+        copy(LEGACY, how.get()?.work()?)
     }
-    fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(how: In<Memcpy3D>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cudaMemcpy3DAsync | cudaMemcpy3DAsync_ptsz(how: In<Memcpy3D>, stream: u64) { copy(stream, how.get()?.work()?) }
     fn cudaMemcpy3DPeer | cudaMemcpy3DPeer_ptds(how: In<Memcpy3DPeer>) {
         waits()?;
-        copy_box(LEGACY, how.get()?.work()?)
+        copy(LEGACY, how.get()?.work()?)
     }
-    fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(how: In<Memcpy3DPeer>, stream: u64) { copy_box(stream, how.get()?.work()?) }
+    fn cudaMemcpy3DPeerAsync | cudaMemcpy3DPeerAsync_ptsz(how: In<Memcpy3DPeer>, stream: u64) { copy(stream, how.get()?.work()?) }
     fn cuMemcpy3D_v2 | cuMemcpy3D_v2_ptds | cuMemcpy3DPeer | cuMemcpy3DPeer_ptds(how: In<Copy3D>) {
         waits()?;
-        copy_box(LEGACY, how.get()?.work()?)
+        copy(LEGACY, how.get()?.work()?)
     }
     fn cuMemcpy3DAsync_v2 | cuMemcpy3DAsync_v2_ptsz | cuMemcpy3DPeerAsync | cuMemcpy3DPeerAsync_ptsz(how: In<Copy3D>, stream: u64) {
-        copy_box(stream, how.get()?.work()?)
+        copy(stream, how.get()?.work()?)
     }
 
     fn cudaMemset | cudaMemset_ptds | cuMemsetD8_v2 | cuMemsetD8_v2_ptds | _cudaMemset(to: u64, value: u32, len: usize) { wait_fill(to, value, 1, len) }
@@ -249,17 +300,17 @@ entry_points! {
         submit(stream, Work::Fill(to.fill(value, extent)))
     }
     fn cudaMemcpyToSymbol | cudaMemcpyToSymbol_ptds(to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
-        wait_copy(symbol(to, offset, len)?, from, len)
+        wait_copy(CopyWork::plain(symbol(to, offset, len)?, from, len))
     }
     fn cudaMemcpyToSymbolAsync | cudaMemcpyToSymbolAsync_ptsz(to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64) {
-        copy(stream, symbol(to, offset, len)?, from, len)
+        copy(stream, CopyWork::plain(symbol(to, offset, len)?, from, len))
     }
     fn cudaMemcpyFromSymbol | cudaMemcpyFromSymbol_ptds(to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
-        wait_copy(to, symbol(from, offset, len)?, len)
+        wait_copy(CopyWork::plain(to, symbol(from, offset, len)?, len))
     }
     fn cudaMemcpyFromSymbolAsync | cudaMemcpyFromSymbolAsync_ptsz(
         to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64,
-    ) { copy(stream, to, symbol(from, offset, len)?, len) }
+    ) { copy(stream, CopyWork::plain(to, symbol(from, offset, len)?, len)) }
     fn cudaGetSymbolAddress(to: Out<u64>, name: u64) { to.set(symbol(name, 0, 0)?) }
     fn cudaGetSymbolSize(to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
 

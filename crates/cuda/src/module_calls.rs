@@ -72,7 +72,8 @@ fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
     let names = device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.entries();
     for (n, name) in names.iter().take(count as usize).enumerate() {
         let handle = device.function(index, name);
-        list.nth(n).set(handle)?;
+        // SAFETY: the caller says that there is room for `count`.
+        unsafe { list.nth(n) }.set(handle)?;
     }
     Ok(())
 }

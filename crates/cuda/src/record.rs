@@ -124,8 +124,9 @@ fn reach(memory: &GlobalMemory, roots: &[u8]) -> BTreeMap<u64, usize> {
     };
     look(roots, &mut open);
     while let Some((base, len)) = open.pop() {
-        if let Some(bytes) = memory.range(base, len) {
-            look(bytes, &mut open);
+        // Not contiguous if kernels have written some pages of the host.
+        if let Some(bytes) = memory.contents(base).filter(|bytes| bytes.len() == len) {
+            look(&bytes, &mut open);
         }
     }
     found
@@ -153,10 +154,10 @@ impl Recorder {
         let roots: Vec<u8> = addresses.chain(params.iter().copied()).collect();
         let mut buffers = Vec::new();
         for (base, len) in reach(memory, &roots) {
-            let bytes = memory.range(base, len).unwrap_or_default();
-            let before = Before { base, len, hash: hash(bytes), unwritten: memory.unwritten_runs(base) };
+            let bytes = memory.contents(base).unwrap_or_default();
+            let before = Before { base, len, hash: hash(&bytes), unwritten: memory.unwritten_runs(base) };
             if !is_whole(&before.unwritten, len) {
-                keep(&data, &format!("{}.bin", before.hash), bytes)?;
+                keep(&data, &format!("{}.bin", before.hash), &bytes)?;
             }
             buffers.push(before);
         }
@@ -214,11 +215,11 @@ impl Recorder {
                 // Undefined values are not results; the rules forbid their use.
                 entry["scratch"] = json!(true);
             }
-            let bytes = memory.range(before.base, before.len);
+            let bytes = memory.contents(before.base);
             if let (None, Some(bytes)) = (trap, bytes) {
-                let (after, unwritten) = (hash(bytes), memory.unwritten_runs(before.base));
+                let (after, unwritten) = (hash(&bytes), memory.unwritten_runs(before.base));
                 if !is_whole(&unwritten, before.len) {
-                    keep(&data, &format!("{after}.bin"), bytes)?;
+                    keep(&data, &format!("{after}.bin"), &bytes)?;
                     entry["expect"] =
                         json!({"raw": format!("../{DATA}/{after}.bin"), "unwritten": pairs(&unwritten)});
                 }

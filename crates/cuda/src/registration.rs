@@ -50,7 +50,8 @@ impl Registry {
         if let Some(module) = binary.module {
             return Ok(module);
         }
-        let module = device.load(image(binary.image)?);
+        // SAFETY: the program registered the image, which is part of it.
+        let module = device.load(unsafe { image(binary.image) }?);
         binary.module = Some(module);
         Ok(module)
     }
@@ -122,7 +123,7 @@ thread_local! {
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaRegisterFatBinary(wrapper: u64) -> u64 {
+unsafe extern "C" fn __cudaRegisterFatBinary(wrapper: u64) -> u64 {
     let mut registry = registry();
     registry.binaries.push(Binary { image: wrapper, module: None });
     registry.binaries.len() as u64 * 16
@@ -136,15 +137,16 @@ extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
 
 #[unsafe(no_mangle)]
 extern "C" fn __cudaInitModule(binary: u64) -> u8 {
-    let done = answer("__cudaInitModule", Needs::Runtime, None, || {
+    let body = || {
         let mut device = device()?;
         registry().manage(&mut device, (binary / 16).saturating_sub(1) as usize)
-    });
-    u8::from(done == 0)
+    };
+    // SAFETY: the body uses no address of the caller.
+    u8::from(unsafe { answer("__cudaInitModule", Needs::Runtime, None, body) } == 0)
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaRegisterFunction(
+unsafe extern "C" fn __cudaRegisterFunction(
     binary: u64,
     host: u64,
     _device: u64,
@@ -162,7 +164,7 @@ extern "C" fn __cudaRegisterFunction(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaRegisterVar(
+unsafe extern "C" fn __cudaRegisterVar(
     binary: u64,
     host: u64,
     _device: u64,
@@ -178,7 +180,7 @@ extern "C" fn __cudaRegisterVar(
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaRegisterManagedVar(
+unsafe extern "C" fn __cudaRegisterManagedVar(
     binary: u64,
     host: u64,
     _device: u64,
@@ -190,7 +192,9 @@ extern "C" fn __cudaRegisterManagedVar(
 ) {
     let Ok(name) = name.text() else { return };
     let (mut registry, binary) = (registry(), (binary / 16).saturating_sub(1) as usize);
-    registry.managed.push(Managed { binary, place: Out::at(host), name: name.clone() });
+    // SAFETY: nvcc's host code registers the place of a pointer, which is part of the program.
+    let place = unsafe { Out::at(host) };
+    registry.managed.push(Managed { binary, place, name: name.clone() });
     registry.variables.insert(host, (binary, name));
 }
 
@@ -204,19 +208,21 @@ extern "C" fn __cudaPushCallConfiguration(grid: Dim3, block: Dim3, shared: usize
 }
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaPopCallConfiguration(
+unsafe extern "C" fn __cudaPopCallConfiguration(
     grid: Out<Dim3>,
     block: Out<Dim3>,
     shared: Out<usize>,
     stream: Out<u64>,
 ) -> c_int {
-    answer("__cudaPopCallConfiguration", Needs::Runtime, None, || {
+    let body = || {
         let top = CONFIGURATIONS.with_borrow_mut(Vec::pop).ok_or(Status::MISSING_CONFIGURATION)?;
         grid.set(top.grid)?;
         block.set(top.block)?;
         shared.set(top.shared)?;
         stream.set(top.stream)
-    })
+    };
+    // SAFETY: nvcc's host code passes places of these types.
+    unsafe { answer("__cudaPopCallConfiguration", Needs::Runtime, None, body) }
 }
 
 /// `cudaCreateChannelDesc`, which returns a struct of five words.

@@ -9,15 +9,18 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use emulator::Stop;
-use emulator::events::{Event, LOST, RESULTS, SLOT, ViolationRecord, counts_of};
+use emulator::events::{Event, LOST, RESULTS, SLOT, ViolationRecord, begun, counts_of};
 
 thread_local! {
     /// Whether the current call of this thread has reported why it is refused.
     pub(crate) static REPORTED: Cell<bool> = const { Cell::new(false) };
 }
 
-/// Identifies a violation for counting: rule, kernel, line of the PTX.
-type Instruction = (String, String, usize);
+/// The number of different remarks that a process reports.
+const REMARKS: usize = 200;
+
+/// Identifies a violation for counting: rule, kernel, line of the PTX, call.
+type Instruction = (String, String, usize, Option<String>);
 
 /// The result files of a process.
 #[derive(Debug, Default)]
@@ -26,9 +29,12 @@ pub(crate) struct Results {
     counts: Option<File>,
     process: String,
     slots: Vec<[u64; 2]>,
+    /// The number of launches that have begun.
+    begun: u64,
     kernels: HashMap<Arc<str>, usize>,
     violations: HashMap<Instruction, usize>,
     refused: HashSet<String>,
+    remarks: HashSet<String>,
 }
 
 impl Results {
@@ -76,6 +82,13 @@ impl Results {
         }
     }
 
+    /// Reports something that violates no rule, once.
+    pub(crate) fn remark(&mut self, what: String) {
+        if self.remarks.len() < REMARKS && self.remarks.insert(what.clone()) {
+            self.tell(&Event::Remark { what });
+        }
+    }
+
     fn count(&mut self, slot: usize, by: [u64; 2]) {
         let held = &mut self.slots[slot];
         *held = [held[0] + by[0], held[1] + by[1]];
@@ -90,18 +103,39 @@ impl Results {
         self.slots.len() - 1
     }
 
+    /// The slot of a kernel.
+    fn slot(&mut self, kernel: &Arc<str>) -> usize {
+        if let Some(slot) = self.kernels.get(kernel) {
+            return *slot;
+        }
+        let slot = self.new_slot();
+        self.kernels.insert(Arc::clone(kernel), slot);
+        let (process, kernel) = (self.process.clone(), kernel.to_string());
+        self.tell(&Event::Kernel { process, slot, kernel });
+        slot
+    }
+
+    /// Records that a launch begins: a process that is killed tells in which one.
+    pub(crate) fn begins(&mut self, kernel: &Arc<str>) {
+        let slot = self.slot(kernel);
+        self.begun += 1;
+        self.set_begun(slot);
+    }
+
+    fn set_begun(&mut self, slot: usize) {
+        self.slots[LOST][1] = begun(self.begun, slot);
+        self.count(LOST, [0, 0]);
+    }
+
+    /// Records that the last launch that began did not run.
+    pub(crate) fn drop_launch(&mut self) {
+        self.begun = self.begun.saturating_sub(1);
+        self.set_begun(0);
+    }
+
     /// Records that a launch has ended.
     pub(crate) fn launched(&mut self, kernel: &Arc<str>, instructions: u64) {
-        let slot = match self.kernels.get(kernel) {
-            Some(slot) => *slot,
-            None => {
-                let slot = self.new_slot();
-                self.kernels.insert(Arc::clone(kernel), slot);
-                let (process, kernel) = (self.process.clone(), kernel.to_string());
-                self.tell(&Event::Kernel { process, slot, kernel });
-                slot
-            }
-        };
+        let slot = self.slot(kernel);
         self.count(slot, [1, instructions]);
     }
 
@@ -109,7 +143,8 @@ impl Results {
     pub(crate) fn violated(&mut self, violations: Vec<ViolationRecord>) {
         for violation in violations {
             let times = violation.times;
-            let place = (violation.rule.clone(), violation.kernel.clone(), violation.ptx_line);
+            let (rule, kernel) = (violation.rule.clone(), violation.kernel.clone());
+            let place = (rule, kernel, violation.ptx_line, violation.call.clone());
             let slot = match self.violations.get(&place) {
                 Some(slot) => *slot,
                 None => {

@@ -35,7 +35,8 @@ fn record(event: u64, stream: u64, flags: u32) -> Answer {
         return Ok(());
     }
     drop(device);
-    submit(stream, Work::Record(event))
+    // SAFETY: neither a copy nor a fill.
+    unsafe { submit(stream, Work::Record(event)) }
 }
 
 pub(crate) fn wait(stream: u64, event: u64, flags: u32) -> Answer {
@@ -45,7 +46,8 @@ pub(crate) fn wait(stream: u64, event: u64, flags: u32) -> Answer {
         return device.streams.wait(stream, event);
     }
     drop(device);
-    submit(stream, Work::Wait(event))
+    // SAFETY: neither a copy nor a fill.
+    unsafe { submit(stream, Work::Wait(event)) }
 }
 
 fn ended(event: u64) -> Answer {
@@ -99,9 +101,9 @@ fn info(stream: u64, status: Out<c_int>, id: Out<u64>, shown: Option<Shown>) -> 
 
 /// Reads a list of node handles.
 pub(crate) fn nodes(list: In<u64>, count: usize) -> Result<Vec<u64>, Status> {
-    (0..count)
-        .map(|n| Handle::Node.index(list.nth(n)?).map(|node| node as u64).ok_or(Status::INVALID_VALUE))
-        .collect()
+    // SAFETY: the caller says that there are so many.
+    let handles = (0..count).map(|n| unsafe { list.nth(n) });
+    handles.map(|node| Handle::Node.index(node?).map(|n| n as u64).ok_or(Status::INVALID_VALUE)).collect()
 }
 
 fn update(stream: u64, list: In<u64>, count: usize, flags: u32) -> Answer {
@@ -206,7 +208,7 @@ entry_points! {
         update(stream, list, count, flags)
     }
     fn cudaThreadExchangeStreamCaptureMode | cuThreadExchangeStreamCaptureMode(mode: Out<u32>) {
-        let wanted = In::at(mode.address()).get()?;
+        let wanted = mode.input().get()?;
         let before = device()?.streams.exchange(wanted)?;
         mode.set(before)
     }

@@ -7,7 +7,8 @@ use crate::api::{Answer, In, entry_points, host_bytes, put_host_bytes};
 use crate::status::Status;
 
 fn values<T: Copy>(list: In<T>, count: u32) -> Result<Vec<T>, Status> {
-    (0..count as usize).map(|n| list.nth(n)).collect()
+    // SAFETY: the lists of a tensor map have an element for each dimension.
+    (0..count as usize).map(|n| unsafe { list.nth(n) }).collect()
 }
 
 /// A tensor map with these dimensions, strides and element strides.
@@ -45,9 +46,14 @@ fn styled(
     })
 }
 
-fn encode(to: u64, function: &str, map: TensorMap) -> Answer {
+/// Writes a tensor map.
+///
+/// # Safety
+/// The place is null or has room for it.
+unsafe fn encode(to: u64, function: &str, map: TensorMap) -> Answer {
     match map.encode() {
-        Ok(bytes) => put_host_bytes(to, &bytes),
+        // SAFETY: as promised by the caller.
+        Ok(bytes) => unsafe { put_host_bytes(to, &bytes) },
         Err(error) => {
             crate::results::say(&format!("{function}: {error}"));
             Err(Status::INVALID_VALUE)

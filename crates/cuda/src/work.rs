@@ -1,4 +1,5 @@
 //! Work that the program submits to a stream: run at once, or kept as a node of the graph into which the stream is captured.
+#![expect(unsafe_code, reason = "memory of the program")]
 
 use std::ffi::c_void;
 use std::sync::Arc;
@@ -22,12 +23,22 @@ pub(crate) struct KernelWork {
     pub(crate) params: Arc<[u8]>,
 }
 
+/// What a call says about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Nothing, or that it is of the host: the address decides.
+    Any,
+    /// It is an address of the device.
+    Device,
+}
+
 /// One side of a copy: the first address, and the distances in bytes between rows and between slices.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct Side {
     pub(crate) address: u64,
     pub(crate) pitch: usize,
     pub(crate) slice: usize,
+    pub(crate) memory: Memory,
 }
 
 /// A box of bytes to copy or fill.
@@ -52,15 +63,35 @@ pub(crate) struct CopyWork {
 impl CopyWork {
     /// A copy of contiguous bytes.
     pub(crate) fn plain(to: u64, from: u64, len: usize) -> Self {
-        let side = |address| Side { address, pitch: len, slice: len };
+        let side = |address| Side { address, pitch: len, slice: len, memory: Memory::Any };
         Self { to: side(to), from: side(from), extent: Extent { width: len, height: 1, depth: 1 } }
     }
 
     /// A copy of rows.
     pub(crate) fn rows(to: (u64, usize), from: (u64, usize), width: usize, height: usize) -> Self {
-        let side =
-            |(address, pitch): (u64, usize)| Side { address, pitch, slice: pitch.saturating_mul(height) };
+        let side = |(address, pitch): (u64, usize)| Side {
+            address,
+            pitch,
+            slice: pitch.saturating_mul(height),
+            memory: Memory::Any,
+        };
         Self { to: side(to), from: side(from), extent: Extent { width, height, depth: 1 } }
+    }
+
+    /// The copy with what the call says about its addresses.
+    pub(crate) fn between(self, to: Memory, from: Memory) -> Self {
+        Self { to: Side { memory: to, ..self.to }, from: Side { memory: from, ..self.from }, ..self }
+    }
+
+    /// The copy with the direction of a `cudaMemcpyKind`.
+    pub(crate) fn of_kind(self, kind: u32) -> Self {
+        let (to, from) = match kind {
+            1 => (Memory::Device, Memory::Any),
+            2 => (Memory::Any, Memory::Device),
+            3 => (Memory::Device, Memory::Device),
+            _ => (Memory::Any, Memory::Any),
+        };
+        self.between(to, from)
     }
 }
 
@@ -89,7 +120,7 @@ impl FillWork {
     ) -> Result<Self, Status> {
         let width = width.checked_mul(element).filter(|_| matches!(element, 1 | 2 | 4));
         let width = width.ok_or(Status::INVALID_VALUE)?;
-        let to = Side { address, pitch, slice: pitch.saturating_mul(height) };
+        let to = Side { address, pitch, slice: pitch.saturating_mul(height), memory: Memory::Device };
         Ok(Self { to, value, element, extent: Extent { width, height, depth: 1 } })
     }
 }
@@ -134,7 +165,10 @@ impl Work {
 }
 
 /// Runs work now, or adds it to the graph into which the stream is captured.
-pub(crate) fn submit(stream: u64, work: Work) -> Answer {
+///
+/// # Safety
+/// The addresses of a copy or a fill are of device memory, or of memory of the program that is there when the work runs.
+pub(crate) unsafe fn submit(stream: u64, work: Work) -> Answer {
     {
         let mut device = device()?;
         device.healthy()?;
@@ -145,19 +179,25 @@ pub(crate) fn submit(stream: u64, work: Work) -> Answer {
             return Ok(());
         }
     }
-    perform(&work)
+    // SAFETY: as promised by the caller.
+    unsafe { perform(&work) }
 }
 
 /// Runs work. The device is not locked while a host function runs and while text is printed.
-pub(crate) fn perform(work: &Work) -> Answer {
+///
+/// # Safety
+/// As [`submit`].
+pub(crate) unsafe fn perform(work: &Work) -> Answer {
     match work {
         Work::Launch(kernel) => {
             let launched = device()?.launch(&kernel.function, &kernel.shape, &kernel.params);
             print(&launched.printed);
             launched.status
         }
-        Work::Copy(copy) => device()?.copy_box(copy),
-        Work::Fill(fill) => device()?.fill_box(fill),
+        // SAFETY: as promised by the caller.
+        Work::Copy(copy) => unsafe { device()?.copy_box(copy) },
+        // SAFETY: as above.
+        Work::Fill(fill) => unsafe { device()?.fill_box(fill) },
         Work::Host { function, data } => {
             function.ok_or(Status::INVALID_VALUE)?(*data as *mut c_void);
             Ok(())
@@ -175,7 +215,8 @@ pub(crate) fn launch(
     arguments: &dyn crate::launch::Arguments,
 ) -> Answer {
     let work = kernel_work(symbol, shape, arguments)?;
-    submit(stream, Work::Launch(Box::new(work)))
+    // SAFETY: a launch has its arguments, and accesses memory by itself.
+    unsafe { submit(stream, Work::Launch(Box::new(work))) }
 }
 
 /// A launch with the current values of its arguments.
@@ -191,12 +232,11 @@ pub(crate) fn kernel_work(
     Ok(KernelWork { symbol, function, shape, params })
 }
 
-/// Submits a copy to a stream.
-pub(crate) fn copy(stream: u64, to: u64, from: u64, len: usize) -> Answer {
-    submit(stream, Work::Copy(CopyWork::plain(to, from, len)))
-}
-
 /// Submits a fill to a stream.
-pub(crate) fn fill(stream: u64, to: u64, value: u32, element: usize, count: usize) -> Answer {
-    submit(stream, Work::Fill(FillWork::plain(to, value, element, count)?))
+///
+/// # Safety
+/// As [`submit`].
+pub(crate) unsafe fn fill(stream: u64, to: u64, value: u32, element: usize, count: usize) -> Answer {
+    // SAFETY: as promised by the caller.
+    unsafe { submit(stream, Work::Fill(FillWork::plain(to, value, element, count)?)) }
 }

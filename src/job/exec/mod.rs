@@ -1,6 +1,7 @@
 //! The `exec` job: runs a CUDA program on a simulated GPU and collects its launches and violations.
 
 mod assembler;
+mod child;
 mod linked;
 mod python;
 mod stub;
@@ -13,7 +14,9 @@ use std::os::unix::fs::symlink;
 use std::os::unix::process::ExitStatusExt as _;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::Duration;
 
+use emulator::Rule;
 use emulator::events::{self, Event, ViolationRecord};
 use numerics::tensor_core::Model;
 use object::ReadCache;
@@ -47,6 +50,14 @@ pub struct Execution {
     pub model: Option<Model>,
     /// Whether an unqualified product and the sum that uses it are contracted, i.e. rounded once.
     pub contracts: bool,
+    /// The fill byte of fresh device memory.
+    pub poison: u8,
+    /// The limit on the warp instructions of a launch; the emulator's if `None`.
+    pub fuel: Option<u64>,
+    /// The limit on the time of a launch.
+    pub time_limit: Option<Duration>,
+    /// Whether a kernel must end by a trap or a failed assertion.
+    pub expect_trap: bool,
     /// The folder in which each launch is recorded.
     pub record: Option<PathBuf>,
 }
@@ -78,8 +89,15 @@ pub struct Executed {
     pub cut_short: usize,
     /// Launches by kernel.
     pub kernels: BTreeMap<String, KernelLaunches>,
-    /// Violations, merged by rule and instruction.
+    /// Violations, merged by rule, instruction and call.
     pub violations: Vec<ViolationRecord>,
+    /// Traps and failed assertions, if they are expected; `None` if they are violations.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub expected_traps: Option<Vec<ViolationRecord>>,
+    /// What deserves attention and violates no rule, a sentence each.
+    pub remarks: Vec<String>,
+    /// The kernels of launches that had not ended when their process was killed.
+    pub unfinished: Vec<String>,
     /// Kernels that could not run, each with the reason.
     pub refused: BTreeMap<String, String>,
     /// API functions that were called but are not implemented.
@@ -103,6 +121,25 @@ impl Executed {
         self.kernels.values().map(|kernel| kernel.launches).sum()
     }
 
+    /// Whether a trap was expected and none happened.
+    #[must_use]
+    pub fn lacks_trap(&self) -> bool {
+        self.expected_traps.as_ref().is_some_and(Vec::is_empty)
+    }
+
+    /// Takes the traps and failed assertions, which the program expects, out of the violations.
+    fn expect_traps(&mut self) {
+        let (traps, others): (Vec<_>, Vec<_>) =
+            std::mem::take(&mut self.violations).into_iter().partition(|v| v.rule == Rule::Explicit.word());
+        for trap in &traps {
+            if let Some(kernel) = self.kernels.get_mut(&trap.kernel) {
+                kernel.violations = kernel.violations.saturating_sub(trap.times);
+            }
+        }
+        self.violations = others;
+        self.expected_traps = Some(traps);
+    }
+
     /// Derives what was not checked from the events.
     fn find_gaps(&self) -> Option<Incomplete> {
         let mut all = Completeness::of_checks(usize::try_from(self.launches()).unwrap_or(usize::MAX));
@@ -112,6 +149,12 @@ impl Executed {
                 1 => format!("1 kernel could not run: {kernel}: {why}"),
                 many => format!("{many} kernels could not run, such as {kernel}: {why}"),
             });
+        }
+        for kernel in &self.unfinished {
+            all.add_gap(format!(
+                "a launch of {} had not ended when its process was killed",
+                readable_kernel(kernel)
+            ));
         }
         if !self.missing.is_empty() {
             all.add_gap(format!("not supported: {}", self.missing.join(", ")));
@@ -205,8 +248,18 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
             fs::canonicalize(folder).map_err(failed("the folder of recorded launches is not there"))?;
         command.env(events::RECORD, folder);
     }
-    let status =
-        command.status().map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
+    if execution.poison != 0 {
+        command.env(events::POISON, execution.poison.to_string());
+    }
+    if let Some(fuel) = execution.fuel {
+        command.env(events::FUEL, fuel.to_string());
+    }
+    if let Some(limit) = execution.time_limit {
+        command.env(events::TIME_LIMIT, limit.as_secs_f64().to_string());
+    }
+    command.env(events::PARENT, std::process::id().to_string());
+    let status = child::run(&mut command, &results)
+        .map_err(|error| ExecError::Start { program: execution.program.clone(), error })?;
     if let Some(folder) = &execution.record {
         remove_incomplete(folder);
         remove_incomplete(&folder.join("data"));
@@ -215,7 +268,10 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal)).unwrap_or(1);
     let code = u8::try_from(code).unwrap_or(u8::MAX);
     let counts = |process: &str| fs::read(events::counts_of(&results, process)).unwrap_or_default();
-    let executed = gather(&read(&text), &execution.gpu, code, counts);
+    let mut executed = gather(&read(&text), &execution.gpu, code, counts);
+    if execution.expect_trap {
+        executed.expect_traps();
+    }
     let model = execution.model.map(|model| model.name().to_owned());
     Ok(Executed { incomplete: executed.find_gaps(), model, contracted: execution.contracts, ..executed })
 }
@@ -288,6 +344,8 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
     let mut all = Executed { gpu: gpu.to_owned(), code, ..Executed::default() };
     let mut held: HashMap<&str, Vec<u8>> = HashMap::new();
     let mut ended = 0;
+    // The kernels and the launches of each process.
+    let mut ran: HashMap<&str, (HashMap<usize, &str>, u64)> = HashMap::new();
     for event in events {
         match event {
             Event::Start { process, .. } => {
@@ -299,6 +357,13 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
             Event::Kernel { process, slot: number, kernel } => {
                 let [launches, instructions] =
                     held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
+                let (kernels, all_launches) = ran.entry(process).or_default();
+                kernels.insert(*number, kernel);
+                *all_launches += launches;
+                // A kernel whose only launch was refused, or has not ended, has no results.
+                if launches == 0 && held.get(process.as_str()).is_some_and(|counts| !counts.is_empty()) {
+                    continue;
+                }
                 let of = all.kernels.entry(kernel.clone()).or_default();
                 of.launches += launches;
                 of.instructions += instructions;
@@ -307,11 +372,14 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 // The event itself proves at least `violation.times` occurrences.
                 let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
                 let times = times.max(violation.times);
-                all.kernels.entry(violation.kernel.clone()).or_default().violations += times;
+                if !violation.kernel.is_empty() {
+                    all.kernels.entry(violation.kernel.clone()).or_default().violations += times;
+                }
                 let same = |known: &&mut ViolationRecord| {
                     known.rule == violation.rule
                         && known.kernel == violation.kernel
                         && known.ptx_line == violation.ptx_line
+                        && known.call == violation.call
                 };
                 match all.violations.iter_mut().find(same) {
                     Some(known) => known.times += times,
@@ -331,6 +399,11 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                     all.unchecked.push(what.clone());
                 }
             }
+            Event::Remark { what } => {
+                if !all.remarks.contains(what) {
+                    all.remarks.push(what.clone());
+                }
+            }
             Event::End { leaks, leaked, .. } => {
                 ended += 1;
                 all.leaks.0 += leaks;
@@ -339,6 +412,12 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
         }
     }
     all.cut_short = all.processes.saturating_sub(ended);
+    for (process, (kernels, launches)) in ran {
+        let [_, begun] = held.get(process).map_or([0; 2], |counts| slot(counts, events::LOST));
+        let running = kernels.iter().filter(|(slot, _)| events::begun(launches + 1, **slot) == begun);
+        all.unfinished.extend(running.map(|(_, kernel)| (*kernel).to_owned()));
+    }
+    all.unfinished.sort();
     all
 }
 
@@ -368,6 +447,54 @@ mod tests {
         assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 6, 2));
         assert_eq!(all.find_gaps(), None);
         assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);
+    }
+
+    #[test]
+    fn the_launch_that_a_process_did_not_end_is_named() {
+        let kernel = |slot: usize, name: &str| {
+            format!(r#"{{"event":"kernel","process":"1.0","slot":{slot},"kernel":"{name}"}}"#)
+        };
+        let start = r#"{"event":"start","process":"1.0","gpu":"gb10"}"#.to_owned();
+        let lines = [start, kernel(1, "k"), kernel(2, "endless"), kernel(3, "refused")].join("\n");
+        let all = |last: u64| {
+            let counts =
+                [0, last, 2, 11, 0, 0, 0, 0].into_iter().flat_map(u64::to_le_bytes).collect::<Vec<u8>>();
+            let all = gather(&read(&lines), "gb10", 143, |_| counts.clone());
+            (all.unfinished, all.kernels.into_keys().collect::<Vec<_>>())
+        };
+        let listed = vec!["k".to_owned()];
+        assert_eq!(all(events::begun(3, 2)), (vec!["endless".to_owned()], listed.clone()));
+        assert_eq!(all(events::begun(3, 1)), (vec!["k".to_owned()], listed.clone()));
+        // All have ended, and what began last was refused.
+        assert_eq!(
+            (all(events::begun(2, 1)), all(events::begun(2, 0))),
+            ((Vec::new(), listed.clone()), (Vec::new(), listed))
+        );
+    }
+
+    #[test]
+    fn expected_traps_are_no_violations_and_a_call_is_no_kernel() {
+        let violation = |rule: &str, kernel: &str, call: &str| {
+            format!(
+                r#"{{"event":"violation","process":"1.0","slot":2,"violation":{{"rule":"{rule}","what":"w","message":"m","kernel":"{kernel}",{call}"ptx_line":3,"instruction":"","source":null,"cta":[0,0,0],"warp":0,"lane":1,"times":1}}}}"#
+            )
+        };
+        let lines = [
+            r#"{"event":"start","process":"1.0","gpu":"gb10"}"#.to_owned(),
+            r#"{"event":"kernel","process":"1.0","slot":1,"kernel":"k"}"#.to_owned(),
+            violation("trap", "k", ""),
+            violation("uninitialised", "k", r#""call":"cudaMemcpy","#),
+            violation("use_after_free", "", r#""call":"cudaMemcpy","#),
+            violation("use_after_free", "", r#""call":"cudaMemset","#),
+            r#"{"event":"remark","what":"r"}"#.to_owned(),
+        ];
+        let mut all = gather(&read(&lines.join("\n")), "gb10", 0, |_| Vec::new());
+        assert_eq!((all.kernels.len(), all.kernels["k"].violations, all.violations.len()), (1, 2, 4));
+        assert_eq!((all.remarks.as_slice(), all.lacks_trap()), (["r".to_owned()].as_slice(), false));
+        all.expect_traps();
+        assert_eq!((all.kernels["k"].violations, all.violations.len(), all.lacks_trap()), (1, 3, false));
+        all.expect_traps();
+        assert!(all.lacks_trap());
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::trap::Trap;
+use crate::api::trap::{Place, Rule, Trap};
 
 /// Environment variable: path of the results file; without it, nothing is written.
 pub const RESULTS: &str = "SM121PROBE_EXEC_RESULTS";
@@ -15,6 +15,14 @@ pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
 /// Environment variable: number of schedules per launch.
 pub const SCHEDULES: &str = "SM121PROBE_EXEC_SCHEDULES";
 
+/// Environment variable: fill byte of fresh device memory and of registers that nothing has written; 0 by default.
+pub const POISON: &str = "SM121PROBE_EXEC_POISON";
+/// Environment variable: the process that runs the program and writes the report; the program ends with it.
+pub const PARENT: &str = "SM121PROBE_EXEC_PARENT";
+/// Environment variable: limit on the warp instructions of a launch.
+pub const FUEL: &str = "SM121PROBE_EXEC_FUEL";
+/// Environment variable: limit on the time of a launch in seconds.
+pub const TIME_LIMIT: &str = "SM121PROBE_EXEC_TIME_LIMIT";
 /// Environment variable: name of the hardware model; by default, that of the GPU.
 pub const MODEL: &str = "SM121PROBE_EXEC_MODEL";
 /// Environment variable: fuse each unqualified product with the sum that uses it, so that the pair rounds once.
@@ -27,7 +35,7 @@ pub const INCOMPLETE: &str = ".incomplete-";
 /// The UUID that `cuDeviceGetUuid` returns for the emulated GPU, so that a program can tell it from a real one.
 pub const UUID: &[u8; 16] = b"sm121probe exec\0";
 
-/// A violation by a kernel, in serialised form.
+/// A violation by a kernel or by a call of the program, in serialised form.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct ViolationRecord {
     /// The identifier of the rule.
@@ -36,8 +44,11 @@ pub struct ViolationRecord {
     pub what: String,
     /// What happened, and where.
     pub message: String,
-    /// The kernel's linker name.
+    /// The kernel's linker name; empty if no kernel is concerned.
     pub kernel: String,
+    /// The function of the API whose call violates the rule, or makes the violation visible.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub call: Option<String>,
     /// Line of the PTX; 0 if unknown.
     pub ptx_line: usize,
     /// The instruction.
@@ -64,6 +75,7 @@ impl ViolationRecord {
             what: trap.what.clone(),
             message: trap.to_string(),
             kernel: place.kernel.clone(),
+            call: None,
             ptx_line: place.line,
             instruction: place.instruction.clone(),
             source: place.source.clone(),
@@ -71,6 +83,17 @@ impl ViolationRecord {
             warp: place.warp,
             lane: place.lane,
             times,
+        }
+    }
+
+    /// A violation by a call of the program, in which no kernel takes part.
+    #[must_use]
+    pub fn of_call(call: &str, rule: Rule, what: String) -> Self {
+        let message = format!("{}: {call}: {what}", rule.word());
+        Self {
+            call: Some(call.to_owned()),
+            message,
+            ..Self::of(&Trap { rule, what, place: Place::default() }, 1)
         }
     }
 }
@@ -125,6 +148,11 @@ pub enum Event {
         /// What, and why.
         what: String,
     },
+    /// Something deserves attention and violates no rule.
+    Remark {
+        /// What, in a sentence.
+        what: String,
+    },
     /// The process ends.
     End {
         /// The process.
@@ -140,8 +168,15 @@ pub enum Event {
 pub const SLOT: usize = 16;
 
 /// The slot that counts events that could not be written, for example on a full disk. It exists from the start, so that counting
-/// needs no space.
+/// needs no space. Its second number is [`begun`].
 pub const LOST: usize = 0;
+
+/// The number of launches that a process has begun, with the slot of the last one's kernel: a launch that has not ended is the one by
+/// which the sum of all kernels' launches falls short.
+#[must_use]
+pub const fn begun(launches: u64, slot: usize) -> u64 {
+    launches << 16 | slot as u64 & 0xFFFF
+}
 
 /// The path of a process's counts file.
 #[must_use]
