@@ -160,7 +160,7 @@ fn program_with_padding() {
     s.run("move", 1, 32, y, x);
     let words = s.api.words(y, 64);
     assert!((0..32).all(|n| words[2 * n] & 0xFF == n as u32 && words[2 * n + 1] == n as u32));
-    let rows = vec![3u32; 32];
+    let rows = [3u32; 32];
     for (to, to_pitch, from, from_pitch, kind) in
         [(pitched, 512, rows.as_ptr() as u64, 64, 1), (rows.as_ptr() as u64, 64, pitched, 512, 2)]
     {
