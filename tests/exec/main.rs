@@ -485,8 +485,10 @@ fn signalled(signal: &str, shell: bool) -> (Option<i32>, String, bool) {
     let folder = tempfile::tempdir().unwrap();
     let running = folder.path().join("running");
     let program = std::env::current_exe().unwrap();
-    let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
-    command.args(["exec", "--"]).env("EXEC_RUNNING", &running).env("TMPDIR", folder.path());
+    // Whoever runs the tests may ignore signals, as `nohup` does, and `exec` would then ignore them too.
+    let mut command = Command::new("env");
+    command.args(["--default-signal=HUP,INT,QUIT,TERM", env!("CARGO_BIN_EXE_sm121probe"), "exec", "--"]);
+    command.env("EXEC_RUNNING", &running).env("TMPDIR", folder.path());
     if shell {
         // The shell waits for the program, and would go on without it.
         command.args(["sh", "-c", "\"$0\" \"$@\"; exit 3"]);
