@@ -95,6 +95,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_layout_places_buffers_where_the_memory_will() {
+        let mut memory = GlobalMemory::default();
+        let (first, second) = (memory.allocate(1 << 20), memory.allocate(4));
+        for freed in [first, second] {
+            assert!(memory.remove(freed));
+            let mut layout = memory.layout();
+            let placed = [8, 1 << 21].map(|len| layout.allocate(len));
+            assert_eq!(placed, [8, 1 << 21].map(|len| memory.allocate(len)));
+        }
+    }
+
+    #[test]
     fn addresses_are_reused_when_the_window_is_used_up() {
         const BYTES: u64 = 1 << 20;
         let mut memory = GlobalMemory::default().bounded(GLOBAL_BASE + 4 * BYTES);

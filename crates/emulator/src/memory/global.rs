@@ -190,11 +190,11 @@ impl GlobalMemory {
         self.allocations.iter().map(|a| a.region.held_bytes()).sum()
     }
 
-    /// A memory with the same address ranges reserved and nothing stored.
+    /// A memory with the same address ranges reserved and nothing stored: it places the next buffers where this one will.
     #[must_use]
     pub fn layout(&self) -> Self {
-        let end = self.allocations.last().map(Allocation::end).max(self.sparse.iter().map(|s| s.end).max());
-        Self { sparse: end.map(|end| GLOBAL_BASE..end).into_iter().collect(), ..Self::default() }
+        let ranges = self.allocations.iter().map(|a| a.base..a.end()).chain(self.sparse.iter().cloned());
+        Self { sparse: ranges.collect(), cursor: self.cursor, ..Self::default() }
     }
 
     /// The address of the first byte that differs from `other`, which has the same buffers.
