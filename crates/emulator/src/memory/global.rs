@@ -12,7 +12,7 @@ use crate::memory::defined::{LeftUndefined, Uses};
 use crate::memory::held::Held;
 use crate::memory::lent::HostBytes;
 pub(crate) use crate::memory::region::{Region, bits};
-use crate::memory::window::{GLOBAL_BASE, Window, window_of};
+use crate::memory::window::{Window, window_of};
 use crate::rules::float_sums::FloatSums;
 
 /// Default fill byte of unwritten memory.
@@ -497,7 +497,7 @@ impl GlobalMemory {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::memory::window::{CONST_WINDOW, SHARED_WINDOW};
+    use crate::memory::window::{CONST_WINDOW, GLOBAL_BASE, SHARED_WINDOW};
 
     #[test]
     fn a_buffer_may_be_placed_anywhere_and_others_do_not_follow_it() {
