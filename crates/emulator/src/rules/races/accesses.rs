@@ -14,8 +14,8 @@
 //!   these and not after a third one: threads that wait for some readers but not for all. Another schedule, in which the third one
 //!   reads last, finds it.
 //!
-//! The reading half of a read-modify-write is not kept: its writing half follows at once, with the same strength, and conflicts with
-//! all that the reading half does.
+//! The reading half of a read-modify-write takes no other read's place: its writing half follows at once, and is compared with them.
+//! It is kept where there is room, because a comparison that fails (`atom.cas`) writes nothing.
 
 use crate::rules::shadow::Memory;
 
@@ -146,9 +146,6 @@ impl<M: Mark> Accesses<M> {
     #[inline]
     fn read(&mut self, order: &impl Order<M>) {
         let by = order.by();
-        if order.modifies() {
-            return;
-        }
         let [one, two] = self.reads;
         let vacant = |slot: M| !slot.exists() || (!slot.wrote() || !by.same_warp(slot)) && order.covers(slot);
         if vacant(one) {
@@ -159,7 +156,7 @@ impl<M: Mark> Accesses<M> {
             }
         } else if vacant(two) {
             self.reads[1] = by;
-        } else {
+        } else if !order.modifies() {
             // An earlier write, and a copy in flight, stay; then one thread of each of two CTAs.
             let stays = |slot: M| slot.wrote() || slot.copied();
             let replaced = if stays(two) || one.same_cta(by) && !two.same_cta(by) { 0 } else { 1 };
