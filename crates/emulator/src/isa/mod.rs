@@ -44,6 +44,7 @@ mod video_mad;
 mod warp;
 mod words;
 
+use std::cmp::Reverse;
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
@@ -199,15 +200,20 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
             Ok(decode(decoder, i)?)
         }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms).into()),
-        None => Err(nearest(&i.opcode).into()),
+        // The table has a row for every instruction of PTX, emulated or not.
+        None => Err(Refused::ByPtx(nearest(&i.opcode))),
     }
 }
 
-/// The opcode most similar to an unknown one.
+/// The refusal of an instruction that does not exist, with the most similar one: it shares the longest start and is the nearest in
+/// length, the shorter of two.
 fn nearest(opcode: &str) -> Refusal {
     let likeness = |known: &str| known.bytes().zip(opcode.bytes()).take_while(|(a, b)| a == b).count();
-    let best = coverage().max_by_key(|row| likeness(row.opcode)).map_or("", |row| row.opcode);
-    format!("unknown instruction; the nearest known one is `{best}`")
+    let similar = |row: &&FormRow| {
+        (likeness(row.opcode), Reverse(row.opcode.len().abs_diff(opcode.len())), Reverse(row.opcode.len()))
+    };
+    let best = coverage().max_by_key(similar).map_or("", |row| row.opcode);
+    format!("there is no such instruction; the nearest is `{best}`")
 }
 
 /// The special register with a name; `mov` reads clocks and the like itself.
