@@ -3,30 +3,7 @@
 use std::ffi::c_void;
 use std::ptr;
 
-use crate::api::{ADD, Api, call};
-
-/// `cudaPitchedPtr`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Pitched(u64, usize, usize, usize);
-
-/// `cudaExtent`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Extent(usize, usize, usize);
-
-/// `cudaMemcpy3DParms`.
-#[repr(C)]
-struct Memcpy3D {
-    from_array: u64,
-    from_at: [usize; 3],
-    from: Pitched,
-    to_array: u64,
-    to_at: [usize; 3],
-    to: Pitched,
-    extent: Extent,
-    kind: u32,
-}
+use crate::api::{ADD, Api, Extent, Memcpy3D, Pitched, call};
 
 const LEN: usize = 64;
 

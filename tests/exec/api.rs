@@ -127,3 +127,26 @@ pub(crate) const ADD: &str = "
     st.global.u32 [counter], x;
     ret;
 }";
+
+/// `cudaPitchedPtr`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Pitched(pub(crate) u64, pub(crate) usize, pub(crate) usize, pub(crate) usize);
+
+/// `cudaExtent`.
+#[repr(C)]
+#[derive(Clone, Copy)]
+pub(crate) struct Extent(pub(crate) usize, pub(crate) usize, pub(crate) usize);
+
+/// `cudaMemcpy3DParms`.
+#[repr(C)]
+pub(crate) struct Memcpy3D {
+    pub(crate) from_array: u64,
+    pub(crate) from_at: [usize; 3],
+    pub(crate) from: Pitched,
+    pub(crate) to_array: u64,
+    pub(crate) to_at: [usize; 3],
+    pub(crate) to: Pitched,
+    pub(crate) extent: Extent,
+    pub(crate) kind: u32,
+}

@@ -3,7 +3,7 @@
 use std::ffi::{CString, c_void};
 use std::ptr;
 
-use crate::api::{ADD, Api, call};
+use crate::api::{ADD, Api, Extent, Memcpy3D, Pitched, call};
 
 #[test]
 #[ignore = "a program for `exec`"]
@@ -54,29 +54,6 @@ fn program_with_a_managed_variable() {
     assert_eq!(api.launch(kernel, 1, 0, &[]), 0);
     // SAFETY: as above.
     assert_eq!(unsafe { counter.read_volatile() }, 42);
-}
-
-/// `cudaPitchedPtr`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Pitched(u64, usize, usize, usize);
-
-/// `cudaExtent`.
-#[repr(C)]
-#[derive(Clone, Copy)]
-struct Extent(usize, usize, usize);
-
-/// `cudaMemcpy3DParms`.
-#[repr(C)]
-struct Memcpy3D {
-    from_array: u64,
-    from_at: [usize; 3],
-    from: Pitched,
-    to_array: u64,
-    to_at: [usize; 3],
-    to: Pitched,
-    extent: Extent,
-    kind: u32,
 }
 
 fn boxes(library: &str) {
