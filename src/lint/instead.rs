@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::ask::Assemblers;
 use super::module::siblings;
-use super::nearest::{NONE, Near, candidates, nearest, told, tried};
+use super::nearest::{NONE, Near, candidates, nearest, remedy, tried};
 use super::phrase::version_of_form;
 use super::result::{FileRow, Form, InsteadRow, ProblemRow};
 use super::source::{Module, Source};
@@ -215,7 +215,7 @@ impl<'a> Advisor<'a> {
         if near.iter().any(|near| near.is_it() && !rows(near).is_empty()) {
             return;
         }
-        let trial = Trial::of(problem, module, self.assemblers, scratch);
+        let trial = Trial::for_problem(problem, module, self.assemblers, scratch);
         let in_place = trial.map(|trial| tried(&near, |form| trial.accepts(form))).unwrap_or_default();
         let proposals = in_place.accepted.iter().map(|near| near.form.clone()).collect();
         let mut named = in_place.accepted;
@@ -225,7 +225,7 @@ impl<'a> Advisor<'a> {
         let instead = named.iter().flat_map(|near| rows(near)).collect();
         problem.proposals = proposals;
         if !named.is_empty() {
-            problem.remedy = Some(told(&named));
+            problem.remedy = Some(remedy(&named));
         } else if in_place.all {
             problem.remedy = Some(NONE.to_owned());
         }

@@ -203,7 +203,7 @@ pub(super) fn nearest<'a, 'n>(
 }
 
 /// What was written, and what PTX has: ``You wrote `.ue4m3`; PTX has `.ue8m0`.``
-pub(super) fn told(nearest: &[&Near<'_>]) -> String {
+pub(super) fn remedy(nearest: &[&Near<'_>]) -> String {
     sentences(nearest.iter().map(|near| (list(&near.written), list(&near.right))))
 }
 
@@ -299,12 +299,12 @@ mod tests {
         "cp.async.ca.shared.global",
     ];
 
-    /// What is told of an instruction if ptxas refuses the forms with this word.
-    fn of(instruction: &str, refused: &str) -> String {
-        said_of(instruction, refused, "")
+    /// The remedy of an instruction if ptxas refuses the forms with this word.
+    fn remedy_without(instruction: &str, refused: &str) -> String {
+        remedy_after(instruction, refused, "")
     }
 
-    fn said_of(instruction: &str, refused: &str, message: &str) -> String {
+    fn remedy_after(instruction: &str, refused: &str, message: &str) -> String {
         let mut forms: Vec<(&str, String)> = FORMS.iter().map(|form| ("v", (*form).to_owned())).collect();
         // The snippets contain forms that ptxas refuses, this one included.
         forms.push(("refused", instruction.to_owned()));
@@ -312,39 +312,42 @@ mod tests {
         let accepted = |near: &Near<'_>| {
             near.variant != Some("refused") && (refused.is_empty() || !near.form.contains(refused))
         };
-        told(&nearest(&candidates, accepted))
+        remedy(&nearest(&candidates, accepted))
     }
 
     #[test]
     fn the_accepted_form_with_the_fewest_other_words_is_named() {
         let mxf4 = "mma.sync.m16n8k64.kind::mxf4.scale_vec::2X.f32.e2m1.e2m1.f32.ue4m3";
-        assert_eq!(of(mxf4, ""), "You wrote `.ue4m3`; PTX has `.ue8m0`.");
+        assert_eq!(remedy_without(mxf4, ""), "You wrote `.ue4m3`; PTX has `.ue8m0`.");
         let nvf4 = "mma.sync.m16n8k64.kind::mxf4nvf4.scale_vec::2X.f32.e2m1.e2m1.f32.ue4m3";
         let both =
             "You wrote `.scale_vec::2X`; PTX has `.scale_vec::4X`. Or you wrote `.ue4m3`; PTX has `.ue8m0`.";
-        assert_eq!(of(nvf4, ""), both);
-        assert_eq!(of(nvf4, "4X"), "You wrote `.ue4m3`; PTX has `.ue8m0`.");
+        assert_eq!(remedy_without(nvf4, ""), both);
+        assert_eq!(remedy_without(nvf4, "4X"), "You wrote `.ue4m3`; PTX has `.ue8m0`.");
         let kind = "mma.sync.m16n8k64.kind::mxf8.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0";
-        assert_eq!(of(kind, ""), "You wrote `.kind::mxf8`; PTX has `.kind::mxf4` or `.kind::mxf4nvf4`.");
+        assert_eq!(
+            remedy_without(kind, ""),
+            "You wrote `.kind::mxf8`; PTX has `.kind::mxf4` or `.kind::mxf4nvf4`."
+        );
         let shape = "mma.sync.m16n8k64.kind::mxf8f6f4.scale_vec::1X.f32.e4m3.e2m1.f32.ue8m0";
-        assert_eq!(of(shape, ""), "You wrote `.m16n8k64`; PTX has `.m16n8k32`.");
+        assert_eq!(remedy_without(shape, ""), "You wrote `.m16n8k64`; PTX has `.m16n8k32`.");
         let types = "mma.sync.m16n8k64.kind::mxf4.scale_vec::2X.f32.e4m3.e4m3.f32.ue8m0";
-        assert_eq!(of(types, ""), "You wrote `.e4m3`; PTX has `.e2m1`.");
+        assert_eq!(remedy_without(types, ""), "You wrote `.e4m3`; PTX has `.e2m1`.");
         let format = "ldmatrix.sync.aligned.m8n8.x4.shared.b8x16.b4x16_p64";
-        assert_eq!(of(format, ""), "You wrote `.m8n8`; PTX has `.m8n16`.");
+        assert_eq!(remedy_without(format, ""), "You wrote `.m8n8`; PTX has `.m8n16`.");
     }
 
     #[test]
     fn words_too_many_too_few_and_in_another_order_are_told() {
-        assert_eq!(of("cvt.rn.f16.f32.bogus", ""), "You wrote `.bogus`; PTX has nothing there.");
-        assert_eq!(of("cvt.rn.e4m3x2.f16x2", ""), "You wrote no `.satfinite`; PTX requires it.");
+        assert_eq!(remedy_without("cvt.rn.f16.f32.bogus", ""), "You wrote `.bogus`; PTX has nothing there.");
+        assert_eq!(remedy_without("cvt.rn.e4m3x2.f16x2", ""), "You wrote no `.satfinite`; PTX requires it.");
         let message = "'.satfinite' modifier required for instruction 'cvt' with destination type '.f16x2'";
-        let asked_for = said_of("cvt.rn.f16x2", "", message);
+        let asked_for = remedy_after("cvt.rn.f16x2", "", message);
         assert_eq!(asked_for, "You wrote no `.satfinite` `.e4m3x2`; PTX requires it.");
         let order = "You wrote `.f16x2` `.e4m3x2`; PTX has `.e4m3x2` `.f16x2`.";
-        assert_eq!(of("cvt.rn.satfinite.f16x2.e4m3x2", ""), order);
+        assert_eq!(remedy_without("cvt.rn.satfinite.f16x2.e4m3x2", ""), order);
         let spaces = "You wrote `.global` `.shared`; PTX has `.shared` `.global`.";
-        assert_eq!(of("cp.async.ca.global.shared", ""), spaces);
+        assert_eq!(remedy_without("cp.async.ca.global.shared", ""), spaces);
     }
 
     /// What is told of an instruction if ptxas accepts these forms in its place.
@@ -356,7 +359,7 @@ mod tests {
         };
         let candidates = candidates(instruction, &[], &snippets, &table);
         let tried = tried(&candidates, |form| accepted.contains(&form));
-        (told(&tried.accepted), tried.all)
+        (remedy(&tried.accepted), tried.all)
     }
 
     #[test]
@@ -377,8 +380,12 @@ mod tests {
 
     #[test]
     fn forms_that_are_accepted_or_far_have_no_nearest() {
-        assert_eq!(of("cvt.rn.satfinite.e2m1x2.f32.relu", ""), "", "the order of these modifiers is free");
-        assert_eq!(of("cvt.rz.s32.f64", ""), "");
-        assert_eq!(of("ldmatrix.sync.aligned.x4.m8n8.shared.b16", ""), "");
+        assert_eq!(
+            remedy_without("cvt.rn.satfinite.e2m1x2.f32.relu", ""),
+            "",
+            "the order of these modifiers is free"
+        );
+        assert_eq!(remedy_without("cvt.rz.s32.f64", ""), "");
+        assert_eq!(remedy_without("ldmatrix.sync.aligned.x4.m8n8.shared.b16", ""), "");
     }
 }

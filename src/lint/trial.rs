@@ -26,7 +26,7 @@ pub(super) struct Trial<'a> {
 
 impl<'a> Trial<'a> {
     /// `None` if the problem has no line, or if no toolkit refuses it for a target of SM12x.
-    pub(super) fn of(
+    pub(super) fn for_problem(
         problem: &ProblemRow,
         module: &'a Module,
         assemblers: &'a Assemblers<'a>,

@@ -174,14 +174,14 @@ pub(crate) struct Pointers(In<u64>);
 impl Pointers {
     /// # Safety
     /// The array has a pointer for each parameter of the kernel, to that many bytes.
-    pub(crate) unsafe fn of(array: In<u64>) -> Self {
+    pub(crate) unsafe fn from_array(array: In<u64>) -> Self {
         Self(array)
     }
 }
 
 impl Arguments for Pointers {
     fn bytes(&self, n: usize, _: usize, size: usize) -> Option<Vec<u8>> {
-        // SAFETY: as promised to `Pointers::of`.
+        // SAFETY: as promised to `Pointers::from_array`.
         let at = unsafe { self.0.nth(n) }.ok()?;
         // SAFETY: as above.
         Some(unsafe { host_bytes(at, size) }.ok()?.to_vec())

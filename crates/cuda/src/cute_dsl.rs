@@ -26,7 +26,7 @@ entry_points! {
 
     fn _cudaLaunchKernel(
         symbol: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, arguments: In<u64>, shared: usize, stream: u64,
-    ) { launch(stream, symbol, shape([gx, gy, gz], [bx, by, bz], shared)?, &Pointers::of(arguments)) }
+    ) { launch(stream, symbol, shape([gx, gy, gz], [bx, by, bz], shared)?, &Pointers::from_array(arguments)) }
     fn _cudaStreamWaitEvent(stream: u64, event: u64) { wait(stream, event, 0) }
 }
 

@@ -294,7 +294,7 @@ impl KernelParameters {
     /// Returns the launch; cluster and cooperative mode are kept from the node's previous launch.
     ///
     /// # Safety
-    /// The arguments are those that the kernel has, as [`Pointers::of`] and [`packed`] demand.
+    /// The arguments are those that the kernel has, as [`Pointers::from_array`] and [`packed`] demand.
     pub(crate) unsafe fn work(&self, before: Option<&KernelWork>, kernel: u64) -> Result<KernelWork, Status> {
         let held = before.map(|b| b.shape.clone()).unwrap_or_default();
         let shape = Shape { grid: self.grid, block: self.block, shared_bytes: self.shared, ..held };
@@ -303,7 +303,7 @@ impl KernelParameters {
         match unsafe { packed(self.extra) }? {
             Some(packed) => kernel_work(symbol, shape, &packed),
             // SAFETY: as above.
-            None => kernel_work(symbol, shape, &unsafe { Pointers::of(self.pointers) }),
+            None => kernel_work(symbol, shape, &unsafe { Pointers::from_array(self.pointers) }),
         }
     }
 }

@@ -228,7 +228,7 @@ impl Device {
             }
             None => None,
         };
-        let before = (self.schedules > 1).then(|| Before::of(&mut self.memory));
+        let before = (self.schedules > 1).then(|| Before::viewed_by(&mut self.memory));
         let counts = emulator::launch_with(&step, &mut self.memory, &options, heard);
         if let (Some(recorder), Some(begun)) = (&self.recorder, begun) {
             let trap = match &counts {
@@ -289,7 +289,7 @@ struct Before {
 
 impl Before {
     /// Replaces the memory by a view of it.
-    fn of(memory: &mut GlobalMemory) -> Self {
+    fn viewed_by(memory: &mut GlobalMemory) -> Self {
         let view = memory.view();
         Self { memory: std::mem::replace(memory, view.clone()), view }
     }

@@ -77,13 +77,13 @@ pub(crate) fn shape(grid: [u32; 3], block: [u32; 3], shared: usize) -> Result<Sh
 /// A driver launch, whose arguments are pointers or one packed buffer.
 ///
 /// # Safety
-/// The arguments are those that the kernel has, as [`Pointers::of`] and [`packed`] demand.
+/// The arguments are those that the kernel has, as [`Pointers::from_array`] and [`packed`] demand.
 unsafe fn launch_with(stream: u64, symbol: u64, shape: Shape, arguments: In<u64>, extra: u64) -> Answer {
     // SAFETY: as promised by the caller.
     match unsafe { packed(extra) }? {
         Some(packed) => launch(stream, symbol, shape, &packed),
         // SAFETY: as above.
-        None => launch(stream, symbol, shape, &unsafe { Pointers::of(arguments) }),
+        None => launch(stream, symbol, shape, &unsafe { Pointers::from_array(arguments) }),
     }
 }
 
@@ -92,18 +92,18 @@ entry_points! {
 
     fn cudaLaunchKernel | cudaLaunchKernel_ptsz | __cudaLaunchKernel | __cudaLaunchKernel_ptsz(
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
-    ) { launch(stream, symbol, shape(grid.into(), block.into(), shared)?, &Pointers::of(arguments)) }
+    ) { launch(stream, symbol, shape(grid.into(), block.into(), shared)?, &Pointers::from_array(arguments)) }
     fn cudaLaunchCooperativeKernel | cudaLaunchCooperativeKernel_ptsz(
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
     ) {
         let shape = Shape { cooperative: true, ..shape(grid.into(), block.into(), shared)? };
-        launch(stream, symbol, shape, &Pointers::of(arguments))
+        launch(stream, symbol, shape, &Pointers::from_array(arguments))
     }
     fn cudaLaunchKernelExC | cudaLaunchKernelExC_ptsz | _cudaLaunchKernelEx(config: In<RuntimeConfig>, symbol: u64, arguments: In<u64>) {
         let config = config.get()?;
         let mut shape = shape(config.grid.into(), config.block.into(), config.shared)?;
         attributed(&mut shape, config.attributes, config.count)?;
-        launch(config.stream, symbol, shape, &Pointers::of(arguments))
+        launch(config.stream, symbol, shape, &Pointers::from_array(arguments))
     }
     fn cuLaunchKernel | cuLaunchKernel_ptsz(
         function: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, arguments: In<u64>, extra: u64,

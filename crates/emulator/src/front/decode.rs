@@ -46,7 +46,7 @@ impl std::fmt::Display for Bank {
 
 impl Bank {
     /// The bank of the registers of a type.
-    pub(crate) fn of(ty: Type) -> Self {
+    pub(crate) fn holding(ty: Type) -> Self {
         match (ty, ty.bytes()) {
             (Type::Pred, _) => Self::P,
             (_, 8) => Self::D,

@@ -95,11 +95,11 @@ pub(crate) fn finish(
     for (i, (mut row, origin)) in std::mem::take(rows).into_iter().zip(std::mem::take(origins)).enumerate() {
         while let Some((_, extra)) = behind.next_if(|(at, _)| *at == i) {
             out.push(extra);
-            out_origins.push(last.beside());
+            out_origins.push(last.inserted_row());
         }
         while let Some((_, extra)) = before.next_if(|(at, _)| *at == i) {
             out.push(extra);
-            out_origins.push(origin.beside());
+            out_origins.push(origin.inserted_row());
         }
         if let Some(t) = target[i] {
             row.c = u32::try_from(moved(t)).unwrap_or(NEVER);

@@ -106,7 +106,7 @@ impl Default for Origin {
 
 impl Origin {
     /// The origin of a row that was inserted next to a row of this origin.
-    pub(crate) fn beside(self) -> Self {
+    pub(crate) fn inserted_row(self) -> Self {
         Self { first: false, last: false, step: NO_STEP, addresses: [(NO_SLOT, 0); 2], ..self }
     }
 }

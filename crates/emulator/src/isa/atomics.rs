@@ -140,7 +140,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
     let flush = matches!(action, Action::AddSingle { flush: true });
-    let sum = FloatType::of(ty, flush).filter(|_| op == "add");
+    let sum = FloatType::added(ty, flush).filter(|_| op == "add");
     let extra = Atomic { action, space, bytes, count, wide, returns, used: returns, order, sum };
     let row = Row {
         a,

@@ -249,12 +249,12 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             return Err("a fence that acquires a tensor map names its 128 bytes".to_owned());
         };
         let (a, offset) = d.address(map)?;
-        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        let scope = Scope::named_in(i).unwrap_or(Scope::Gpu);
         d.push(Row { a, imm: offset as u64, extra: Some(Box::new(scope)), ..Row::new(acquire_map) });
         return Ok(());
     }
     if i.has("tensormap::generic") && i.has("release") {
-        let scope = Scope::of(i).unwrap_or(Scope::Gpu);
+        let scope = Scope::named_in(i).unwrap_or(Scope::Gpu);
         d.push(Row { extra: Some(Box::new(scope)), ..Row::new(release_maps) });
         return Ok(());
     }
@@ -270,7 +270,7 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     }
     // Memory is sequentially consistent here; the race detector records the fence and finds the effect of a missing one.
     if !i.has("proxy") {
-        d.push(Row { extra: Some(Box::new(Fence::of(i))), ..Row::new(fence) });
+        d.push(Row { extra: Some(Box::new(Fence::from_instruction(i))), ..Row::new(fence) });
         return Ok(());
     }
     d.push(Row::new(|_, _| Flow::Next));

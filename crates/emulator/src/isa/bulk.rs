@@ -101,7 +101,7 @@ impl BarrierOperand {
         rank: Option<u32>,
     ) -> Result<usize, Fault> {
         let address = m.r.d[self.slot as usize][lane].wrapping_add_signed(self.offset);
-        let site = cluster_object(m, true, address)?.of(rank);
+        let site = cluster_object(m, true, address)?.with_rank(rank);
         signalled(m, site, lane)
     }
 }

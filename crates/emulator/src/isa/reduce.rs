@@ -46,7 +46,7 @@ impl Reduce {
             ("dec", U32) => |a, b| if a == 0 || a > b { b } else { a - 1 },
             _ => return Err(format!("there is no reduction `{op}` of {ty}")),
         };
-        let sum = FloatType::of(ty, false).filter(|_| op == "add");
+        let sum = FloatType::added(ty, false).filter(|_| op == "add");
         Ok(Self { bytes: ty.bytes(), combine, sum })
     }
 

@@ -230,7 +230,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             return Err(format!("tensormap.cp_fenceproxy without `.{word}`"));
         }
     }
-    let scope = Scope::of(i).ok_or("tensormap.cp_fenceproxy names a scope")?;
+    let scope = Scope::named_in(i).ok_or("tensormap.cp_fenceproxy names a scope")?;
     words.one_of(&["cta", "cluster", "gpu", "sys"]);
     words.done()?;
     let [to, from, size] = i.operands.as_slice() else {

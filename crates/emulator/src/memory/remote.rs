@@ -21,7 +21,7 @@ pub(crate) struct Site {
 
 impl Site {
     /// The same offset in another CTA, or in this one.
-    pub(crate) fn of(self, rank: Option<u32>) -> Self {
+    pub(crate) fn with_rank(self, rank: Option<u32>) -> Self {
         Self { rank, ..self }
     }
 }

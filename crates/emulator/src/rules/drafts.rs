@@ -34,7 +34,7 @@ fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
 
 impl Drafts {
     /// The tracker for a kernel; `None` if nothing is to be tracked.
-    pub(crate) fn of(watch: Watch) -> Option<Box<Self>> {
+    pub(crate) fn watching(watch: Watch) -> Option<Box<Self>> {
         (watch != Watch::Nothing).then(|| Box::new(Self { watch, stored: HashMap::new() }))
     }
 
@@ -85,7 +85,7 @@ mod tests {
 
     #[test]
     fn a_lane_sees_its_own_words_and_those_of_lanes_it_met() {
-        let mut drafts = *Drafts::of(Watch::Shared).unwrap_or_default();
+        let mut drafts = *Drafts::watching(Watch::Shared).unwrap_or_default();
         drafts.stored(1024, 4, 0, 3);
         drafts.stored(1028, 16, 0, 5);
         assert_eq!(drafts.apart(1024, 128, 0, Some(3)), Some((1028, 5)));

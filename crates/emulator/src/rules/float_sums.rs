@@ -28,7 +28,7 @@ pub enum FloatType {
 }
 
 impl FloatType {
-    pub(crate) fn of(ty: Type, flush: bool) -> Option<Self> {
+    pub(crate) fn added(ty: Type, flush: bool) -> Option<Self> {
         Some(match ty {
             Type::F16 | Type::F16x2 => Self::F16,
             Type::Bf16 | Type::Bf16x2 => Self::Bf16,

@@ -23,7 +23,7 @@ impl Scope {
     }
 
     /// The scope among the modifiers of an instruction.
-    pub(crate) fn of(i: &Instruction) -> Option<Self> {
+    pub(crate) fn named_in(i: &Instruction) -> Option<Self> {
         Self::WORDS.into_iter().rfind(|(word, _)| i.has(word)).map(|(_, scope)| scope)
     }
 
@@ -113,14 +113,14 @@ pub(crate) struct Fence {
 
 impl Fence {
     /// The fence of a `fence` or `membar` without `.proxy`.
-    pub(crate) fn of(i: &Instruction) -> Self {
+    pub(crate) fn from_instruction(i: &Instruction) -> Self {
         let both = |scope| Order { acquires: true, releases: true, scope };
         if i.opcode == "membar" {
             // `.cta`, `.gl` and `.sys`; `membar` is a synonym of `fence.sc`.
-            let scope = if i.has("gl") { Scope::Gpu } else { Scope::of(i).unwrap_or(Scope::Sys) };
+            let scope = if i.has("gl") { Scope::Gpu } else { Scope::named_in(i).unwrap_or(Scope::Sys) };
             return Self { order: both(scope), sequential: true };
         }
-        let scope = Scope::of(i).unwrap_or(Scope::Sys);
+        let scope = Scope::named_in(i).unwrap_or(Scope::Sys);
         let order = match (i.has("acquire"), i.has("release")) {
             (true, false) => Order::acquire(scope),
             (false, true) => Order::release(scope),

@@ -170,7 +170,7 @@ mod tests {
         let launch = Launch { grid: [16, 1, 1], block: [1, 1, 1], shared_bytes: 0, params };
         let step = InStream::new(&program, &program.kernels[0], &launch);
         let options = Options { threads: 3, ..Options::default() };
-        let own = Own::of(&step, &mut memory, &options);
+        let own = Own::for_launch(&step, &mut memory, &options);
         let stream = Stream::new(&[step], &[[1; 3]]);
         let mut world = World::new(memory, stream, &options);
         let ran = run_grid(&[step], 0, &own, &mut world, &options);

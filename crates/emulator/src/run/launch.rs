@@ -11,7 +11,7 @@ use crate::api::trap::{Judge, Stop, StreamStop};
 use crate::front::launch_check::check;
 use crate::front::program::{Kernel, Program};
 use crate::memory::global::{GlobalMemory, POISON};
-use crate::rules::undefined::report::{keep_undefined, told};
+use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
 use crate::run::grid_workspace;
@@ -163,7 +163,7 @@ fn run_stream<O: Observer>(
         let shape = check(each.kernel, each.launch, arch)
             .and_then(|()| cluster::shape(each.kernel, each.cluster, each.launch.grid, arch));
         clusters.push(shape.map_err(|stop| StreamStop { launch: n, stop })?);
-        own.push(Own::of(each, memory, options));
+        own.push(Own::for_launch(each, memory, options));
     }
     let mut stream = Stream::new(launches, &clusters);
     if stream.grids.last().is_none_or(|g| g.ctas.end == u32::MAX) {
@@ -179,7 +179,7 @@ fn run_stream<O: Observer>(
     *memory = std::mem::take(&mut world.global);
     grid_workspace::take_back(&world.stream, memory);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
-    told(launches, std::mem::take(&mut world.tolerated), observer);
+    report_tolerated(launches, std::mem::take(&mut world.tolerated), observer);
     for ((grid, pc), said) in world.remarks {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         observer.remark(&Remark { what: said.what, place, times: said.times });

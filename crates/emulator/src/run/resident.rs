@@ -37,7 +37,7 @@ pub(crate) struct Together {
 
 impl Together {
     /// The state for the next cluster of a grid.
-    pub(crate) fn of(step: &InStream<'_>, shape: [u32; 3], options: &Options) -> Self {
+    pub(crate) fn for_cluster(step: &InStream<'_>, shape: [u32; 3], options: &Options) -> Self {
         let threads = step.launch.block.iter().product();
         let explicit = step.cluster.is_some() || step.kernel.cluster.required.is_some();
         let member = Member::first(shape, explicit, threads);
@@ -149,7 +149,7 @@ pub(crate) fn resident(
         pending: Vec::new(),
         guarded: Default::default(),
         proxy: memory.proxy,
-        drafts: Drafts::of(if check_races { kernel.map_edits } else { Watch::Nothing }),
+        drafts: Drafts::watching(if check_races { kernel.map_edits } else { Watch::Nothing }),
         acquired: Default::default(),
         awaited: Default::default(),
         races: memory.shadow.map(|shadow| {

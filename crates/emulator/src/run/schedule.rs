@@ -47,7 +47,7 @@ pub(crate) struct Own {
 
 impl Own {
     /// The state of a launch that is about to run on this memory.
-    pub(crate) fn of(step: &InStream<'_>, memory: &mut GlobalMemory, options: &Options) -> Self {
+    pub(crate) fn for_launch(step: &InStream<'_>, memory: &mut GlobalMemory, options: &Options) -> Self {
         let InStream { program, launch, .. } = step;
         // A module's variables are allocated once; later launches see the values that earlier ones left.
         let globals = match memory.variables(&program.text) {
@@ -172,7 +172,7 @@ pub(crate) fn run<O: Observer>(
                 }
             }
             let shape = world.stream.grids[next].cluster;
-            let mut together = Together::of(&launches[next], shape, options);
+            let mut together = Together::for_cluster(&launches[next], shape, options);
             for _ in 0..together.member.size() {
                 let Stage { own, grids, spares, .. } = &mut *stage;
                 let globals = &own[next - grids.start].globals;

@@ -16,7 +16,7 @@ impl Decoder<'_> {
 
     /// A new register for a type.
     pub(super) fn slot(&mut self, ty: Type, life: Life) -> Register {
-        let bank = Bank::of(ty);
+        let bank = Bank::holding(ty);
         Register { bank, slot: self.slots.take(bank, life), ty }
     }
 
@@ -197,7 +197,7 @@ impl Decoder<'_> {
             Operand::Sink => Ok(self.fresh(ty).slot),
             Operand::Name(name) => {
                 let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
-                if register.bank != Bank::of(ty) || register.ty.bytes() < ty.bytes() {
+                if register.bank != Bank::holding(ty) || register.ty.bytes() < ty.bytes() {
                     let [has, written] = [register.ty, ty].map(described);
                     return Err(format!("`{name}` is {has}, but the instruction writes {written}"));
                 }

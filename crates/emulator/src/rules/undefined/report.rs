@@ -148,7 +148,11 @@ fn instructions<'a>(step: &InStream<'a>) -> Vec<&'a str> {
 }
 
 /// Reports the violations after which a launch continued.
-pub(crate) fn told<O: Observer>(launches: &[InStream<'_>], tolerated: Tolerated, observer: &mut O) {
+pub(crate) fn report_tolerated<O: Observer>(
+    launches: &[InStream<'_>],
+    tolerated: Tolerated,
+    observer: &mut O,
+) {
     for ((grid, pc, rule), (fault, cta, warp, times)) in tolerated {
         let what = with_cause(launches, grid, fault.what, fault.cause);
         let place = place(launches, grid, pc, cta, warp, fault.lane);
