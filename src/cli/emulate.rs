@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use clap::Args;
-use emulator::{self, Counts, GlobalMemory, InStream, Options, Profile, Stop};
+use emulator::trials::{Launched, Launching, Plan, Rules};
+use emulator::{self, GlobalMemory, Options, Profile};
 
 use super::contract::ContractArgs;
 use super::emulate_report::{Report, listed};
@@ -12,11 +13,12 @@ use super::format::{Formats, lacks, parser};
 use super::model::ModelArgs;
 use super::output;
 use super::ptx_error::PtxError;
+use super::rules::RulesArgs;
 use super::watch::{Ear, Trace, Watcher, show_profile};
 use crate::event::Event;
 use crate::job::Context;
 use crate::job::launch::{
-    self, CommandLine, Compile, Ended, Heard, JudgeBy, LaunchError, LaunchResults, Session, Tolerance, Trials,
+    self, CommandLine, Compile, Judged, LaunchError, LaunchResults, Session, Tolerance,
 };
 use crate::record::first_line;
 use crate::report::Format;
@@ -63,17 +65,18 @@ pub(super) struct EmulateArgs {
     /// Schedule: 0 runs warps in turn, any other number interleaves them at random
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
-    /// Run the schedules 0 to N-1 and require equal outputs
+    /// Run the schedules 0 to N-1 from the same memory and compare the outputs
     #[arg(long, value_name = "N", conflicts_with = "seed", value_parser = clap::value_parser!(u64).range(1..))]
     schedules: Option<u64>,
     /// Run N times, each time with different contents of unwritten memory and registers, the second time zeros, and require equal
-    /// outputs [default: 1; 2 with --judge values]
+    /// outputs [default: 1; 2 with --rules values]
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u8).range(1..))]
     poison: Option<u8>,
-    /// strict: the first violation ends the launch. values: continue after races and undefined values, list them, and fail if the
-    /// outputs of 4 schedules and 2 contents of unwritten memory differ
-    #[arg(long, value_enum, default_value_t = Judge::Strict)]
-    judge: Judge,
+    #[command(flatten)]
+    rules: RulesArgs,
+    /// An older form of --rules: strict means all
+    #[arg(long, value_enum, conflicts_with = "rules")]
+    judge: Option<Judge>,
     /// Compare each buffer with the tensor of the same name in FILE
     #[arg(long, value_name = "FILE.safetensors")]
     expect: Option<PathBuf>,
@@ -96,9 +99,6 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
-    /// Print remarks: findings that violate no rule but deserve attention, such as one value stored by two unordered warps
-    #[arg(long)]
-    strict: bool,
     /// Print the address of every buffer
     #[arg(long)]
     addresses: bool,
@@ -169,68 +169,81 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     if let Some(path) = &args.expect {
         session.expect_file(path, Tolerance { relative: args.rtol, absolute: args.atol })?;
     }
-    let trials = Trials {
-        judge: match args.judge {
-            Judge::Strict => JudgeBy::Strict,
-            Judge::Values => JudgeBy::Values,
+    let plan = Plan {
+        rules: match args.judge {
+            Some(Judge::Values) => Rules::Values,
+            Some(Judge::Strict) => Rules::All,
+            None => args.rules.rules,
         },
+        strict: args.rules.strict,
+        require_equal: args.rules.require_equal,
         seed: args.seed,
         schedules: args.schedules,
-        poisons: args.poison,
+        fillings: args.poison,
         fuel: args.fuel,
         model: args.hardware.model,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Plan::default()
     };
-    let judged = session.judge(&trials, |first, step, memory, options| {
+    let judged = session.judge(&plan, |launching, memory| {
         // Threads print the same text in all schedules, only in another order.
-        launched(args, first && args.format == Format::Text, step, memory, options)
+        launched(args, launching.is_first && args.format == Format::Text, launching, memory)
             .map_err(|error| Failed::Cli(Box::new(error)))
     });
     let judged = match judged {
         Ok(judged) => judged,
-        Err(Ended { error: Failed::Cli(error), .. }) => return Err(*error),
-        Err(Ended { error: Failed::Launch(error), findings }) => {
-            if args.format != Format::Json {
-                // Findings from before the failure may explain it.
-                output::print(&listed(&findings.0))?;
-            } else if error.is_finding() {
-                output::print(&json(&launch::failure(&session, &trials, &findings, &error))?)?;
-            }
-            return Err((*error).into());
-        }
+        Err(Failed::Cli(error)) => return Err(*error),
+        Err(Failed::Launch(error)) => return Err((*error).into()),
     };
-    let mut not_compared = Vec::new();
-    if let Some(path) = &args.expect {
-        not_compared = session.not_compared(&judged.outcome);
-        if judged.wrong() == 0 && !not_compared.is_empty() && !session.compares_results(&judged.outcome) {
-            let (path, outputs) = (path.clone(), not_compared.join(", "));
-            return Err(LaunchError::NoOutput { path, outputs }.into());
-        }
-        for name in &not_compared {
-            let text = format!("{name}: not compared, {} has no tensor of this name", path.display());
-            context.sink.emit(Event::Notice { text });
-        }
+    for race in judged.verdict.races() {
+        context.sink.emit(Event::Notice { text: format!("warning: {}; {} times", race.trap, race.times) });
     }
-    if let Some(path) = &args.dump {
-        session.dump(&judged.outcome, path)?;
+    let failure = session.failure(&judged.verdict, &plan);
+    let not_compared = not_compared(args, context, &session, &judged)?;
+    if let (Some(path), Some(outcome)) = (&args.dump, &judged.outcome) {
+        session.dump(outcome, path)?;
     }
     let text = match args.format {
-        Format::Json => json(&launch::results(&session, &trials, &judged, &not_compared))?,
+        Format::Json if failure.as_ref().is_none_or(LaunchError::is_finding) => {
+            json(&launch::results(&session, &plan, &judged, failure.as_ref(), &not_compared))?
+        }
+        Format::Json => String::new(),
         _ => {
-            let report =
-                Report { session: &session, judged: &judged, trials: &trials, not_compared: &not_compared };
-            report.text(args.strict, args.addresses) + &listed(&judged.findings.0)
+            let report = Report { session: &session, judged: &judged, not_compared: &not_compared };
+            report.text(args.rules.strict, args.addresses) + &listed(&judged.verdict.violations)
         }
     };
     output::print(&text)?;
-    match judged.wrong() {
-        0 => Ok(()),
-        wrong => Err(LaunchError::Expected(wrong).into()),
+    match (failure, judged.wrong()) {
+        (Some(failure), _) => Err(failure.into()),
+        (None, 0) => Ok(()),
+        (None, wrong) => Err(LaunchError::Expected(wrong).into()),
     }
 }
 
-/// The reason why a trial did not end, or why trials disagree.
+/// Returns the names of results for which the file of expected tensors has no tensor, after a notice of each.
+fn not_compared(
+    args: &EmulateArgs,
+    context: &Context<'_>,
+    session: &Session,
+    judged: &Judged,
+) -> Result<Vec<String>, LaunchError> {
+    let (Some(path), Some(outcome)) = (&args.expect, &judged.outcome) else { return Ok(Vec::new()) };
+    let not_compared = session.not_compared(outcome);
+    if judged.wrong() == 0 && !not_compared.is_empty() && !session.compares_results(outcome) {
+        let (path, outputs) = (path.clone(), not_compared.join(", "));
+        return Err(LaunchError::NoOutput { path, outputs });
+    }
+    for name in &not_compared {
+        let text = format!("{name}: not compared, {} has no tensor of this name", path.display());
+        context.sink.emit(Event::Notice { text });
+    }
+    Ok(not_compared)
+}
+
+/// The reason why trials cannot run.
 enum Failed {
-    /// A launch failed, or outputs differ.
+    /// The session is invalid.
     Launch(Box<LaunchError>),
     /// The output of a launch could not be written.
     Cli(Box<CliError>),
@@ -291,10 +304,10 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
 fn launched(
     args: &EmulateArgs,
     prints: bool,
-    step: &InStream<'_>,
+    launching: &Launching<'_>,
     memory: &mut GlobalMemory,
-    options: &Options,
-) -> Result<(Result<Counts, Stop>, Heard), CliError> {
+) -> Result<Launched, CliError> {
+    let Launching { step, options, .. } = launching;
     let mut ear = Ear { prints, ..Ear::default() };
     let counts = if args.trace || args.profile {
         let listing = step.program.listing(step.kernel);
@@ -314,7 +327,7 @@ fn launched(
         emulator::launch_with(step, memory, options, &mut ear)
     };
     check(ear.problem)?;
-    Ok((counts, ear.heard))
+    Ok(Launched { counts, notices: ear.notices })
 }
 
 /// Ignores a closed pipe: the reader has seen enough.

@@ -3,8 +3,9 @@
 use std::fmt::Write as _;
 
 use emulator::Violation;
+use emulator::trials::Sums;
 
-use crate::job::launch::{Checked, Judged, Session, Sums, Trials, Undetermined};
+use crate::job::launch::{Checked, Judged, Outcome, Session};
 use crate::store;
 
 /// Number of elements of an output that are printed.
@@ -20,31 +21,30 @@ pub(super) fn listed(violations: &[Violation]) -> String {
 pub(super) struct Report<'a> {
     pub(super) session: &'a Session,
     pub(super) judged: &'a Judged,
-    pub(super) trials: &'a Trials,
     /// Results for which the file of expected tensors has no tensor.
     pub(super) not_compared: &'a [String],
 }
 
 impl Report<'_> {
-    /// Formats the report as text, with remarks and addresses if requested.
+    /// Formats the report as text, with remarks and addresses if requested; empty if the first trial did not run to its end.
     pub(super) fn text(&self, remarks: bool, addresses: bool) -> String {
         let Self { session, judged, .. } = self;
-        let outcome = &judged.outcome;
+        let (Some(outcome), verdict) = (&judged.outcome, &judged.verdict) else { return String::new() };
         let mut text = String::new();
         let tried = self.tried();
-        for (step, instructions) in session.steps.iter().zip(&outcome.instructions) {
+        for (step, instructions) in session.steps.iter().zip(&verdict.instructions) {
             let _ = writeln!(text, "{}: {instructions} warp instructions{tried}", step.entry);
         }
         for (buffer, address) in session.buffers.iter().zip(&outcome.addresses).filter(|_| addresses) {
             let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);
         }
-        for remark in outcome.remarks.iter().filter(|_| remarks) {
+        for remark in verdict.remarks.iter().filter(|_| remarks) {
             let _ = writeln!(text, "remark: {}; {}; {} times", remark.what, remark.place, remark.times);
         }
         for n in 0..session.buffers.len() {
-            self.buffer(n, &mut text);
+            self.buffer(n, outcome, &mut text);
         }
-        let Sums { elements, differences, worst } = judged.sums;
+        let Sums { elements, differences, worst } = verdict.sums;
         if elements > 0 {
             let _ = writeln!(
                 text,
@@ -58,7 +58,14 @@ impl Report<'_> {
                 );
             }
         }
-        judged.undetermined.iter().flatten().for_each(|found| undetermined(found, &mut text));
+        if let Some(difference) = verdict.nondeterministic() {
+            let _ = writeln!(text, "nondeterministic: {difference}");
+        }
+        for store in verdict.undetermined_stores.iter().filter(|_| remarks) {
+            let _ =
+                writeln!(text, "undetermined by PTX: {}; {}; {} times", store.what, store.place, store.times);
+        }
+        verdict.undetermined.iter().flatten().for_each(|found| _ = writeln!(text, "{found}"));
         judged.checked.iter().for_each(|checked| expectation(checked, &mut text));
         for name in self.not_compared {
             let _ = writeln!(text, "{name}: not compared");
@@ -67,22 +74,28 @@ impl Report<'_> {
     }
 
     fn tried(&self) -> String {
-        let (schedules, poisons) = (self.trials.schedules(), self.trials.poisons());
-        if !self.trials.are_several() {
+        let verdict = &self.judged.verdict;
+        let (schedules, poisons) = (verdict.schedules, verdict.fillings);
+        if !verdict.several {
             return String::new();
         }
+        let outputs = match (&verdict.stopped, verdict.differences.is_empty()) {
+            (Some(_), _) => "not all of which end",
+            (None, true) => "equal outputs",
+            (None, false) => "outputs differ",
+        };
         let with =
             if poisons > 1 { format!(" with {poisons} contents of unwritten memory") } else { String::new() };
-        format!(" in schedule {}; {schedules} schedules{with}, equal outputs", self.judged.outcome.trial.seed)
+        format!(" in schedule {}; {schedules} schedules{with}, {outputs}", verdict.first.seed)
     }
 
     /// Prints a buffer, if it has changed.
-    fn buffer(&self, n: usize, text: &mut String) {
+    fn buffer(&self, n: usize, outcome: &Outcome, text: &mut String) {
         let buffer = &self.session.buffers[n];
-        if buffer.scratch || !self.session.changed(n, &self.judged.outcome) {
+        if buffer.scratch || !self.session.changed(n, outcome) {
             return;
         }
-        let (bytes, element) = (self.judged.outcome.bytes(n), buffer.shape.element);
+        let (bytes, element) = (outcome.bytes(n), buffer.shape.element);
         let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
         let values: Vec<String> =
             (0..SHOWN).map_while(|n| element.code_at(&bytes, n)).map(|code| element.show(code)).collect();
@@ -90,23 +103,11 @@ impl Report<'_> {
         let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
         let _ = writeln!(text, "  {}{more}", values.join(" "));
         let _ = writeln!(text, "  sha256 {}", store::sha256(&bytes));
-        let unwritten = self.judged.outcome.unwritten(n);
+        let unwritten = outcome.unwritten(n);
         if unwritten > 0 {
             let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
         }
     }
-}
-
-/// Prints the elements that depend on contraction.
-fn undetermined(found: &Undetermined, text: &mut String) {
-    let Undetermined { buffer, differing, elements, separate, contracted, .. } = found;
-    let index: Vec<String> = found.index.iter().map(ToString::to_string).collect();
-    let _ = writeln!(
-        text,
-        "undetermined by PTX: {differing} of {elements} elements of {buffer} depend on whether mul and add round once (--contract)"
-    );
-    let _ =
-        writeln!(text, "  the first is {buffer}[{}]: {separate}, contracted {contracted}", index.join(","));
 }
 
 /// Prints the result of a comparison.

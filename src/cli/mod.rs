@@ -31,6 +31,8 @@ mod page;
 mod predicates;
 mod progress;
 mod ptx_error;
+
+mod rules;
 mod run;
 mod selftest;
 mod tiles;

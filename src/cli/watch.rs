@@ -3,9 +3,8 @@
 use std::fmt::Write as _;
 use std::io::Write as _;
 
+use emulator::trials::Notices;
 use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violation};
-
-use crate::job::launch::Heard;
 
 /// Maximum number of lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
@@ -29,7 +28,7 @@ pub(super) struct Ear {
     /// Whether text is printed immediately.
     pub(super) prints: bool,
     pub(super) problem: Option<std::io::Error>,
-    pub(super) heard: Heard,
+    pub(super) notices: Notices,
 }
 
 impl Observer for Ear {
@@ -44,11 +43,15 @@ impl Observer for Ear {
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.heard.violations.push(violation.clone());
+        self.notices.violation(violation);
     }
 
     fn remark(&mut self, remark: &Remark) {
-        self.heard.remarks.push(remark.clone());
+        self.notices.remark(remark);
+    }
+
+    fn undetermined_store(&mut self, store: &Remark) {
+        self.notices.undetermined_store(store);
     }
 }
 
@@ -84,6 +87,10 @@ impl Observer for Watcher {
 
     fn remark(&mut self, remark: &Remark) {
         self.ear.remark(remark);
+    }
+
+    fn undetermined_store(&mut self, store: &Remark) {
+        self.ear.undetermined_store(store);
     }
 }
 

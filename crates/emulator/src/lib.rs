@@ -11,6 +11,7 @@ mod isa;
 mod memory;
 mod rules;
 mod run;
+pub mod trials;
 mod work;
 
 pub use api::emulated::{EmulatorDevice, Programs};
@@ -32,7 +33,7 @@ pub use memory::lent::HostBytes;
 pub use memory::window::GLOBAL_BASE;
 pub use rules::float_sums::{FloatSum, FloatType};
 pub use run::launch::{
-    Counts, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of,
+    Counts, KeptLane, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of,
 };
 pub use run::progress::Progress;
 pub use run::stream::InStream;

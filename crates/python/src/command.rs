@@ -7,7 +7,7 @@ use pyo3::prelude::*;
 use sm121probe::cli::Embedded;
 use sm121probe::event::{Event, Sink};
 use sm121probe::job::Context;
-use sm121probe::job::launch::{Compile, Findings, compile_cuda as compile};
+use sm121probe::job::launch::{Compile, compile_cuda as compile};
 
 use crate::report;
 
@@ -54,6 +54,6 @@ pub(crate) fn compile_cuda(
     let notices = said.0.into_inner().unwrap_or_default();
     match result {
         Ok((_, ptx)) => (Some(ptx), notices, None),
-        Err(error) => (None, notices, Some(report::failed(&error, &Findings::default()).to_string())),
+        Err(error) => (None, notices, Some(report::failed(&error, None).to_string())),
     }
 }

@@ -7,15 +7,14 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use emulator::trials::{Launched, Launching, Notices, Plan, Rules};
 use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
 use numerics::tensor_core::Model;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
-use sm121probe::job::launch::{
-    Ended, Findings, Given, Heard, JudgeBy, Judged, LaunchError, Session, Step, Trials, TritonMetadata,
-};
+use sm121probe::job::launch::{Given, Judged, LaunchError, Session, Step, TritonMetadata};
 use sm121probe::toolkit::Contract;
 
 use crate::argument::{Arguments, arguments};
@@ -41,8 +40,13 @@ pub(crate) struct Call {
     cooperative: bool,
     #[pyo3(item)]
     smem: Option<u32>,
+    /// `all`, `values` or `none`; `strict` is an older word for `all`.
     #[pyo3(item)]
     rules: String,
+    #[pyo3(item)]
+    strict: bool,
+    #[pyo3(item)]
+    require_equal: bool,
     #[pyo3(item)]
     seed: u64,
     #[pyo3(item)]
@@ -67,7 +71,7 @@ pub(crate) struct Call {
 /// Collects the output of a launch, and profiles it on request.
 #[derive(Default)]
 struct Ear {
-    heard: Heard,
+    notices: Notices,
     printed: String,
     profile: Option<Profile>,
 }
@@ -85,11 +89,15 @@ impl Observer for Ear {
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.heard.violations.push(violation.clone());
+        self.notices.violation(violation);
     }
 
     fn remark(&mut self, remark: &Remark) {
-        self.heard.remarks.push(remark.clone());
+        self.notices.remark(remark);
+    }
+
+    fn undetermined_store(&mut self, store: &Remark) {
+        self.notices.undetermined_store(store);
     }
 }
 
@@ -112,38 +120,43 @@ impl Observer for Deaf<'_> {
     fn remark(&mut self, remark: &Remark) {
         self.0.remark(remark);
     }
+
+    fn undetermined_store(&mut self, store: &Remark) {
+        self.0.undetermined_store(store);
+    }
 }
 
 /// The results of all trials, with the printed text and the profiles of the first.
 struct Ran {
-    judged: Result<Judged, Ended<LaunchError>>,
+    judged: Result<Judged, LaunchError>,
     session: Session,
     printed: String,
     profiles: Vec<Profile>,
 }
 
-fn run(mut session: Session, trials: &Trials, profile: bool, cancel: &Arc<AtomicBool>) -> Ran {
+fn run(mut session: Session, plan: &Plan, profile: bool, cancel: &Arc<AtomicBool>) -> Ran {
     let (mut printed, mut profiles) = (String::new(), Vec::new());
-    let judged = session.judge(trials, |first, step, memory, options| {
-        let options = Options { cancel: Some(Arc::clone(cancel)), ..options.clone() };
+    let judged = session.judge(plan, |launching: &Launching<'_>, memory| {
+        let Launching { step, is_first, .. } = *launching;
+        let options = Options { cancel: Some(Arc::clone(cancel)), ..launching.options.clone() };
         let mut ear = Ear::default();
-        let counts = if profile && first {
+        let counts = if profile && is_first {
             ear.profile = Some(Profile::new(step.program.listing(step.kernel)));
             emulator::launch_with(step, memory, &options, &mut ear)
         } else {
             emulator::launch_with(step, memory, &options, &mut Deaf(&mut ear))
         };
-        if first {
+        if is_first {
             printed.push_str(&ear.printed);
             profiles.extend(ear.profile);
         }
-        Ok::<_, LaunchError>((counts, ear.heard))
+        Ok::<_, LaunchError>(Launched { counts, notices: ear.notices })
     });
     Ran { judged, session, printed, profiles }
 }
 
 /// Runs the trials on a separate thread, while this one checks for signals.
-fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile: bool) -> PyResult<Ran> {
+fn run_interruptibly(py: Python<'_>, session: Session, plan: &Plan, profile: bool) -> PyResult<Ran> {
     let cancel = Arc::new(AtomicBool::new(false));
     std::thread::scope(|scope| {
         let (sender, receiver) = mpsc::channel();
@@ -157,7 +170,7 @@ fn run_interruptibly(py: Python<'_>, session: Session, trials: &Trials, profile:
         scope.spawn(move || {
             // A panic has been printed; the receiver learns that there is no result. Sending fails if the launch was interrupted and the
             // receiver is gone.
-            let ran = catch_unwind(AssertUnwindSafe(|| run(session, trials, profile, &theirs)));
+            let ran = catch_unwind(AssertUnwindSafe(|| run(session, plan, profile, &theirs)));
             if let Ok(ran) = ran {
                 let _ = sender.send(ran);
             }
@@ -227,13 +240,10 @@ pub(crate) fn launch(
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         step.args.extend(hidden);
     }
-    let judge = match call.rules.as_str() {
-        "strict" => JudgeBy::Strict,
-        "values" => JudgeBy::Values,
-        other => {
-            return Err(PyValueError::new_err(format!("rules={other:?} is neither 'strict' nor 'values'")));
-        }
-    };
+    let rules = Rules::parse(&call.rules).ok_or_else(|| {
+        let words = Rules::ALL.map(Rules::word).join(", ");
+        PyValueError::new_err(format!("rules={:?} is none of {words}", call.rules))
+    })?;
     let model = match &call.model {
         Some(name) => Some(Model::parse(name).ok_or_else(|| {
             let names = Model::ALL.map(Model::name).join(", ");
@@ -241,13 +251,17 @@ pub(crate) fn launch(
         })?),
         None => None,
     };
-    let trials = Trials {
-        judge,
+    let plan = Plan {
+        rules,
+        strict: call.strict,
+        require_equal: call.require_equal,
         seed: call.seed,
         schedules: call.schedules,
-        poisons: call.poisons,
+        fillings: call.poisons,
         fuel: call.fuel.unwrap_or(Options::default().fuel),
         model,
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Plan::default()
     };
     let contract = Contract::parse(&call.contract).ok_or_else(|| {
         let words = Contract::ALL.map(Contract::word).join(", ");
@@ -269,23 +283,41 @@ pub(crate) fn launch(
         session.contract(contract, &Context { program: PathBuf::new(), libraries: None, sink: &Silent })
     });
     if let Err(error) = read {
-        return Ok(report::failed(&error, &Findings::default()).to_string());
+        return Ok(report::failed(&error, None).to_string());
     }
-    let ran = run_interruptibly(py, session, &trials, call.profile)?;
-    let mut judged = match ran.judged {
+    let ran = run_interruptibly(py, session, &plan, call.profile)?;
+    let judged = match ran.judged {
         Ok(judged) => judged,
-        Err(ended) => return Ok(report::failed(&ended.error, &ended.findings).to_string()),
+        Err(error) => return Ok(report::failed(&error, None).to_string()),
     };
-    let text = report::report(&ran.session, &trials, &judged, &ran.printed, &ran.profiles).to_string();
+    let verdict = &judged.verdict;
+    let report =
+        |outcome| report::report((&ran.session, &plan), outcome, verdict, &ran.printed, &ran.profiles);
+    let failure = ran.session.failure(verdict, &plan);
+    // Where a rule is violated, the results mean nothing.
+    let kept = |error: &LaunchError| matches!(error, LaunchError::Differs(_) | LaunchError::Undetermined(_));
+    let outcome = judged.outcome.as_ref().filter(|_| failure.as_ref().is_none_or(kept));
+    let text = match (&failure, outcome) {
+        (None, Some(outcome)) => report(outcome).to_string(),
+        (None, None) => return Err(PyRuntimeError::new_err("the emulator failed; please report it")),
+        (Some(error), outcome) => {
+            let mut failed = report::failed(error, Some(verdict));
+            failed["report"] = outcome.map(report).into();
+            failed.to_string()
+        }
+    };
+    let Some(mut outcome) = judged.outcome.filter(|_| failure.as_ref().is_none_or(kept)) else {
+        return Ok(text);
+    };
     // Read-only arrays first: if one was changed, no array is updated.
     for writable in [false, true] {
         for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
-            arrays.store(py, n, writable, &buffer.initial, &judged.outcome)?;
+            arrays.store(py, n, writable, &buffer.initial, &outcome)?;
         }
     }
     if let Some(memory) = &mut held {
-        let mut after = std::mem::take(&mut judged.outcome.memory);
-        for address in &judged.outcome.addresses {
+        let mut after = std::mem::take(&mut outcome.memory);
+        for address in &outcome.addresses {
             after.remove(*address);
         }
         // `settle` requires that no other view is alive.

@@ -1,8 +1,9 @@
 //! Results of launches as JSON for the classes of the package.
 
+use emulator::trials::{Difference, Plan, Undetermined, Verdict};
 use emulator::{Profile, Remark, SpaceTraffic, Stop, Violation};
 use serde_json::{Value, json};
-use sm121probe::job::launch::{Findings, Judged, LaunchError, Session, Trials, Undetermined};
+use sm121probe::job::launch::{LaunchError, Outcome, Session};
 
 fn violation(found: &Violation) -> Value {
     let trap = &found.trap;
@@ -27,8 +28,8 @@ pub(crate) fn stop_json(module: &str, stop: &Stop) -> Value {
     }
 }
 
-/// Formats the error of trials that failed or disagree.
-pub(crate) fn failed(error: &LaunchError, findings: &Findings) -> Value {
+/// Formats the error of trials that failed or disagree, with the violations after which launches continued.
+pub(crate) fn failed(error: &LaunchError, verdict: Option<&Verdict>) -> Value {
     let stop = match error {
         LaunchError::Stopped(stopped) => stop_json(&stopped.name, &stopped.stop),
         LaunchError::Job(_) | LaunchError::Nvrtc(_) | LaunchError::Contraction(_) => {
@@ -37,7 +38,7 @@ pub(crate) fn failed(error: &LaunchError, findings: &Findings) -> Value {
         _ if error.is_finding() => json!({"kind": "disagreement", "what": error.to_string()}),
         _ => json!({"kind": "launch", "what": error.to_string()}),
     };
-    let violations: Vec<Value> = findings.0.iter().map(violation).collect();
+    let violations: Vec<Value> = verdict.iter().flat_map(|v| &v.violations).map(violation).collect();
     json!({"error": stop, "violations": violations})
 }
 
@@ -66,37 +67,54 @@ fn profile(profile: &Profile) -> Value {
     })
 }
 
-fn open(of: &Undetermined) -> Value {
+fn open(found: &Undetermined) -> Value {
     json!({
-        "buffer": of.buffer,
-        "differing": of.differing,
-        "elements": of.elements,
-        "index": of.index,
-        "separate": of.separate,
-        "contracted": of.contracted,
+        "by": found.open.word(),
+        "buffer": found.buffer,
+        "differing": found.differing,
+        "elements": found.elements,
+        "index": found.index,
+        "first": found.chosen,
+        "other": found.other,
+        "largest": found.largest,
     })
 }
 
-/// Formats the report of trials that agree.
+fn difference(found: &Difference) -> Value {
+    json!({
+        "cause": found.cause.word(),
+        "what": found.to_string(),
+        "buffer": found.buffer,
+        "index": found.index,
+        "byte": found.byte,
+        "seeds": found.trials.map(|trial| trial.seed),
+        "values": found.values,
+    })
+}
+
+/// Formats the report of trials of which the first ran to its end.
 pub(crate) fn report(
-    session: &Session,
-    trials: &Trials,
-    judged: &Judged,
+    (session, plan): (&Session, &Plan),
+    outcome: &Outcome,
+    verdict: &Verdict,
     printed: &str,
     profiles: &[Profile],
 ) -> Value {
-    let Judged { outcome, findings, sums, undetermined, .. } = judged;
-    let open = undetermined.as_ref().map(|all| all.iter().map(open).collect::<Vec<_>>());
+    let sums = &verdict.sums;
+    let open = verdict.undetermined.as_ref().map(|all| all.iter().map(open).collect::<Vec<_>>());
     let unwritten = (0..session.buffers.len()).map(|n| outcome.unwritten(n)).collect::<Vec<_>>();
     json!({
-        "instructions": outcome.instructions.iter().sum::<u64>(),
-        "schedules": trials.schedules(),
-        "poisons": trials.poisons(),
-        "violations": findings.0.iter().map(violation).collect::<Vec<_>>(),
-        "remarks": outcome.remarks.iter().map(remark).collect::<Vec<_>>(),
+        "verdict": verdict.outcome().word(),
+        "instructions": verdict.instructions.iter().sum::<u64>(),
+        "schedules": plan.schedules(),
+        "poisons": plan.fillings(),
+        "violations": verdict.violations.iter().map(violation).collect::<Vec<_>>(),
+        "nondeterministic": verdict.nondeterministic().map(difference),
+        "remarks": verdict.remarks.iter().map(remark).collect::<Vec<_>>(),
         "unwritten": unwritten,
         "float_atomics": {"elements": sums.elements, "differences": sums.differences, "worst": sums.worst},
         "undetermined": open,
+        "undetermined_stores": verdict.undetermined_stores.iter().map(remark).collect::<Vec<_>>(),
         "printed": printed,
         "profile": profiles.first().map(profile),
     })

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use emulator::argument::BadArgument;
-use emulator::{Stop, VariableError};
+use emulator::trials::{Cause, Difference, Undetermined};
+use emulator::{Stop, Trap, VariableError};
 
 use super::run::Stopped;
 use crate::header::{EntriesError, HeaderError};
@@ -149,55 +150,15 @@ pub enum LaunchError {
         /// The reason.
         why: String,
     },
-    /// Results differ between schedules.
-    #[error(
-        "schedules disagree: buffer `{buffer}` differs between seed 0 and seed {seed}, first at byte {byte}; the \
-        result depends on the order of warps, on a GPU too"
-    )]
-    Schedules {
-        /// The buffer.
-        buffer: String,
-        /// The schedule.
-        seed: u64,
-        /// The byte.
-        byte: usize,
-    },
-    /// Sums of float atomics differ by more than reordering the additions can explain.
-    #[error(
-        "schedules disagree: element {index} of buffer `{buffer}`, a sum of {terms} numbers by float atomics, is {first} under seed \
-        0 and {other} under seed {seed}; the order of the adds explains a difference of {bound:e} at most"
-    )]
-    Sums {
-        /// The buffer.
-        buffer: String,
-        /// The index of the element.
-        index: usize,
-        /// The schedule.
-        seed: u64,
-        /// The number of terms in the sum.
-        terms: u64,
-        /// The sum under seed 0.
-        first: f64,
-        /// The sum under seed `seed`.
-        other: f64,
-        /// The largest difference that rounding explains.
-        bound: f64,
-    },
-    /// Results depend on uninitialized memory or registers.
-    #[error(
-        "buffer `{buffer}` depends on uninitialized memory or registers: byte {byte} differs where they hold {first:#04x} and \
-        where they hold {other:#04x}"
-    )]
-    Poison {
-        /// The buffer.
-        buffer: String,
-        /// The byte.
-        byte: usize,
-        /// The fill byte of uninitialized memory in one trial.
-        first: u8,
-        /// The fill byte in the other trial.
-        other: u8,
-    },
+    /// A kernel violated a rule, and the launch went on.
+    #[error("{0}")]
+    Violated(Box<Trap>),
+    /// Results differ between trials.
+    #[error("{}{_0}", if _0.cause == Cause::Filling { "" } else { "schedules disagree: " })]
+    Differs(Box<Difference>),
+    /// Results depend on what PTX leaves open.
+    #[error("{0}")]
+    Undetermined(Box<Undetermined>),
     /// It is unknown which pairs ptxas contracts.
     #[error(transparent)]
     Contraction(#[from] ContractionError),
@@ -211,7 +172,7 @@ impl LaunchError {
     #[must_use]
     pub fn is_finding(&self) -> bool {
         match self {
-            Self::Schedules { .. } | Self::Sums { .. } | Self::Poison { .. } | Self::Expected(_) => true,
+            Self::Violated(_) | Self::Differs(_) | Self::Undetermined(_) | Self::Expected(_) => true,
             Self::Stopped(stopped) => matches!(stopped.stop, Stop::Trap(_)),
             _ => false,
         }

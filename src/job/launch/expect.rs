@@ -1,6 +1,8 @@
 //! Compares results with expected values: |result - expected| <= atol + rtol |expected|; exactly, if neither is given.
 
+use emulator::GlobalMemory;
 use emulator::argument::Element;
+use emulator::trials::index_of;
 
 use super::run::Outcome;
 use super::session::{Buffer, Expectation, Session};
@@ -63,8 +65,8 @@ pub(super) fn expectation(
 impl Session {
     /// Compares a trial's results with all expectations, in order.
     #[must_use]
-    pub fn check(&self, outcome: &Outcome) -> Vec<Checked> {
-        self.expectations.iter().map(|expected| self.check_one(expected, outcome)).collect()
+    pub fn check(&self, memory: &GlobalMemory, addresses: &[u64]) -> Vec<Checked> {
+        self.expectations.iter().map(|expected| self.check_one(expected, memory, addresses)).collect()
     }
 
     /// Returns the names of buffers that kernels have changed but that have no expectation.
@@ -87,10 +89,11 @@ impl Session {
         (0..self.buffers.len()).filter(wanted).map(|n| self.buffers[n].name.clone()).collect()
     }
 
-    fn check_one(&self, expected: &Expectation, outcome: &Outcome) -> Checked {
+    fn check_one(&self, expected: &Expectation, memory: &GlobalMemory, addresses: &[u64]) -> Checked {
         let buffer = &self.buffers[expected.buffer];
         let element = buffer.shape.element;
-        let (bytes, address) = (outcome.bytes(expected.buffer), outcome.addresses[expected.buffer]);
+        let address = addresses[expected.buffer];
+        let bytes = memory.contents(address).unwrap_or_default();
         let mut checked = Checked {
             buffer: buffer.name.clone(),
             elements: buffer.shape.count(),
@@ -99,7 +102,7 @@ impl Session {
             largest: 0.0,
             tolerance: expected.tolerance,
         };
-        let whole = outcome.memory.is_written(address, 0, bytes.len());
+        let whole = memory.is_written(address, 0, bytes.len());
         for n in 0..checked.elements {
             let (Some(got), Some(want)) =
                 (element.code_at(&bytes, n), expected.element.code_at(&expected.bytes, n))
@@ -110,7 +113,7 @@ impl Session {
             if expected.unwritten.iter().any(|run| run.contains(&at)) {
                 continue;
             }
-            let written = whole || outcome.memory.is_written(address, at, len);
+            let written = whole || memory.is_written(address, at, len);
             let difference = difference((element, got), (expected.element, want));
             let limit = expected.tolerance.absolute
                 + expected.tolerance.relative * expected.element.value(want).abs();
@@ -146,22 +149,6 @@ fn difference((one, a): (Element, u64), (other, b): (Element, u64)) -> f64 {
     }
 }
 
-/// Returns the index of element `n`, the outermost dimension first.
-pub(super) fn index_of(n: usize, dims: &[usize]) -> Vec<usize> {
-    let mut left = n;
-    let mut index: Vec<usize> = dims
-        .iter()
-        .rev()
-        .map(|d| {
-            let i = left % d.max(&1);
-            left /= d.max(&1);
-            i
-        })
-        .collect();
-    index.reverse();
-    index
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -179,6 +166,5 @@ mod tests {
         // Integers that agree in their upper 53 bits are still not equal.
         let u64 = |x: u64| (Element::U64, x);
         assert_eq!(difference(u64(u64::MAX), u64(u64::MAX - 1)), 1.0);
-        assert_eq!(index_of(7, &[2, 2, 3]), [1, 0, 1]);
     }
 }

@@ -1,27 +1,23 @@
-//! Runs all trials of a session: reports the results of the first, collects the violations of all, and compares their results.
+//! Runs all trials of a session: the results of the first, and the verdict on all.
 
-use emulator::{Counts, GlobalMemory, InStream, Options, Stop};
+use emulator::GlobalMemory;
+use emulator::trials::{
+    self, ContractedPrograms, Door, Failure, Launched, Launching, Plan, ResultBuffer, Trial, Verdict,
+};
 
-use super::compare::Sums;
-use super::contract::Undetermined;
 use super::error::LaunchError;
 use super::expect::Checked;
-use super::run::{Heard, Outcome};
+use super::run::Outcome;
 use super::session::Session;
-use super::trials::{Findings, JudgeBy, Trial, Trials};
 
-/// The results of all trials, which agree.
+/// The results of the first trial, and the verdict on all trials.
 pub struct Judged {
-    /// The outcome of the first trial.
-    pub outcome: Outcome,
-    /// Violations after which launches continued, of all trials.
-    pub findings: Findings,
-    /// Differences of float-atomic sums.
-    pub sums: Sums,
+    /// What the first trial left; `None` if it did not run to its end.
+    pub outcome: Option<Outcome>,
+    /// The verdict.
+    pub verdict: Verdict,
     /// The comparisons with expected values, of the trial with the most wrong buffers.
     pub checked: Vec<Checked>,
-    /// The elements that change if products and sums are contracted where PTX leaves it open; `None` if only one reading was run.
-    pub undetermined: Option<Vec<Undetermined>>,
 }
 
 impl Judged {
@@ -32,84 +28,90 @@ impl Judged {
     }
 }
 
-/// Trials that failed or do not agree.
-#[derive(Debug)]
-pub struct Ended<E> {
-    /// The error.
-    pub error: E,
-    /// Violations after which launches continued until then; they may explain the error.
-    pub findings: Findings,
-}
-
 fn wrong(checked: &[Checked]) -> usize {
     checked.iter().filter(|c| c.wrong > 0).count()
 }
 
-impl Session {
-    /// Runs all trials and compares them. `launch` performs each launch, as in [`Session::run`]; its first argument tells whether the
-    /// launch belongs to the first trial.
-    ///
-    /// # Errors
-    /// The errors of `launch`, [`Session::run`] and [`Session::compare`].
-    pub fn judge<E: From<LaunchError>>(
-        &mut self,
-        trials: &Trials,
-        mut launch: impl FnMut(
-            bool,
-            &InStream<'_>,
-            &mut GlobalMemory,
-            &Options,
-        ) -> Result<(Result<Counts, Stop>, Heard), E>,
-    ) -> Result<Judged, Ended<E>> {
-        let mut findings = Findings::default();
-        let mut run = |session: &mut Self, trial: &Trial, is_first: bool, findings: &mut Findings| {
-            let mut outcome = session
-                .run(*trial, trials, |_, step, memory, options| launch(is_first, step, memory, options))?;
-            findings.gather(std::mem::take(&mut outcome.violations));
-            Ok(outcome)
-        };
-        let outcome = match run(self, &trials.first(), true, &mut findings) {
-            Ok(outcome) => outcome,
-            Err(error) => return Err(Ended { error, findings }),
-        };
-        let mut sums = Sums::default();
-        let mut checked = self.check(&outcome);
-        for trial in trials.all().skip(1) {
-            let other = run(self, &trial, false, &mut findings);
-            let compared =
-                other.and_then(|other| Ok(self.compare(&outcome, &other, &mut sums).map(|()| other)?));
-            let other = match compared {
-                Ok(other) => other,
-                Err(error) => return Err(Ended { error, findings }),
-            };
-            let now = self.check(&other);
-            if wrong(&now) > wrong(&checked) {
-                checked = now;
-            }
-        }
-        let undetermined = match self
-            .both_readings(trials, &outcome, |session, trial| run(session, trial, false, &mut findings))
-        {
-            Ok(undetermined) => undetermined,
-            Err(error) => return Err(Ended { error, findings }),
-        };
-        Ok(Judged { outcome, findings, sums, checked, undetermined })
+/// A session and what performs its launches.
+struct Launcher<'a, F> {
+    session: &'a Session,
+    addresses: Vec<u64>,
+    launch: F,
+    checked: Vec<Checked>,
+}
+
+impl<E, F: FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>> Door for Launcher<'_, F> {
+    type Error = E;
+
+    fn results(&self) -> Vec<ResultBuffer> {
+        let buffers = self.session.buffers.iter().zip(&self.addresses).filter(|(buffer, _)| !buffer.scratch);
+        let result = buffers.map(|(buffer, address)| ResultBuffer {
+            name: buffer.name.clone(),
+            address: *address,
+            len: buffer.shape.bytes,
+            element: buffer.shape.element,
+            dims: buffer.shape.dims.clone(),
+        });
+        result.collect()
     }
 
-    /// Runs the first trial again with all pairs contracted, if results are judged by value and PTX leaves contraction open.
-    fn both_readings<E: From<LaunchError>>(
-        &mut self,
-        trials: &Trials,
-        separate: &Outcome,
-        run: impl FnOnce(&mut Self, &Trial) -> Result<Outcome, E>,
-    ) -> Result<Option<Vec<Undetermined>>, E> {
-        if trials.judge != JudgeBy::Values {
-            return Ok(None);
+    fn launch(&mut self, launching: &Launching<'_>, memory: &mut GlobalMemory) -> Result<Launched, E> {
+        (self.launch)(launching, memory)
+    }
+
+    fn ended(&mut self, _: &Trial, memory: &GlobalMemory) {
+        let now = self.session.check(memory, &self.addresses);
+        if self.checked.is_empty() || wrong(&now) > wrong(&self.checked) {
+            self.checked = now;
         }
-        let Some(mut modules) = self.contracted_modules()? else { return Ok(None) };
-        std::mem::swap(&mut self.modules, &mut modules);
-        let contracted = run(self, &separate.trial);
-        std::mem::swap(&mut self.modules, &mut modules);
-        Ok(Some(self.undetermined(separate, &contracted?)))
+    }
+}
+
+impl Session {
+    /// Runs all trials and judges them. `launch` performs each launch.
+    ///
+    /// # Errors
+    /// The errors of `launch`, and [`LaunchError`] if the session is invalid. What kernels do wrong is in the verdict.
+    pub fn judge<E: From<LaunchError>>(
+        &mut self,
+        plan: &Plan,
+        launch: impl FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>,
+    ) -> Result<Judged, E> {
+        let Outcome { mut memory, addresses } = self.memory_before()?;
+        let steps: Result<Vec<_>, LaunchError> = self
+            .steps
+            .iter()
+            .map(|step| {
+                Ok(trials::Step {
+                    program: &self.modules[step.module].program,
+                    kernel: &step.entry,
+                    launch: self.launch(step, &addresses)?,
+                    cluster: step.cluster,
+                    cooperative: step.cooperative,
+                    shift_shared: step.shift_shared,
+                })
+            })
+            .collect();
+        let steps = steps?;
+        let mut launcher = Launcher { session: self, addresses, launch, checked: Vec::new() };
+        let mut contracted = ContractedPrograms::default();
+        let verdict = trials::judge(&mut launcher, &steps, &mut memory, plan, &mut contracted)?;
+        let Launcher { addresses, checked, .. } = launcher;
+        let outcome = verdict.finished.then_some(Outcome { memory, addresses });
+        Ok(Judged { outcome, verdict, checked })
+    }
+
+    /// Returns the error that a verdict is under a plan; `None` if it is none.
+    #[must_use]
+    pub fn failure(&self, verdict: &Verdict, plan: &Plan) -> Option<LaunchError> {
+        Some(match verdict.failure(plan)? {
+            Failure::Stopped(stopped) => {
+                let (step, stop) = (&self.steps[stopped.step], stopped.stop.clone());
+                self.stopped(step, stop)
+            }
+            Failure::Violated(trap) => LaunchError::Violated(Box::new(trap.clone())),
+            Failure::Differs(difference) => LaunchError::Differs(Box::new(difference.clone())),
+            Failure::Undetermined(open) => LaunchError::Undetermined(Box::new(open.clone())),
+        })
     }
 }

@@ -2,7 +2,6 @@
 
 mod arguments;
 mod available_memory;
-mod compare;
 mod content;
 mod contract;
 mod dtypes;
@@ -18,20 +17,16 @@ mod read;
 mod results;
 mod run;
 mod session;
-mod trials;
 mod triton;
 
 pub use arguments::{CommandLine, from_command_line};
-pub use compare::Sums;
-pub use contract::Undetermined;
 pub use error::LaunchError;
 pub use expect::{Checked, Mismatch, Tolerance};
 pub use file::LaunchFile;
-pub use judged::{Ended, Judged};
+pub use judged::Judged;
 pub use modules::{Compile, Source, compile_cuda};
 pub use read::from_file;
-pub use results::{LaunchResults, failure, results};
-pub use run::{Heard, Outcome, Stopped};
+pub use results::{LaunchResults, results};
+pub use run::{Outcome, Stopped};
 pub use session::{Buffer, Expectation, Initial, Module, Session, Step, Value, Variable};
-pub use trials::{Findings, JudgeBy, Trial, Trials};
 pub use triton::{Given, TritonMetadata};

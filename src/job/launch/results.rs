@@ -1,21 +1,24 @@
 //! The results of launches as JSON.
 
-use emulator::{Stop, Violation};
+use emulator::trials::{Difference, Open, Plan, Undetermined};
+use emulator::{Remark, Stop, Violation};
 use serde::Serialize;
 
-use super::contract::Undetermined;
 use super::error::LaunchError;
 use super::judged::Judged;
 use super::run::{Outcome, Stopped};
 use super::session::{Initial, Session, Step};
-use super::trials::{Findings, Trials};
 use crate::store;
 
-/// The machine-readable results of launches. They are those of the first trial; the other trials agree with it.
+/// The machine-readable results of launches: those of the first trial, and the verdict on all.
 #[derive(Debug, Serialize)]
 pub struct LaunchResults {
+    /// What the trials show: `equal`, `nondeterministic`, `undetermined` or `violation`.
+    verdict: &'static str,
+    /// Which rules were checked.
+    rules: &'static str,
     launches: Vec<LaunchResult>,
-    /// The reason why the launches failed; there are no results then.
+    /// The reason why the launches failed. There are no buffers if the first trial did not run to its end.
     #[serde(skip_serializing_if = "Option::is_none")]
     failure: Option<String>,
     /// The number of schedules; `poisons` is the number of fill bytes of uninitialized memory.
@@ -23,26 +26,53 @@ pub struct LaunchResults {
     poisons: u8,
     buffers: Vec<BufferResult>,
     violations: Vec<Found>,
+    /// The first difference between trials by each cause.
+    differences: Vec<DifferenceResult>,
     remarks: Vec<Found>,
     expectations: Vec<ExpectationResult>,
     /// Changed buffers for which the file of expected tensors has no tensor.
     not_compared: Vec<String>,
     float_atomics: SumsResult,
-    /// Elements that contraction changes; absent unless both readings were run.
+    /// Elements that PTX leaves open; absent unless several readings were run.
     #[serde(skip_serializing_if = "Option::is_none")]
     undetermined: Option<Vec<UndeterminedResult>>,
+    /// Stores whose lanes write different values to one address.
+    undetermined_stores: Vec<Found>,
+}
+
+#[derive(Debug, Serialize)]
+struct DifferenceResult {
+    /// `race`, `nondeterministic`, `misaligned` or `uninitialised`.
+    cause: &'static str,
+    what: String,
+    buffer: String,
+    index: Vec<usize>,
+    byte: usize,
+    seeds: [u64; 2],
+    fillings: [u8; 2],
+    values: [String; 2],
 }
 
 #[derive(Debug, Serialize)]
 struct UndeterminedResult {
+    /// `contraction` or `store_lane`.
+    by: &'static str,
     buffer: String,
     elements: usize,
     /// The number of elements that differ.
     differing: usize,
     /// The index of the first of them.
     index: Vec<usize>,
-    separate: String,
-    contracted: String,
+    /// Its value in the chosen reading and in the other.
+    first: String,
+    other: String,
+    /// The largest difference of finite elements.
+    largest: f64,
+    /// The same two values, if they depend on contraction.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    separate: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    contracted: Option<String>,
 }
 
 #[derive(Debug, Serialize)]
@@ -121,48 +151,63 @@ fn violation(found: &Violation) -> Found {
     }
 }
 
-/// Returns the results if a trial failed: the violations, with the one that ended the trial last.
-#[must_use]
-pub fn failure(
-    session: &Session,
-    trials: &Trials,
-    findings: &Findings,
-    error: &LaunchError,
-) -> LaunchResults {
-    let last = match error {
-        LaunchError::Stopped(Stopped { stop: Stop::Trap(trap), .. }) => {
-            Some(Violation { trap: (**trap).clone(), times: 1 })
-        }
-        _ => None,
-    };
-    LaunchResults {
-        launches: session.steps.iter().map(|step| launch(step, None)).collect(),
-        failure: Some(error.to_string()),
-        schedules: trials.schedules(),
-        poisons: trials.poisons(),
-        buffers: Vec::new(),
-        violations: findings.0.iter().chain(&last).map(violation).collect(),
-        remarks: Vec::new(),
-        expectations: Vec::new(),
-        not_compared: Vec::new(),
-        float_atomics: SumsResult::default(),
-        undetermined: None,
+fn remark(found: &Remark) -> Found {
+    Found {
+        rule: None,
+        what: found.what.clone(),
+        kernel: found.place.kernel.clone(),
+        line: found.place.line,
+        times: found.times,
     }
 }
 
-/// Returns the results of all trials; `not_compared` names changed buffers for which the file of expected tensors has no tensor.
+fn difference(found: &Difference) -> DifferenceResult {
+    DifferenceResult {
+        cause: found.cause.word(),
+        what: found.to_string(),
+        buffer: found.buffer.clone(),
+        index: found.index.clone(),
+        byte: found.byte,
+        seeds: found.trials.map(|trial| trial.seed),
+        fillings: found.trials.map(|trial| trial.filling),
+        values: found.values.clone(),
+    }
+}
+
+fn undetermined(found: &Undetermined) -> UndeterminedResult {
+    let contraction = found.open == Open::Contraction;
+    UndeterminedResult {
+        by: found.open.word(),
+        buffer: found.buffer.clone(),
+        elements: found.elements,
+        differing: found.differing,
+        index: found.index.clone(),
+        first: found.chosen.clone(),
+        other: found.other.clone(),
+        largest: found.largest,
+        separate: contraction.then(|| found.chosen.clone()),
+        contracted: contraction.then(|| found.other.clone()),
+    }
+}
+
+/// Returns the results of all trials. `failure` is the error that the verdict is; its violation comes last. `not_compared` names changed
+/// buffers for which the file of expected tensors has no tensor.
 #[must_use]
 pub fn results(
     session: &Session,
-    trials: &Trials,
+    plan: &Plan,
     judged: &Judged,
+    failure: Option<&LaunchError>,
     not_compared: &[String],
 ) -> LaunchResults {
-    let Judged { outcome, findings, checked, sums, undetermined } = judged;
-    let launches = session.steps.iter().zip(&outcome.instructions);
-    let launches = launches.map(|(step, instructions)| launch(step, Some(*instructions)));
-    let buffers = session.buffers.iter().enumerate().filter(|(_, b)| !b.scratch).map(|(n, buffer)| {
-        let bytes = outcome.bytes(n);
+    let Judged { outcome, verdict, checked } = judged;
+    let launches = session
+        .steps
+        .iter()
+        .enumerate()
+        .map(|(n, step)| launch(step, verdict.instructions.get(n).copied().filter(|_| verdict.finished)));
+    let buffer = |n: usize, outcome: &Outcome| {
+        let (buffer, bytes) = (&session.buffers[n], outcome.bytes(n));
         BufferResult {
             name: buffer.name.clone(),
             r#type: buffer.shape.element.name(),
@@ -173,14 +218,15 @@ pub fn results(
             changed: session.changed(n, outcome),
             sha256: store::sha256(&bytes),
         }
-    });
-    let remarks = outcome.remarks.iter().map(|r| Found {
-        rule: None,
-        what: r.what.clone(),
-        kernel: r.place.kernel.clone(),
-        line: r.place.line,
-        times: r.times,
-    });
+    };
+    let shown = (0..session.buffers.len()).filter(|n| !session.buffers[*n].scratch);
+    let buffers = outcome.as_ref().map(|outcome| shown.map(|n| buffer(n, outcome)).collect());
+    let last = match failure {
+        Some(LaunchError::Stopped(Stopped { stop: Stop::Trap(trap), .. })) => {
+            Some(Violation { trap: (**trap).clone(), times: 1 })
+        }
+        _ => None,
+    };
     let expectations = checked.iter().map(|c| ExpectationResult {
         buffer: c.buffer.clone(),
         elements: c.elements,
@@ -195,31 +241,25 @@ pub fn results(
         }),
     });
     LaunchResults {
+        verdict: verdict.outcome().word(),
+        rules: verdict.rules.word(),
         launches: launches.collect(),
-        failure: None,
-        schedules: trials.schedules(),
-        poisons: trials.poisons(),
-        buffers: buffers.collect(),
-        violations: findings.0.iter().map(violation).collect(),
-        remarks: remarks.collect(),
+        failure: failure.map(ToString::to_string),
+        schedules: plan.schedules(),
+        poisons: plan.fillings(),
+        buffers: buffers.unwrap_or_default(),
+        violations: verdict.violations.iter().chain(&last).map(violation).collect(),
+        differences: verdict.differences.iter().map(difference).collect(),
+        remarks: verdict.remarks.iter().filter(|_| verdict.finished).map(remark).collect(),
         expectations: expectations.collect(),
         not_compared: not_compared.to_vec(),
         float_atomics: SumsResult {
-            elements: sums.elements,
-            differences: sums.differences,
-            worst: sums.worst,
+            elements: verdict.sums.elements,
+            differences: verdict.sums.differences,
+            worst: verdict.sums.worst,
         },
-        undetermined: undetermined.as_ref().map(|all| {
-            let result = |u: &Undetermined| UndeterminedResult {
-                buffer: u.buffer.clone(),
-                elements: u.elements,
-                differing: u.differing,
-                index: u.index.clone(),
-                separate: u.separate.clone(),
-                contracted: u.contracted.clone(),
-            };
-            all.iter().map(result).collect()
-        }),
+        undetermined: verdict.undetermined.as_ref().map(|all| all.iter().map(undetermined).collect()),
+        undetermined_stores: verdict.undetermined_stores.iter().map(remark).collect(),
     }
 }
 

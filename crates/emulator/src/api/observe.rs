@@ -21,6 +21,10 @@ pub trait Observer {
 
     /// Called after the launch for each remark.
     fn remark(&mut self, _remark: &Remark) {}
+
+    /// Called after the launch for each store whose lanes wrote different values to one address: PTX does not determine which one
+    /// remains ([`crate::KeptLane`]). Only if races are checked.
+    fn undetermined_store(&mut self, _store: &Remark) {}
 }
 
 /// An observation that violates no rule but deserves attention.

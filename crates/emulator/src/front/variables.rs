@@ -67,6 +67,18 @@ impl Program {
         memory.variables(&self.text).unwrap_or_default()
     }
 
+    /// The module's variables in global memory with their names, addresses and sizes in bytes; none if they have not been placed.
+    pub(crate) fn global_variables_on<'a>(
+        &'a self,
+        memory: &'a GlobalMemory,
+    ) -> impl Iterator<Item = (&'a str, u64, usize)> {
+        let bases = self.variables_on(memory);
+        self.variables.iter().filter_map(move |variable| match variable.place {
+            VariablePlace::Global(index) => Some((variable.name.as_str(), *bases.get(index)?, variable.size)),
+            VariablePlace::Const(_) => None,
+        })
+    }
+
     /// Places the module's variables in global memory, unless they have been placed.
     pub fn place_variables(&self, memory: &mut GlobalMemory) {
         if memory.variables(&self.text).is_none() {

@@ -140,6 +140,8 @@ fn store_apart<const T: usize>(
     bytes: &[[u8; T]; LANES],
 ) -> Flow {
     let address = m.r.d[row.a as usize];
+    let kept = m.keep_lanes(row, space, &address, bytes);
+    let bytes = kept.as_ref().unwrap_or(bytes);
     if m.write_runs(space, row.a, row.imm, bytes).is_none() {
         for i in lanes(m.mask) {
             if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
@@ -148,11 +150,6 @@ fn store_apart<const T: usize>(
         }
     }
     m.remark(row);
-    if let Some((fault, lane)) = m.overlap(space, &address, row.imm, bytes)
-        && let Err(fault) = m.tolerate(fault.at(lane))
-    {
-        return m.fail(fault);
-    }
     stored(m, space)
 }
 

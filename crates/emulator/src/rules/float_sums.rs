@@ -176,6 +176,11 @@ impl crate::memory::global::GlobalMemory {
         self.sums.0.get_or_insert_default();
     }
 
+    /// Ends the recording and forgets all sums.
+    pub(crate) fn forget_float_sums(&mut self) {
+        self.sums = FloatSums::default();
+    }
+
     /// The sum of the element that contains the byte at `address`, with the element's address.
     #[must_use]
     pub fn float_sum(&self, address: u64) -> Option<(u64, FloatSum)> {

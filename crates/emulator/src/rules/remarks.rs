@@ -85,13 +85,17 @@ impl Machine<'_> {
 
     #[cold]
     fn remark_said(&mut self, row: &Row) {
-        let rows = &self.kernel.rows;
-        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(rows.as_ptr().addr());
-        let pc = u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX);
+        let pc = self.row_number(row);
         if let Some((lane, what)) = self.said.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
             self.world.remarks.add((self.cta.grid, pc), Said { cta, warp, lane, what, times: 1 });
         }
+    }
+
+    /// The number of a row of the running kernel. Only careful turns keep it in `pc`.
+    pub(super) fn row_number(&self, row: &Row) -> u32 {
+        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(self.kernel.rows.as_ptr().addr());
+        u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX)
     }
 
     /// Records a violation that need not end the launch; returns others as errors.

@@ -25,6 +25,7 @@ struct Done {
     instructions: u64,
     clock: u64,
     remarks: Remarks,
+    overlaps: Remarks,
     tolerated: Tolerated,
     undefined: Stores,
 }
@@ -89,10 +90,13 @@ pub(crate) fn run_grid(
 
 /// Merges the results of a thread into the world; returns its memory and what it wrote there.
 fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
-    let Done { mut memory, written, clock, remarks, tolerated, undefined, .. } = done;
+    let Done { mut memory, written, clock, remarks, overlaps, tolerated, undefined, .. } = done;
     world.clock += clock;
     for (place, said) in remarks {
         world.remarks.add(place, said);
+    }
+    for (place, store) in overlaps {
+        world.overlaps.add(place, store);
     }
     for (place, (fault, cta, warp, times)) in tolerated {
         let all = world.tolerated.entry(place).or_insert_with(|| (fault.clone(), cta, warp, 0));
@@ -145,6 +149,7 @@ fn run_clusters(
         instructions,
         clock: world.clock,
         remarks: world.remarks,
+        overlaps: world.overlaps,
         tolerated: world.tolerated,
         undefined: world.undefined,
     })

@@ -11,6 +11,7 @@ use crate::api::trap::{Judge, Stop, StreamStop};
 use crate::front::launch_check::check;
 use crate::front::program::{Kernel, Program};
 use crate::memory::global::{GlobalMemory, POISON};
+use crate::rules::remarks::Said;
 use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
@@ -31,6 +32,16 @@ pub struct Launch {
     pub shared_bytes: u32,
     /// The parameter bytes.
     pub params: Vec<u8>,
+}
+
+/// The lane whose value remains where lanes of one store write different values to one address; PTX leaves it open.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub enum KeptLane {
+    /// The highest of them.
+    #[default]
+    Highest,
+    /// The lowest of them.
+    Lowest,
 }
 
 /// Options of the emulator for a launch.
@@ -55,6 +66,8 @@ pub struct Options {
     pub judge: Judge,
     /// The fill byte of memory and registers that nothing has written.
     pub poison: u8,
+    /// The lane whose value remains where lanes of one store write different values to one address.
+    pub kept_lane: KeptLane,
     /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: a kernel is guaranteed only the alignment
     /// that it declares. Triton's kernels rely on more, which GPUs provide.
     pub shift_shared: bool,
@@ -80,6 +93,7 @@ impl Default for Options {
             check_fences: false,
             judge: Judge::Strict,
             poison: POISON,
+            kept_lane: KeptLane::default(),
             shift_shared: true,
             model: None,
             threads: 1,
@@ -180,10 +194,12 @@ fn run_stream<O: Observer>(
     grid_workspace::take_back(&world.stream, memory);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
     report_tolerated(launches, std::mem::take(&mut world.tolerated), observer);
-    for ((grid, pc), said) in world.remarks {
+    let remark = |((grid, pc), said): ((usize, u32), Said)| {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
-        observer.remark(&Remark { what: said.what, place, times: said.times });
-    }
+        Remark { what: said.what, place, times: said.times }
+    };
+    world.remarks.into_iter().for_each(|each| observer.remark(&remark(each)));
+    world.overlaps.into_iter().for_each(|each| observer.undetermined_store(&remark(each)));
     let stop = match result {
         Ok(Ok(counts)) => return Ok(counts),
         Ok(Err(stop)) => stop,

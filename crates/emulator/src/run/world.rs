@@ -9,7 +9,7 @@ use crate::rules::remarks::Remarks;
 use crate::rules::undefined::stores;
 use crate::run::apart::Apart;
 use crate::run::cta::Cta;
-use crate::run::launch::Options;
+use crate::run::launch::{KeptLane, Options};
 use crate::run::random::Random;
 use crate::run::stream::Stream;
 
@@ -46,6 +46,10 @@ pub(crate) struct World {
     pub(crate) printed: Vec<String>,
     /// Remarks by grid and row.
     pub(crate) remarks: Remarks,
+    /// Stores whose lanes wrote different values to one address, by grid and row.
+    pub(crate) overlaps: Remarks,
+    /// The lane whose value remains in those stores.
+    pub(crate) kept_lane: KeptLane,
     /// Live allocations of `malloc`: address and size in bytes.
     pub(crate) heap: std::collections::BTreeMap<u64, u64>,
     /// Undefined bytes that were stored to global memory.
@@ -84,6 +88,8 @@ impl World {
             maps: Default::default(),
             printed: Vec::new(),
             remarks: Default::default(),
+            overlaps: Default::default(),
+            kept_lane: options.kept_lane,
             heap: Default::default(),
             undefined: Default::default(),
             judge: options.judge,

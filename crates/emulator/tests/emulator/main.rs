@@ -16,3 +16,4 @@ mod matrix;
 mod measured;
 mod registers;
 mod tensor;
+mod trials;

@@ -19,16 +19,18 @@ from .errors import (
     Error,
     IncompleteError,
     LaunchError,
+    RaceWarning,
     ToolkitError,
     UnsupportedError,
     ViolationError,
 )
 from .module import Kernel, Module, Parameter
-from .report import FloatAtomics, Place, Profile, Report, Traffic, Undetermined, Violation
+from .report import Difference, FloatAtomics, Place, Profile, Report, Traffic, Undetermined, Violation
 
 __all__ = [
     "Device",
     "DeviceArray",
+    "Difference",
     "DisagreementError",
     "Error",
     "FloatAtomics",
@@ -39,6 +41,7 @@ __all__ = [
     "Parameter",
     "Place",
     "Profile",
+    "RaceWarning",
     "Report",
     "TensorMap",
     "ToolkitError",

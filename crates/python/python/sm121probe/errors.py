@@ -22,11 +22,17 @@ class ViolationError(Error):
 
 
 class DisagreementError(Error):
-    """Results depend on the schedule or on unwritten memory. `violations` may explain why."""
+    """Results depend on a race or on unwritten memory; on the schedule, where `require_equal` is set; or on what PTX leaves open, with
+    `strict`. `violations` may explain why. `report` is the report of the first schedule, whose results the arrays hold."""
 
     def __init__(self, message: str, violations: Optional[List] = None):
         super().__init__(message)
         self.violations = violations or []
+        self.report = None
+
+
+class RaceWarning(UserWarning):
+    """A launch with ``rules="values"`` races, whether or not a result depends on it."""
 
 
 class UnsupportedError(Error):

@@ -123,7 +123,7 @@ class GpuDevice:
         """Launch a kernel. Arrays among `args` are copied to the GPU and back; options for the emulator's checks have no effect."""
         import numpy
 
-        unknown = sorted(set(options) - {"schedules", "seed", "poisons", "rules", "fuel", "profile", "model", "contract"})
+        unknown = sorted(set(options) - {"schedules", "seed", "poisons", "rules", "fuel", "profile", "model", "contract", "strict", "require_equal"})
         if unknown:
             raise UnsupportedError(f"{', '.join(unknown)} cannot be launched on a GPU from here")
         function = self._function(module, name)

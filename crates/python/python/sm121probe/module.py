@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _native
-from .errors import Error, UnsupportedError, of_json
+from .errors import DisagreementError, Error, RaceWarning, UnsupportedError, of_json
 from .report import Report
 
 #: The dimensions of a grid in CTAs or of a CTA in threads: one to three numbers.
@@ -108,7 +108,9 @@ class Module:
         schedules: Optional[int] = None,
         seed: int = 0,
         poisons: Optional[int] = None,
-        rules: str = "strict",
+        rules: str = "all",
+        strict: bool = False,
+        require_equal: bool = False,
         fuel: Optional[int] = None,
         profile: bool = False,
         model: Optional[str] = None,
@@ -128,19 +130,25 @@ class Module:
         `grid` is the number of CTAs, `block` the number of threads (default: the kernel's `.reqntid`, or 32), and `smem` the dynamic shared
         memory in bytes.
 
-        `schedules=N` runs the launch under N orders of warps and CTAs from the same memory and requires equal results; `poisons=N` does so
-        with N fill patterns for unwritten memory and registers. With ``rules="strict"``, the first violation raises `ViolationError`.
+        `schedules=N` runs the launch under N orders of warps and CTAs from the same memory and compares the results; `poisons=N` does so
+        with N fill patterns for unwritten memory and registers. With ``rules="all"``, the first violation raises `ViolationError`.
         With ``rules="values"``, races and undefined values are listed in the report, and 4 schedules and 2 fill patterns (by default)
-        decide whether a result depends on them.
+        decide whether a result depends on them; each listed race is also a `RaceWarning`. With ``rules="none"``, no race and no undefined
+        value is looked for: as fast as it goes, for benchmarks.
+
+        Results that differ between schedules although nothing races (tickets, work lists, old values of atomics) are
+        `Report.nondeterministic`; with `require_equal`, they raise `DisagreementError`. Results that PTX leaves open, by contraction or where
+        lanes of one store write different values to one address, are `Report.undetermined`; with `strict`, they raise `DisagreementError`.
 
         `model` is the architecture whose tensor-core sums and special functions are modelled, such as ``"sm_90"``; default: the target's.
         `contract` determines whether an unqualified product and the sum that uses it are contracted, that is, rounded once: ``"off"``,
         never; ``"on"``, wherever PTX allows it within a basic block; ``"as-ptxas"``, where the newest ptxas on the machine does so
-        (`ToolkitError` if there is none, or if its machine code does not show it). With ``rules="values"`` and ``"off"``, both variants
-        run, and `Report.undetermined` lists the elements that differ.
+        (`ToolkitError` if there is none, or if its machine code does not show it). With ``rules="values"`` or `strict`, and ``"off"``, both
+        variants run, and `Report.undetermined` lists the elements that differ.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
-        arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed.
+        arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed, except that after
+        `DisagreementError` arrays hold the results of the first schedule.
         """
         return _launch(
             self._program,
@@ -153,6 +161,8 @@ class Module:
                 "cooperative": cooperative,
                 "smem": smem,
                 "rules": rules,
+                "strict": strict,
+                "require_equal": require_equal,
                 "seed": seed,
                 "schedules": _positive("schedules", schedules),
                 "poisons": _positive("poisons", poisons),
@@ -182,6 +192,12 @@ def _observed(result: Union[Report, Error]) -> None:
 def _launch(program: Any, memory: Any, call: dict, args: Sequence[Any]) -> Report:
     raw = json.loads(_native.launch(program, memory, call, list(args)))
     result = of_json(raw) if "error" in raw else Report._of(raw)
+    if isinstance(result, DisagreementError) and raw.get("report"):
+        result.report = Report._of(raw["report"])
+    for violation in result.violations if isinstance(result, Report) else getattr(result, "violations", []):
+        if violation.rule == "race":
+            # The caller of the method that launches.
+            warnings.warn(str(violation), RaceWarning, stacklevel=3)
     _observed(result)
     if isinstance(result, Error):
         raise result

@@ -49,7 +49,7 @@ def pytest_addoption(parser):
 
 def pytest_configure(config):
     config.addinivalue_line(
-        "markers", "sm12x(target='sm_121a', rules='strict'): how the fixture `sm12x` compiles and judges kernels"
+        "markers", "sm12x(target='sm_121a', rules='all'): how the fixture `sm12x` compiles and judges kernels"
     )
 
 
@@ -115,6 +115,7 @@ class Tester(_Modules, Device):
         options.setdefault("rules", self.rules)
         if self.schedules > 1 and "seed" not in options:
             options.setdefault("schedules", self.schedules)
+            options.setdefault("require_equal", True)
         report = super().launch(module, name, grid, block, args, **options)
         self.reports.append(report)
         return report
@@ -124,7 +125,7 @@ class Tester(_Modules, Device):
 def sm12x(request):
     """A device for launching kernels: the emulator, which checks them, or the GPU with `--sm12x=gpu`."""
     marker = request.node.get_closest_marker("sm12x")
-    options = {"target": "sm_121a", "rules": "strict", **(marker.kwargs if marker else {})}
+    options = {"target": "sm_121a", "rules": "all", **(marker.kwargs if marker else {})}
     unknown = sorted(set(options) - {"target", "rules"})
     if unknown:
         raise pytest.UsageError(f"the marker sm12x has no {', '.join(unknown)}; it has target and rules")

@@ -111,17 +111,31 @@ class FloatAtomics:
 @dataclass(frozen=True)
 class Undetermined:
     """Elements of a buffer that PTX does not determine: they depend on whether an unqualified `mul` and the `add` or `sub` that uses it are
-    contracted."""
+    contracted, or on which lane's value remains where lanes of one store write different values to one address."""
 
+    #: `contraction` or `store_lane`.
+    by: str
     #: The array, such as `array 1` for the second array argument, or the name of a buffer of a `Device`.
     buffer: str
     #: Number of elements that differ, and of all elements.
     differing: int
     elements: int
-    #: The index of the first element that differs, and its value without and with contraction.
+    #: The index of the first element that differs; its value as launched (without contraction, of the highest lane), and its other value.
     index: Tuple[int, ...]
-    separate: str
-    contracted: str
+    first: str
+    other: str
+    #: The largest difference of finite elements.
+    largest: float
+
+    @property
+    def separate(self) -> str:
+        """The value without contraction."""
+        return self.first
+
+    @property
+    def contracted(self) -> str:
+        """The value with contraction."""
+        return self.other
 
     @classmethod
     def _of(cls, raw: dict) -> "Undetermined":
@@ -129,15 +143,37 @@ class Undetermined:
 
     def __str__(self) -> str:
         index = ",".join(str(n) for n in self.index)
+        other = "contracted" if self.by == "contraction" else "of the lowest lane"
         return (
             f"undetermined by PTX: {self.differing} of {self.elements} elements of {self.buffer}, the first at [{index}]: "
-            f"{self.separate}, contracted {self.contracted}"
+            f"{self.first}, {other} {self.other}; the largest difference is {self.largest:g}"
         )
 
 
 @dataclass(frozen=True)
+class Difference:
+    """The first result that differs between two schedules although nothing races."""
+
+    #: The whole sentence.
+    what: str
+    buffer: str
+    index: Tuple[int, ...]
+    #: The first byte that differs.
+    byte: int
+    seeds: Tuple[int, int]
+    values: Tuple[str, str]
+
+    @classmethod
+    def _of(cls, raw: dict) -> "Difference":
+        return cls(raw["what"], raw["buffer"], tuple(raw["index"]), raw["byte"], tuple(raw["seeds"]), tuple(raw["values"]))
+
+    def __str__(self) -> str:
+        return f"nondeterministic: {self.what}"
+
+
+@dataclass(frozen=True)
 class Report:
-    """The report of a completed launch, with equal results under all schedules tried."""
+    """The report of a completed launch. Results are those of the first schedule."""
 
     #: Warp-level instructions executed in one schedule.
     instructions: int
@@ -152,9 +188,15 @@ class Report:
     #: Output of ``printf``.
     printed: str
     profile: Optional[Profile] = field(repr=False, default=None)
-    #: Elements that PTX does not determine. `None` if contraction was not tried: with ``rules="strict"``, with `contract` set, or without
-    #: any such pair.
+    #: Elements that PTX does not determine. `None` if it leaves nothing open, or if that was not tried: contraction with ``rules="all"`` or with
+    #: `contract` set.
     undetermined: Optional[List[Undetermined]] = None
+    #: Stores whose lanes write different values to one address.
+    undetermined_stores: List[Violation] = field(default_factory=list)
+    #: The first result that differs between schedules although nothing races.
+    nondeterministic: Optional[Difference] = None
+    #: What the trials show: `equal`, `nondeterministic` or `undetermined`.
+    verdict: str = "equal"
 
     @classmethod
     def _of(cls, raw: dict) -> "Report":
@@ -168,4 +210,7 @@ class Report:
             printed=raw["printed"],
             profile=Profile._of(raw["profile"]) if raw["profile"] else None,
             undetermined=None if raw["undetermined"] is None else [Undetermined._of(u) for u in raw["undetermined"]],
+            undetermined_stores=[Violation._of(v) for v in raw["undetermined_stores"]],
+            nondeterministic=None if raw["nondeterministic"] is None else Difference._of(raw["nondeterministic"]),
+            verdict=raw["verdict"],
         )

@@ -44,6 +44,8 @@ def launch(
     seed: int = 0,
     poisons: Optional[int] = None,
     rules: str = "values",
+    strict: bool = False,
+    require_equal: bool = False,
     profile: bool = False,
     model: Optional[str] = None,
     contract: str = "off",
@@ -53,7 +55,8 @@ def launch(
 
     Warps, cluster, shared memory and hidden scratch arguments come from the kernel's metadata. Tensors may be strided; the kernel sees
     their memory with its gaps. Options and errors are those of `Module.launch`, except that the default is ``rules="values"``: races and
-    undefined values are errors only if results depend on them. Results that depend on contraction are in `Report.undetermined`.
+    undefined values are errors only if results depend on them. Results that PTX leaves open are in `Report.undetermined`, and the first
+    result that differs between schedules although nothing races is `Report.nondeterministic`.
     """
     text = compiled.asm["ptx"]
     program = _programs.get(text)
@@ -71,6 +74,8 @@ def launch(
             "cooperative": False,
             "smem": None,
             "rules": rules,
+            "strict": strict,
+            "require_equal": require_equal,
             "seed": seed,
             "schedules": _positive("schedules", schedules),
             "poisons": _positive("poisons", poisons),
