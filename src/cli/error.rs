@@ -99,6 +99,10 @@ pub(super) enum CliError {
     Violations(usize),
     #[error("no kernel trapped, and no assertion of a kernel failed, as --expect-trap expects")]
     NoTrap,
+    #[error(
+        "results of {0} of the program's kernels are not determined, which --require-equal or --strict demands"
+    )]
+    Differing(usize),
     #[error(transparent)]
     Launch(crate::job::launch::LaunchError),
     #[error("{0} cannot be used with a launch file, which specifies it itself")]
@@ -259,6 +263,7 @@ impl CliError {
             | Self::AuditUnread(_)
             | Self::Violations(_)
             | Self::NoTrap
+            | Self::Differing(_)
             | Self::Answer(..)
             | Self::Runs(_)
             | Self::Doctor(_)

@@ -9,6 +9,7 @@ use clap::Args;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
+use super::rules::RulesArgs;
 use crate::job::{self, Context, Execution};
 use crate::record::Record;
 use crate::report::{self, Format};
@@ -22,9 +23,11 @@ pub(super) struct ExecArgs {
     /// Report violations and let the program continue
     #[arg(long)]
     keep_going: bool,
-    /// Run each launch under the schedules 0 to N-1 from the same memory, and require equal results
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
-    schedules: u64,
+    /// Run each launch under the schedules 0 to N-1 from the same memory and compare the results [default: 1; 4 with --rules values]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    schedules: Option<u64>,
+    #[command(flatten)]
+    rules: RulesArgs,
     #[command(flatten)]
     hardware: ModelArgs,
     /// When to round a mul and the add or sub that uses it only once, if neither has a rounding modifier: off, never; on, wherever PTX allows it in a
@@ -90,6 +93,9 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         gpu: args.gpu.clone(),
         keep_going: args.keep_going,
         schedules: args.schedules,
+        rules: args.rules.rules,
+        strict: args.rules.strict,
+        require_equal: args.rules.require_equal,
         model: args.hardware.model,
         contracts: args.contract == "on",
         poison: args.poison,
@@ -113,8 +119,10 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         Some(path) => Record::write_report(path, &text)?,
         None => eprint!("{text}"),
     }
+    let failing = done.differing.iter().filter(|difference| difference.is_failure).count();
     match (done.violations.len(), done.code, done.incomplete) {
         (0, 0, _) if lacks_trap => Err(CliError::NoTrap),
+        (0, ..) if failing > 0 => Err(CliError::Differing(failing)),
         (0, 0, None) => Ok(()),
         (0, 0, Some(incomplete)) => Err(incomplete.into()),
         // The program's own exit code, as without `exec`.

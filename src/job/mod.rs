@@ -20,7 +20,8 @@ pub use context::Context;
 pub use emulator::events::ViolationRecord as ExecViolation;
 pub use error::JobError;
 pub use exec::{
-    AssembleError, Assembled, ExecError, Executed, Execution, KernelLaunches, assemble, exec, is_assembler,
+    AssembleError, Assembled, DifferingResults, ExecError, Executed, Execution, KernelLaunches, assemble,
+    exec, is_assembler,
 };
 pub use gpu::{Question, chain, code_of, limits, open, row, variants_on_emulator, variants_on_gpu};
 pub use kernels::{Folder, OfKernels, kernels};

@@ -8,7 +8,7 @@ use super::junit::{Status, Test, document, incomplete_suite};
 use super::markup::{Align, code, head, plain, row};
 use super::phrase::{clean, counted, grouped};
 use super::sarif;
-use crate::job::{ExecViolation, Executed};
+use crate::job::{DifferingResults, ExecViolation, Executed};
 use crate::record::{Incomplete, first_line, readable_kernel};
 
 /// For the terminal.
@@ -37,10 +37,17 @@ pub fn exec_text(of: &Executed) -> String {
     for remark in &of.remarks {
         _ = writeln!(out, "remark: {}", clean(remark));
     }
+    for violation in &of.listed {
+        _ = writeln!(out, "listed, the results decide: {}", sentence(violation));
+    }
+    for difference in &of.differing {
+        _ = writeln!(out, "{}", differing(difference));
+    }
     for note in notes(of) {
         _ = writeln!(out, "{note}");
     }
-    let verdict = match (of.violations.is_empty(), of.launches()) {
+    let failing = of.differing.iter().any(|difference| difference.is_failure);
+    let verdict = match (of.violations.is_empty() && !failing, of.launches()) {
         (true, _) if of.lacks_trap() => "does not conform: no kernel trapped (--expect-trap)",
         (true, 0) => "nothing checked",
         (true, _) => "no violation",
@@ -81,6 +88,13 @@ pub fn exec_markdown(of: &Executed) -> String {
     if of.lacks_trap() {
         out += "\n**No kernel trapped, as --expect-trap expects.**\n";
     }
+    if !of.listed.is_empty() || !of.differing.is_empty() {
+        out += "\n## Results\n\n";
+        of.listed
+            .iter()
+            .for_each(|v| _ = writeln!(out, "* listed, the results decide: {}", plain(&sentence(v))));
+        of.differing.iter().for_each(|d| _ = writeln!(out, "* {}", plain(&differing(d))));
+    }
     let notes = notes(of);
     if !notes.is_empty() {
         out += "\n## Notes\n\n";
@@ -97,9 +111,12 @@ pub fn exec_junit(of: &Executed) -> String {
     for (kernel, ran) in &of.kernels {
         let mine: Vec<&ExecViolation> = of.violations.iter().filter(|v| v.kernel == *kernel).collect();
         let lines: Vec<String> = mine.iter().map(|v| sentence(v)).collect();
-        let status = match mine.first() {
-            Some(_) => Status::Failed("violation", lines.join("\n")),
-            None => Status::Passed,
+        let failing = |d: &&DifferingResults| d.kernel == *kernel && d.is_failure;
+        let open: Vec<String> = of.differing.iter().filter(failing).map(differing).collect();
+        let status = match (mine.first(), open.first()) {
+            (Some(_), _) => Status::Failed("violation", lines.join("\n")),
+            (None, Some(_)) => Status::Failed("results", open.join("\n")),
+            (None, None) => Status::Passed,
         };
         let out = format!(
             "{}, {}",
@@ -166,6 +183,13 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
         results.extend(of.remarks.iter().map(|remark| statement("remark", rules.len(), "note", remark)));
         rules.push(sarif::rule("remark", "Something deserves attention and violates no rule."));
     }
+    if !of.differing.is_empty() {
+        results.extend(of.differing.iter().map(|d| differing_result(d, rules.len())));
+        rules.push(sarif::rule(
+            "undetermined_results",
+            "Results of a kernel differ between trials although no rule is violated.",
+        ));
+    }
     if let Some(incomplete) = &of.incomplete {
         results.push(sarif::incomplete(incomplete, rules.len()));
         rules.push(sarif::rule(Incomplete::WORD, Incomplete::SENTENCE));
@@ -204,9 +228,24 @@ fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
     out
 }
 
+fn differing_result(found: &DifferingResults, rule: usize) -> Value {
+    json!({
+        "ruleId": "undetermined_results",
+        "ruleIndex": rule,
+        "level": if found.is_failure { "error" } else { "note" },
+        "message": {"text": clean(&differing(found))},
+        "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&["undetermined_results", &found.kernel])},
+    })
+}
+
 fn sentence(violation: &ExecViolation) -> String {
     let times = if violation.times > 1 { format!(" ({} times)", violation.times) } else { String::new() };
     format!("{}{times}", violation.message)
+}
+
+/// What differs between trials, with the kernel.
+fn differing(found: &DifferingResults) -> String {
+    format!("{}: {}", clean(&readable_kernel(&found.kernel)), found.what.replace('\n', ";"))
 }
 
 /// Remarks that are no violations.

@@ -10,7 +10,10 @@ mod assembler;
 mod contexts;
 mod contraction;
 mod definedness;
+mod doors;
 mod ends;
+#[expect(dead_code, reason = "the emulator's runner uses all of it")]
+mod filetests;
 mod graphs;
 mod memory;
 mod record;
@@ -79,12 +82,18 @@ fn program_that_fails() {
 }
 
 fn exec(options: &[&str], program: &str) -> Output {
+    exec_with(options, program, &[])
+}
+
+/// Runs a program of this test with more environment variables.
+fn exec_with(options: &[&str], program: &str, environment: &[(&str, &Path)]) -> Output {
     Command::new(env!("CARGO_BIN_EXE_sm121probe"))
         .arg("exec")
         .args(options)
         .arg("--")
         .arg(std::env::current_exe().unwrap())
         .args(["--ignored", "--exact", program])
+        .envs(environment.iter().copied())
         .output()
         .unwrap()
 }

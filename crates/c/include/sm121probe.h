@@ -20,7 +20,8 @@ typedef enum sm121probe_status {
     SM121PROBE_USAGE = 2,
     /* The kernel violates a rule; no memory has changed. */
     SM121PROBE_VIOLATION = 100,
-    /* Results depend on the schedule; no memory has changed. */
+    /* Results depend on a race or on unwritten memory, and no memory has changed; or on the schedule, with `require_equal`, or on what PTX
+     * leaves open, with `strict`, and memory holds the results of the first schedule. */
     SM121PROBE_DISAGREEMENT = 101,
     /* The kernel uses something that the emulator does not support. */
     SM121PROBE_UNSUPPORTED = 102,
@@ -66,7 +67,7 @@ typedef struct sm121probe_launch {
     /* The parameters, laid out as the kernel declares them. */
     const void *params;
     size_t param_bytes;
-    /* Number of schedules run from the same memory, which must give equal results; 0 counts as 1. */
+    /* Number of schedules run from the same memory, whose results are compared; 0 for 1, or for 4 where results decide (`rules`). */
     uint32_t schedules;
     /* Maximum number of warp instructions per schedule; 0 for 20,000,000,000. */
     uint64_t fuel;
@@ -74,11 +75,23 @@ typedef struct sm121probe_launch {
     uint32_t model;
     /* 1 to round an unqualified product and the sum that uses it once, wherever PTX allows it in a basic block; 0 to round both. */
     uint32_t contract;
-    uint64_t reserved[7];
+    /* 0: all rules are checked, and the first violation stops. 1: races and undefined values are listed, and the results decide. 2: no race
+     * and no undefined value is looked for. */
+    uint32_t rules;
+    /* Number of contents of unwritten memory and registers; 0 for 1, or for 2 where results decide. */
+    uint32_t fillings;
+    /* 1 if results that differ between schedules are a failure although nothing races. */
+    uint32_t require_equal;
+    /* 1 if results that PTX leaves open are a failure. */
+    uint32_t strict;
+    uint64_t reserved[5];
 } sm121probe_launch;
 
-/* Launches and judges. If report is not null, *report is set to JSON: {"status", "instructions", "schedules", "message", "violation": {"rule",
- * "what", "kernel", "line", "instruction", "source", "cta", "warp", "lane"}, "remarks", "printed"}. */
+/* Launches and judges. If report is not null, *report is set to JSON: {"status", "verdict": "equal", "nondeterministic", "undetermined",
+ * "violation", "incomplete" or "refused", "instructions", "schedules", "message", "violation": {"rule", "what", "kernel", "line",
+ * "instruction", "source", "cta", "warp", "lane"}, "violations": those that are listed, with "times", "differences": the first difference
+ * between schedules or fillings by each cause, {"cause", "what", "buffer", "byte", "element", "values", "seeds"}, "undetermined": what PTX
+ * leaves open, {"by", "buffer", "differing", "elements", "element", "values", "largest"}, "undetermined_stores", "remarks", "printed"}. */
 sm121probe_status sm121probe_run(sm121probe_device *device, const sm121probe_module *module,
                                  const sm121probe_launch *launch, char **report);
 

@@ -1,16 +1,20 @@
-//! Launches a kernel under one or more schedules and reports the result.
+//! Launches a kernel under the trials of a plan and reports the verdict.
 
+use std::convert::Infallible;
 use std::ffi::{CStr, c_char, c_void};
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
-use emulator::{Contraction, GlobalMemory, InStream, Options};
+use emulator::trials::{
+    ContractedPrograms, Door, Failure, Launched, Launching, Plan, ResultBuffer, Rules, Step, judge,
+};
+use emulator::{Contraction, GlobalMemory, Options};
 use numerics::tensor_core::Model;
 use serde_json::Value;
 
 use crate::Status;
 use crate::device::{Device, bytes};
-use crate::report::{Heard, ended, failed, stopped};
+use crate::report::{failed, stopped, violated, with_verdict};
 use crate::text::{Module, give};
 
 /// `sm121probe_launch` of the header.
@@ -27,7 +31,11 @@ pub struct Launch {
     fuel: u64,
     model: u32,
     contract: u32,
-    reserved: [u64; 7],
+    rules: u32,
+    fillings: u32,
+    require_equal: u32,
+    strict: u32,
+    reserved: [u64; 5],
 }
 
 /// A launch, with its arguments as Rust types.
@@ -39,13 +47,37 @@ pub(crate) struct Wanted<'a> {
     pub(crate) cluster: Option<[u32; 3]>,
     pub(crate) shared_bytes: u32,
     pub(crate) params: &'a [u8],
-    pub(crate) schedules: u64,
-    pub(crate) fuel: Option<u64>,
-    pub(crate) model: Option<Model>,
+    pub(crate) plan: Plan,
     pub(crate) contracts: bool,
 }
 
-/// Runs all schedules; returns the memory after the first one and the report.
+/// What performs launches, with the buffers of a device as results.
+struct Launcher {
+    results: Vec<ResultBuffer>,
+    printed: String,
+}
+
+impl Door for Launcher {
+    type Error = Infallible;
+
+    fn results(&self) -> Vec<ResultBuffer> {
+        self.results.clone()
+    }
+
+    fn launch(
+        &mut self,
+        launching: &Launching<'_>,
+        memory: &mut GlobalMemory,
+    ) -> Result<Launched, Infallible> {
+        let (launched, printed) = launching.collect(memory);
+        if launching.is_first {
+            self.printed.extend(printed);
+        }
+        Ok(launched)
+    }
+}
+
+/// Runs all trials; returns the report, and the memory after the first trial if its results mean something.
 pub(crate) fn run(
     module: &Module,
     wanted: &Wanted<'_>,
@@ -90,40 +122,37 @@ pub(crate) fn run(
         shared_bytes: wanted.shared_bytes,
         params: wanted.params.to_vec(),
     };
-    let step = InStream { cluster: wanted.cluster, ..InStream::new(&program, kernel, &launch) };
+    let step = Step {
+        program: &program,
+        kernel: name,
+        launch,
+        cluster: wanted.cluster,
+        cooperative: false,
+        shift_shared: true,
+    };
+    let buffers = memory.buffers();
+    let results = buffers.map(|(at, len)| ResultBuffer::untyped(format!("{at:#x}"), at, len)).collect();
+    // A violation leaves the device's memory as it is.
     memory.share();
-    let mut first: Option<(GlobalMemory, Value)> = None;
-    for seed in 0..wanted.schedules.max(1) {
-        let threads = std::thread::available_parallelism().map_or(1, usize::from);
-        let mut options = Options { seed, threads, model: wanted.model, ..Options::default() };
-        options.fuel = wanted.fuel.unwrap_or(options.fuel);
-        let mut after = memory.clone();
-        let mut heard = Heard::default();
-        let counts = match emulator::launch_with(&step, &mut after, &options, &mut heard) {
-            Ok(counts) => counts,
-            Err(stop) => {
-                let (status, report) = stopped(&stop);
-                return (status, report, None);
-            }
-        };
-        match &first {
-            None => {
-                first = Some((after, ended(&heard, counts.warp_instructions, wanted.schedules.max(1))));
-            }
-            Some((same, _)) => {
-                if let Some(address) = same.first_difference(&after) {
-                    let what = format!(
-                        "the byte at global address {address:#x} differs between seed 0 and seed {seed}"
-                    );
-                    return (Status::Disagreement, failed(Status::Disagreement, &what), None);
-                }
-            }
+    let mut after = memory.clone();
+    let mut launcher = Launcher { results, printed: String::new() };
+    let mut contracted = ContractedPrograms::default();
+    let Ok(verdict) = judge(&mut launcher, &[step], &mut after, &wanted.plan, &mut contracted);
+    let failure = verdict.failure(&wanted.plan);
+    let kept = failure.as_ref().is_none_or(Failure::has_results).then_some(after);
+    let (status, mut report) = match failure {
+        None => (Status::Ok, failed(Status::Ok, "")),
+        Some(Failure::Stopped(why)) => stopped(&why.stop),
+        Some(Failure::Violated(trap)) => violated(trap),
+        Some(Failure::Differs(difference)) => {
+            (Status::Disagreement, failed(Status::Disagreement, &difference.to_string()))
         }
-    }
-    match first {
-        Some((after, report)) => (Status::Ok, report, Some(after)),
-        None => (Status::Failed, failed(Status::Failed, "nothing ran"), None),
-    }
+        Some(Failure::Undetermined(open)) => {
+            (Status::Disagreement, failed(Status::Disagreement, &open.to_string()))
+        }
+    };
+    with_verdict(&mut report, &verdict, &launcher.printed);
+    (status, report, kept)
 }
 
 /// Converts a panic into a status, because it must not unwind into C.
@@ -149,7 +178,7 @@ pub unsafe extern "C" fn sm121probe_run(
         let (Some(device), Some(module), Some(launch)) = (device, module, launch) else {
             return (Status::Usage, failed(Status::Usage, "device, module or launch is null"));
         };
-        if launch.reserved != [0; 7] {
+        if launch.reserved != [0; 5] {
             let what = "the reserved fields of the launch are not 0; set all of it to zero first";
             return (Status::Usage, failed(Status::Usage, what));
         }
@@ -168,6 +197,12 @@ pub unsafe extern "C" fn sm121probe_run(
         if launch.contract > 1 {
             return (Status::Usage, failed(Status::Usage, "contract is neither 0 nor 1"));
         }
+        let Some(rules) = Rules::ALL.get(launch.rules as usize).copied() else {
+            return (Status::Usage, failed(Status::Usage, "rules is none of 0, 1 and 2"));
+        };
+        let Ok(fillings) = u8::try_from(launch.fillings) else {
+            return (Status::Usage, failed(Status::Usage, "there are at most 255 fillings"));
+        };
         // SAFETY: the header requires `param_bytes` bytes.
         let Some(params) = (unsafe { bytes(launch.params, launch.param_bytes) }) else {
             return (Status::Usage, failed(Status::Usage, "the parameters are null"));
@@ -189,9 +224,18 @@ pub unsafe extern "C" fn sm121probe_run(
             cluster: (launch.cluster != [0; 3]).then(|| at_least_one(launch.cluster)),
             shared_bytes: launch.shared_bytes,
             params,
-            schedules: launch.schedules.into(),
-            fuel: (launch.fuel > 0).then_some(launch.fuel),
-            model,
+            plan: Plan {
+                rules,
+                strict: launch.strict != 0,
+                require_equal: launch.require_equal != 0,
+                results_are_read: false,
+                schedules: (launch.schedules > 0).then_some(launch.schedules.into()),
+                fillings: (fillings > 0).then_some(fillings),
+                fuel: if launch.fuel > 0 { launch.fuel } else { Options::default().fuel },
+                model,
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
+                ..Plan::default()
+            },
             contracts: launch.contract == 1,
         };
         let mut memory = device.lock();

@@ -1,30 +1,10 @@
 //! The result of a launch as JSON.
 
-use emulator::{Remark, Stop, Trap};
+use emulator::trials::{Difference, Undetermined, Verdict};
+use emulator::{Remark, Stop, Trap, Violation};
 use serde_json::{Value, json};
 
 use crate::Status;
-
-/// The remarks and the output of a launch.
-#[derive(Default)]
-pub(crate) struct Heard {
-    pub(crate) remarks: Vec<Remark>,
-    pub(crate) printed: String,
-}
-
-impl emulator::Observer for Heard {
-    const WATCHES: bool = false;
-
-    fn row(&mut self, _: &emulator::Executed<'_>) {}
-
-    fn printed(&mut self, text: &str) {
-        self.printed.push_str(text);
-    }
-
-    fn remark(&mut self, remark: &Remark) {
-        self.remarks.push(remark.clone());
-    }
-}
 
 fn violation(trap: &Trap) -> Value {
     let mut value = json!(trap.place);
@@ -33,22 +13,58 @@ fn violation(trap: &Trap) -> Value {
     value
 }
 
-/// The report of a successful launch.
-pub(crate) fn ended(heard: &Heard, instructions: u64, schedules: u64) -> Value {
-    let remarks: Vec<Value> = heard
-        .remarks
-        .iter()
-        .map(|r| json!({"what": r.what, "kernel": r.place.kernel, "line": r.place.line, "times": r.times}))
-        .collect();
+fn listed(found: &Violation) -> Value {
+    let mut value = violation(&found.trap);
+    value["times"] = json!(found.times);
+    value
+}
+
+fn remark(found: &Remark) -> Value {
+    json!({"what": found.what, "kernel": found.place.kernel, "line": found.place.line, "times": found.times})
+}
+
+fn difference(found: &Difference) -> Value {
     json!({
-        "status": "ok",
-        "instructions": instructions,
-        "schedules": schedules,
-        "message": "",
-        "violation": null,
-        "remarks": remarks,
-        "printed": heard.printed,
+        "cause": found.cause.word(),
+        "what": found.to_string(),
+        "buffer": found.buffer,
+        "byte": found.byte,
+        "element": found.index,
+        "values": found.values,
+        "seeds": found.trials.map(|trial| trial.seed),
     })
+}
+
+fn undetermined(found: &Undetermined) -> Value {
+    json!({
+        "by": found.open.word(),
+        "buffer": found.buffer,
+        "differing": found.differing,
+        "elements": found.elements,
+        "element": found.index,
+        "values": [found.chosen, found.other],
+        "largest": found.largest,
+    })
+}
+
+/// Adds what the trials show.
+pub(crate) fn with_verdict(report: &mut Value, verdict: &Verdict, printed: &str) {
+    report["verdict"] = json!(verdict.outcome().word());
+    report["instructions"] = json!(verdict.instructions.iter().sum::<u64>());
+    report["schedules"] = json!(verdict.schedules);
+    report["violations"] = verdict.violations.iter().map(listed).collect();
+    report["differences"] = verdict.differences.iter().map(difference).collect();
+    report["undetermined"] = verdict.undetermined.iter().flatten().map(undetermined).collect();
+    report["undetermined_stores"] = verdict.undetermined_stores.iter().map(remark).collect();
+    report["remarks"] = verdict.remarks.iter().map(remark).collect();
+    report["printed"] = json!(printed);
+}
+
+/// The status and report of a launch that went on after a violation.
+pub(crate) fn violated(trap: &Trap) -> (Status, Value) {
+    let mut report = failed(Status::Violation, &trap.to_string());
+    report["violation"] = violation(trap);
+    (Status::Violation, report)
 }
 
 /// The report of a call that failed with this status.

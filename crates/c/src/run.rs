@@ -6,6 +6,7 @@
 use std::ffi::{CStr, c_char, c_int, c_void};
 use std::ops::Range;
 
+use emulator::trials::Plan;
 use emulator::{GlobalMemory, Kernel, Parameter};
 use serde_json::Value;
 
@@ -131,9 +132,10 @@ fn launch(
             cluster: None,
             shared_bytes,
             params: &params,
-            schedules: 1,
-            fuel: None,
-            model: None,
+            plan: Plan {
+                threads: std::thread::available_parallelism().map_or(1, usize::from),
+                ..Plan::default()
+            },
             contracts: false,
         };
         let (status, report, after) = run(module, &wanted, &mut memory);

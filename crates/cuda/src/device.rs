@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 use std::time::Duration;
 
 use emulator::events::{self, Event};
+use emulator::trials::{ContractedPrograms, Plan, Rules};
 use emulator::{GlobalMemory, model_of};
 use numerics::tensor_core::Model;
 
@@ -153,12 +154,15 @@ pub(crate) struct Device {
     /// The error left by a launch; every later call returns it, as in CUDA.
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
-    pub(crate) schedules: u64,
     pub(crate) limits: Limits,
     /// The number of launches that ran.
     pub(crate) launches: u64,
-    /// The hardware whose tensor-core results are computed.
-    pub(crate) model: Model,
+    /// The trials of each launch.
+    pub(crate) plan: Plan,
+    /// Programs with every product and sum contracted.
+    pub(crate) contracted: ContractedPrograms,
+    /// For each kernel that was launched, the number of launches in which lanes of a store wrote different values to one address.
+    pub(crate) lane_trials: HashMap<Arc<str>, Option<u32>>,
     /// Whether an unqualified product and the sum that uses it are rounded once.
     contracts: bool,
     pub(crate) streams: Streams,
@@ -166,8 +170,6 @@ pub(crate) struct Device {
     pub(crate) pools: Pools,
     pub(crate) results: Results,
     pub(crate) recorder: Option<Recorder>,
-    /// Number of cores that a launch may use; cached, because querying the system costs more than a small launch.
-    pub(crate) threads: usize,
     used: u64,
     missing: HashSet<String>,
     /// Names to which the program has pointers.
@@ -212,6 +214,30 @@ pub(crate) fn end() {
     device.results.end(leaks, leaked);
 }
 
+/// The trials of each launch, as the environment requires.
+fn plan(gpu: &Gpu, limits: &Limits) -> Plan {
+    let text = |name: &str| std::env::var(name).ok();
+    let rules = text(events::RULES).and_then(|word| Rules::parse(&word)).unwrap_or_default();
+    let model = text(events::MODEL).and_then(|name| Model::parse(&name));
+    Plan {
+        rules,
+        // A race leaves memory as usable as on a GPU: the report lists all of them, and the program goes on.
+        keep_going: true,
+        strict: text(events::STRICT).is_some(),
+        require_equal: text(events::REQUIRE_EQUAL).is_some(),
+        schedules: text(events::SCHEDULES).and_then(|n| n.parse().ok()),
+        first_filling: limits.poison,
+        fuel: limits.fuel.unwrap_or(Plan::default().fuel),
+        // What matters is what the host reads.
+        results_are_read: false,
+        shift_shared: false,
+        model: Some(model.unwrap_or_else(|| model_of(gpu.arch()))),
+        // Kept, because querying the system costs more than a small launch.
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Plan::default()
+    }
+}
+
 impl Device {
     fn new() -> Self {
         let key = std::env::var(events::GPU).unwrap_or_default();
@@ -232,20 +258,17 @@ impl Device {
             by_name: HashMap::new(),
             sticky: None,
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
-            schedules: std::env::var(events::SCHEDULES).ok().and_then(|n| n.parse().ok()).unwrap_or(1),
+            plan: plan(gpu, &limits),
             limits,
             launches: 0,
-            model: std::env::var(events::MODEL)
-                .ok()
-                .and_then(|name| Model::parse(&name))
-                .unwrap_or_else(|| model_of(gpu.arch())),
+            contracted: ContractedPrograms::default(),
+            lane_trials: HashMap::new(),
             contracts: std::env::var_os(events::CONTRACT).is_some(),
             streams: Streams::default(),
             graphs: Graphs::default(),
             pools: Pools::default(),
             results,
             recorder: Recorder::of_environment(),
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
             used: 0,
             missing: HashSet::new(),
             texts: HashMap::new(),

@@ -1,18 +1,29 @@
-//! Launches: arguments, the emulated grid, and the handling of violations.
+//! Launches: arguments, the trials of the emulated grid, and the handling of their verdict.
 #![expect(unsafe_code, reason = "memory that the program shares")]
 
+use std::collections::BTreeMap;
+use std::convert::Infallible;
 use std::io::Write as _;
 use std::sync::Arc;
 use std::time::Duration;
 
 use emulator::events::ViolationRecord;
-use emulator::{GlobalMemory, InStream, Judge, Launch, Observer, Options, Progress, Rule, Stop};
+use emulator::trials::{
+    Cause, Door, Launched as Ran, Launching, Plan, ResultBuffer, Rules, Step, Verdict, judge,
+};
+use emulator::{GlobalMemory, Kernel, Launch, Options, Place, Program, Progress, Rule, Stop, Trap};
 
-use crate::device::{Device, Function, Limits};
+use crate::device::{Allocation, Device, Function, Limits};
 use crate::host_memory;
 use crate::record::Recorder;
-use crate::results::refusal;
+use crate::results::{Results, refusal};
 use crate::status::Status;
+
+/// The number of bytes of all allocations up to which a launch keeps the memory before it although it has a single trial.
+const SMALL: usize = 256 << 20;
+
+/// The number of launches of a kernel in which the lowest lane is tried after its stores were seen to overlap.
+const LANE_TRIALS: u32 = 16;
 
 /// The launch configuration of a kernel.
 #[derive(Debug, Clone, Default)]
@@ -28,27 +39,6 @@ pub(crate) struct Shape {
 pub(crate) trait Arguments {
     /// The bytes of parameter `n`, which is at `offset` and has `size` bytes.
     fn bytes(&self, n: usize, offset: usize, size: usize) -> Option<Vec<u8>>;
-}
-
-/// Output and violations of a running launch.
-#[derive(Default)]
-struct Heard {
-    printed: Vec<String>,
-    violations: Vec<ViolationRecord>,
-}
-
-impl Observer for Heard {
-    const WATCHES: bool = false;
-
-    fn row(&mut self, _: &emulator::Executed<'_>) {}
-
-    fn printed(&mut self, text: &str) {
-        self.printed.push(text.to_owned());
-    }
-
-    fn violation(&mut self, violation: &emulator::Violation) {
-        self.violations.push(ViolationRecord::of(&violation.trap, violation.times));
-    }
 }
 
 /// The result of a launch; the caller prints the text after releasing the lock.
@@ -95,9 +85,9 @@ impl Device {
 
     /// Runs a kernel.
     pub(crate) fn launch(&mut self, function: &Function, shape: &Shape, params: &[u8]) -> Launched {
-        let mut heard = Heard::default();
-        let status = self.run(function, shape, params, &mut heard);
-        Launched { status, printed: heard.printed }
+        let mut printed = Vec::new();
+        let status = self.run(function, shape, params, &mut printed);
+        Launched { status, printed }
     }
 
     fn run(
@@ -105,21 +95,28 @@ impl Device {
         function: &Function,
         shape: &Shape,
         params: &[u8],
-        heard: &mut Heard,
+        printed: &mut Vec<String>,
     ) -> Result<(), Status> {
         self.healthy()?;
         self.results.begins(&function.name);
         let progress = self.progress(function);
-        let result = self.emulate(function, shape, params, (progress.as_ref(), heard));
+        let result = self.emulate(function, shape, params, (progress.as_ref(), printed));
         self.give_shared();
         let late = progress.is_some_and(|progress| end_message(&progress));
-        let mut violations = std::mem::take(&mut heard.violations);
-        let (instructions, stop) = match result {
-            Ok(instructions) => (instructions, None),
-            Err(stop) => (0, Some(stop)),
+        let (verdict, stop) = match result {
+            Ok(mut verdict) => {
+                let stop = verdict.stopped.take().map(|stopped| stopped.stop);
+                (Some(verdict), stop)
+            }
+            Err(stop) => (None, Some(stop)),
         };
+        let finished = verdict.as_ref().filter(|verdict| verdict.finished);
+        let instructions = finished.map_or(0, |verdict| verdict.instructions.iter().sum());
         // One microsecond per launch and one nanosecond per 16 warp instructions: a nonzero time to divide by, not a prediction.
         self.streams.now += 1000 + instructions / 16;
+        if let Some(verdict) = &verdict {
+            self.results.judged(&function.name, verdict, &self.plan);
+        }
         let status = match &stop {
             None => Ok(()),
             // How far a launch comes in a time depends on the machine: its end is no violation.
@@ -128,14 +125,9 @@ impl Device {
                 self.results.unchecked(what);
                 Err(Status::TIMEOUT)
             }
-            Some(Stop::Trap(trap)) => {
-                violations.push(ViolationRecord::of(trap, 1));
-                Err(status_of(trap.rule, &trap.what))
-            }
+            Some(Stop::Trap(trap)) => Err(status_of(trap.rule, &trap.what)),
             Some(stop) => {
                 self.results.drop_launch();
-                // What the launch violated before it stopped is reported too.
-                self.results.violated(violations);
                 let why = refusal(stop).unwrap_or_default();
                 let refused = self.refuse(&function.name, why);
                 return Err(if matches!(stop, Stop::Launch(_)) {
@@ -147,7 +139,11 @@ impl Device {
         };
         self.launches += 1;
         self.results.launched(&function.name, instructions);
-        self.results.violated(violations);
+        if let Some(Stop::Trap(trap)) = &stop
+            && !(trap.rule == Rule::Fuel && late)
+        {
+            self.results.violated(vec![ViolationRecord::of(trap, 1)]);
+        }
         match status {
             Err(status) if !self.keep_going => {
                 self.sticky = Some(status);
@@ -188,85 +184,37 @@ impl Device {
         function: &Function,
         shape: &Shape,
         params: &[u8],
-        (progress, heard): (Option<&Arc<Progress>>, &mut Heard),
-    ) -> Result<u64, Stop> {
-        let usual = Options::default();
-        let options = Options {
-            judge: Judge::Values,
-            poison: self.limits.poison,
-            fuel: self.limits.fuel.unwrap_or(usual.fuel),
-            progress: progress.cloned(),
-            threads: self.threads,
-            shift_shared: false,
-            model: Some(self.model),
-            ..usual
-        };
+        (progress, printed): (Option<&Arc<Progress>>, &mut Vec<String>),
+    ) -> Result<Verdict, Stop> {
         let gone = || Stop::Launch("the module is unloaded".to_owned());
         let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
         let constants = if self.recorder.is_some() { module.constants(&self.memory) } else { Vec::default() };
         let program = module.program(&function.name)?;
         let kernel = program.kernel(&function.name).ok_or_else(gone)?;
-        let Shape { grid, block, shared_bytes, cluster, cooperative } = shape.clone();
+        let Shape { grid, block, shared_bytes, cluster, cooperative } = *shape;
         let mut params = params.to_vec();
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
-        let step = InStream { cluster, cooperative, ..InStream::new(program, kernel, &launch) };
-        let begun = match &mut self.recorder {
-            Some(recorder) => {
-                // Place the variables before recording; otherwise the launch would place them.
-                program.place_variables(&mut self.memory);
-                let launched = (shape, launch.params.as_slice());
-                match recorder.begin((program, kernel), &constants, launched, &self.memory) {
-                    Ok(begun) => Some(begun),
-                    Err(error) => {
-                        self.results.unchecked(format!("launches are no longer recorded: {error}"));
-                        self.recorder = None;
-                        None
-                    }
-                }
-            }
-            None => None,
+        let step =
+            Step { program, kernel: &function.name, launch, cluster, cooperative, shift_shared: false };
+        // A kernel whose stores overlap shows it in its first launch, or not for long.
+        let tried = self.lane_trials.entry(function.name.clone()).or_insert(None);
+        let bytes = || self.allocations.values().map(|allocation| allocation.len).sum::<usize>();
+        let keep_before = tried.is_none_or(|tried| (1..=LANE_TRIALS).contains(&tried)) && bytes() <= SMALL;
+        let plan = Plan { keep_before, ..self.plan.clone() };
+        let mut launcher = Launcher {
+            allocations: &self.allocations,
+            recorder: &mut self.recorder,
+            results: &mut self.results,
+            recorded: (program, kernel, shape, &constants),
+            printed,
+            progress,
         };
-        let before = (self.schedules > 1).then(|| Before::viewed_by(&mut self.memory));
-        let counts = emulator::launch_with(&step, &mut self.memory, &options, heard);
-        if let (Some(recorder), Some(begun)) = (&self.recorder, begun) {
-            let trap = match &counts {
-                Err(Stop::Trap(trap)) => Some(&**trap),
-                _ => None,
-            };
-            if counts.is_err() && trap.is_none() {
-                Recorder::drop(&begun);
-            } else if let Err(error) = recorder.end(begun, &self.memory, trap) {
-                self.results.unchecked(format!("launches are no longer recorded: {error}"));
-                self.recorder = None;
-            }
-        }
-        let mut result = counts.map(|counts| counts.warp_instructions);
-        if let Some(before) = before {
-            for seed in 1..self.schedules {
-                if result.is_err() {
-                    break;
-                }
-                let mut again = before.memory();
-                let options = Options { seed, ..options.clone() };
-                let mut other = Heard::default();
-                let ended = emulator::launch_with(&step, &mut again, &options, &mut other);
-                heard.violations.append(&mut other.violations);
-                if let Err(stop) = ended {
-                    result = Err(stop);
-                } else if let Some((at, byte)) = self.memory.first_difference_between(&again) {
-                    let what = format!(
-                        "schedules 0 and {seed} leave different values at byte {byte} of the allocation at {at:#x}"
-                    );
-                    let place = emulator::Place { kernel: function.name.to_string(), ..Default::default() };
-                    let trap = emulator::Trap { rule: Rule::Race, what, place };
-                    heard.violations.push(ViolationRecord::of(&trap, 1));
-                }
-            }
-            before.end(&mut self.memory);
-        }
-        result
+        let Ok(verdict) = judge(&mut launcher, &[step], &mut self.memory, &plan, &mut self.contracted);
+        let overlaps = !verdict.undetermined_stores.is_empty();
+        *tried = Some(tried.unwrap_or(0) + u32::from(overlaps));
+        Ok(verdict)
     }
 }
 
@@ -281,31 +229,105 @@ fn end_message(progress: &Progress) -> bool {
     progress.is_over()
 }
 
-/// The memory before a launch, which each of its runs sees through a view: a run copies the pages that it writes.
-struct Before {
-    memory: GlobalMemory,
-    view: GlobalMemory,
+/// What performs the launches of a program for the trials of one launch.
+struct Launcher<'a> {
+    allocations: &'a BTreeMap<u64, Allocation>,
+    recorder: &'a mut Option<Recorder>,
+    results: &'a mut Results,
+    /// The launch as it is recorded.
+    recorded: (&'a Program, &'a Kernel, &'a Shape, &'a [(String, Vec<u8>)]),
+    printed: &'a mut Vec<String>,
+    progress: Option<&'a Arc<Progress>>,
 }
 
-impl Before {
-    /// Replaces the memory by a view of it.
-    fn viewed_by(memory: &mut GlobalMemory) -> Self {
-        let view = memory.view();
-        Self { memory: std::mem::replace(memory, view.clone()), view }
+impl Door for Launcher<'_> {
+    type Error = Infallible;
+
+    fn results(&self) -> Vec<ResultBuffer> {
+        let result = |(at, a): (&u64, &Allocation)| ResultBuffer::untyped(format!("{at:#x}"), *at, a.len);
+        self.allocations.iter().map(result).collect()
     }
 
-    /// The memory for another run.
-    fn memory(&self) -> GlobalMemory {
-        self.view.clone()
+    fn launch(&mut self, launching: &Launching<'_>, memory: &mut GlobalMemory) -> Result<Ran, Infallible> {
+        let options = &Options { progress: self.progress.cloned(), ..launching.options.clone() };
+        let launching = &Launching { options, ..*launching };
+        if !launching.is_first {
+            return Ok(launching.collect(memory).0);
+        }
+        let (program, kernel, shape, constants) = self.recorded;
+        let begun = match &mut self.recorder {
+            Some(recorder) => {
+                // Place the variables before recording; otherwise the launch would place them.
+                program.place_variables(memory);
+                let launched = (shape, launching.step.launch.params.as_slice());
+                match recorder.begin((program, kernel), constants, launched, memory) {
+                    Ok(begun) => Some(begun),
+                    Err(error) => {
+                        self.stop_recording(&error);
+                        None
+                    }
+                }
+            }
+            None => None,
+        };
+        let (ran, printed) = launching.collect(memory);
+        *self.printed = printed;
+        if let (Some(recorder), Some(begun)) = (&self.recorder, begun) {
+            let trap = match &ran.counts {
+                Err(Stop::Trap(trap)) => Some(&**trap),
+                _ => None,
+            };
+            if ran.counts.is_err() && trap.is_none() {
+                Recorder::drop(&begun);
+            } else if let Err(error) = recorder.end(begun, memory, trap) {
+                self.stop_recording(&error);
+            }
+        }
+        Ok(ran)
     }
+}
 
-    /// Keeps what the first run has written.
-    fn end(self, memory: &mut GlobalMemory) {
-        let Self { memory: mut all, view } = self;
-        // Now the first run's view is the only one, so that only its pages are copied.
-        drop(view);
-        all.settle(std::mem::take(memory));
-        *memory = all;
+impl Launcher<'_> {
+    fn stop_recording(&mut self, error: &std::io::Error) {
+        self.results.unchecked(format!("launches are no longer recorded: {error}"));
+        *self.recorder = None;
+    }
+}
+
+impl Results {
+    /// Records what the trials of a launch show, apart from the violation that stopped one.
+    fn judged(&mut self, kernel: &str, verdict: &Verdict, plan: &Plan) {
+        let records = verdict.violations.iter().map(|v| ViolationRecord::of(&v.trap, v.times)).collect();
+        // Under other rules the results decide.
+        if verdict.rules == Rules::All {
+            self.violated(records)
+        } else {
+            self.listed(records)
+        }
+        for difference in &verdict.differences {
+            let rule = match difference.cause {
+                Cause::Race => Rule::Race,
+                Cause::SharedBase => Rule::Misaligned,
+                Cause::Filling => Rule::Uninitialised,
+                Cause::Schedule => {
+                    self.differs(kernel, &format!("nondeterministic: {difference}"), plan.require_equal);
+                    continue;
+                }
+            };
+            let place = Place { kernel: kernel.to_owned(), ..Place::default() };
+            let trap = Trap { rule, what: difference.to_string(), place };
+            self.violated(vec![ViolationRecord::of(&trap, 1)]);
+        }
+        for open in verdict.undetermined.iter().flatten() {
+            self.differs(kernel, &open.to_string(), plan.strict);
+        }
+        for store in verdict.undetermined_stores.iter().filter(|_| !verdict.lanes_tried) {
+            let what = format!(
+                "undetermined by PTX: {}; {}; its effect on results was not tried",
+                store.what, store.place
+            );
+            self.differs(kernel, &what, false);
+        }
     }
 }
 

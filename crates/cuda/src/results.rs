@@ -33,6 +33,10 @@ pub(crate) struct Results {
     begun: u64,
     kernels: HashMap<Arc<str>, usize>,
     violations: HashMap<Instruction, usize>,
+    /// Violations that are listed while results decide.
+    listed: HashMap<Instruction, usize>,
+    /// Kernels whose results differ between trials, with the sentence's first words, which tell the kind.
+    differing: HashSet<(String, String)>,
     refused: HashSet<String>,
     remarks: HashSet<String>,
 }
@@ -141,22 +145,46 @@ impl Results {
 
     /// Records the violations of a launch; each instruction is reported once and counted every time.
     pub(crate) fn violated(&mut self, violations: Vec<ViolationRecord>) {
+        self.record(violations, false);
+    }
+
+    /// Records violations that do not decide by themselves.
+    pub(crate) fn listed(&mut self, violations: Vec<ViolationRecord>) {
+        self.record(violations, true);
+    }
+
+    fn record(&mut self, violations: Vec<ViolationRecord>, is_listed: bool) {
         for violation in violations {
             let times = violation.times;
             let (rule, kernel) = (violation.rule.clone(), violation.kernel.clone());
             let place = (rule, kernel, violation.ptx_line, violation.call.clone());
-            let slot = match self.violations.get(&place) {
+            let known = if is_listed { &self.listed } else { &self.violations };
+            let slot = match known.get(&place) {
                 Some(slot) => *slot,
                 None => {
                     say(&violation.message);
                     let slot = self.new_slot();
-                    self.violations.insert(place, slot);
-                    let process = self.process.clone();
-                    self.tell(&Event::Violation { process, slot, violation: Box::new(violation) });
+                    let known = if is_listed { &mut self.listed } else { &mut self.violations };
+                    known.insert(place, slot);
+                    let (process, violation) = (self.process.clone(), Box::new(violation));
+                    self.tell(&if is_listed {
+                        Event::Listed { process, slot, violation }
+                    } else {
+                        Event::Violation { process, slot, violation }
+                    });
                     slot
                 }
             };
             self.count(slot, [times, 0]);
+        }
+    }
+
+    /// Reports results of a kernel that differ between trials although no rule is violated, once for each kind.
+    pub(crate) fn differs(&mut self, kernel: &str, what: &str, is_failure: bool) {
+        let kind = what.split_whitespace().next().unwrap_or_default().to_owned();
+        if self.differing.insert((kernel.to_owned(), kind)) {
+            say(&format!("kernel {kernel}: {what}"));
+            self.tell(&Event::Differs { kernel: kernel.to_owned(), what: what.to_owned(), is_failure });
         }
     }
 

@@ -294,9 +294,8 @@ pub(crate) fn launch(
     let report =
         |outcome| report::report((&ran.session, &plan), outcome, verdict, &ran.printed, &ran.profiles);
     let failure = ran.session.failure(verdict, &plan);
-    // Where a rule is violated, the results mean nothing.
-    let kept = |error: &LaunchError| matches!(error, LaunchError::Differs(_) | LaunchError::Undetermined(_));
-    let outcome = judged.outcome.as_ref().filter(|_| failure.as_ref().is_none_or(kept));
+    let has_results = verdict.failure(&plan).is_none_or(|failure| failure.has_results());
+    let outcome = judged.outcome.as_ref();
     let text = match (&failure, outcome) {
         (None, Some(outcome)) => report(outcome).to_string(),
         (None, None) => return Err(PyRuntimeError::new_err("the emulator failed; please report it")),
@@ -306,9 +305,7 @@ pub(crate) fn launch(
             failed.to_string()
         }
     };
-    let Some(mut outcome) = judged.outcome.filter(|_| failure.as_ref().is_none_or(kept)) else {
-        return Ok(text);
-    };
+    let Some(mut outcome) = judged.outcome.filter(|_| has_results) else { return Ok(text) };
     // Read-only arrays first: if one was changed, no array is updated.
     for writable in [false, true] {
         for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {

@@ -18,6 +18,7 @@ use std::time::Duration;
 
 use emulator::Rule;
 use emulator::events::{self, Event, ViolationRecord};
+use emulator::trials::Rules;
 use numerics::tensor_core::Model;
 use object::ReadCache;
 use serde::Serialize;
@@ -44,8 +45,14 @@ pub struct Execution {
     pub gpu: String,
     /// Whether the program continues after violations.
     pub keep_going: bool,
-    /// The number of schedules to run for each launch.
-    pub schedules: u64,
+    /// The number of schedules to run for each launch; the default of the rules if `None`.
+    pub schedules: Option<u64>,
+    /// Which rules are checked.
+    pub rules: Rules,
+    /// Whether results that PTX leaves open are a failure.
+    pub strict: bool,
+    /// Whether results that differ between schedules are a failure although nothing races.
+    pub require_equal: bool,
     /// The tensor core model whose results are computed; that of the GPU if `None`.
     pub model: Option<Model>,
     /// Whether an unqualified product and the sum that uses it are contracted, i.e. rounded once.
@@ -73,6 +80,17 @@ pub struct KernelLaunches {
     pub violations: u64,
 }
 
+/// Results of a kernel that differ between trials although no rule is violated.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct DifferingResults {
+    /// The kernel's linker name.
+    pub kernel: String,
+    /// What differs, and why.
+    pub what: String,
+    /// Whether the caller required otherwise.
+    pub is_failure: bool,
+}
+
 /// The results of a program's run.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
 pub struct Executed {
@@ -98,6 +116,10 @@ pub struct Executed {
     pub remarks: Vec<String>,
     /// The kernels of launches that had not ended when their process was killed.
     pub unfinished: Vec<String>,
+    /// Violations that are listed while results decide.
+    pub listed: Vec<ViolationRecord>,
+    /// Results that are nondeterministic, or that PTX leaves open.
+    pub differing: Vec<DifferingResults>,
     /// Kernels that could not run, each with the reason.
     pub refused: BTreeMap<String, String>,
     /// API functions that were called but are not implemented.
@@ -228,7 +250,16 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
         .env("LD_LIBRARY_PATH", library_path(folder.path()))
         .env(events::RESULTS, &results)
         .env(events::GPU, &execution.gpu)
-        .env(events::SCHEDULES, execution.schedules.to_string());
+        .env(events::RULES, execution.rules.word());
+    if let Some(schedules) = execution.schedules {
+        command.env(events::SCHEDULES, schedules.to_string());
+    }
+    if execution.strict {
+        command.env(events::STRICT, "1");
+    }
+    if execution.require_equal {
+        command.env(events::REQUIRE_EQUAL, "1");
+    }
     assembler::offer(&mut command, &context.program, folder.path())
         .map_err(failed("the folder of the assembler cannot be made"))?;
     python::offer(&mut command, &library, folder.path())
@@ -339,6 +370,20 @@ fn slot(counts: &[u8], slot: usize) -> [u64; 2] {
     [number(slot * events::SLOT), number(slot * events::SLOT + 8)]
 }
 
+/// Adds a violation that occurred `times` times; merges those of one rule at one instruction.
+fn merge(all: &mut Vec<ViolationRecord>, violation: &ViolationRecord, times: u64) {
+    let same = |known: &&mut ViolationRecord| {
+        known.rule == violation.rule
+            && known.kernel == violation.kernel
+            && known.ptx_line == violation.ptx_line
+            && known.call == violation.call
+    };
+    match all.iter_mut().find(same) {
+        Some(known) => known.times += times,
+        None => all.push(ViolationRecord { times, ..violation.clone() }),
+    }
+}
+
 /// Merges the events of all processes; `counts` reads the counters of a process.
 fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8>) -> Executed {
     let mut all = Executed { gpu: gpu.to_owned(), code, ..Executed::default() };
@@ -368,6 +413,17 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 of.launches += launches;
                 of.instructions += instructions;
             }
+            Event::Listed { process, slot: number, violation } => {
+                let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
+                merge(&mut all.listed, violation, times.max(violation.times));
+            }
+            Event::Differs { kernel, what, is_failure } => {
+                let found =
+                    DifferingResults { kernel: kernel.clone(), what: what.clone(), is_failure: *is_failure };
+                if !all.differing.contains(&found) {
+                    all.differing.push(found);
+                }
+            }
             Event::Violation { process, slot: number, violation } => {
                 // The event itself proves at least `violation.times` occurrences.
                 let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
@@ -375,16 +431,7 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 if !violation.kernel.is_empty() {
                     all.kernels.entry(violation.kernel.clone()).or_default().violations += times;
                 }
-                let same = |known: &&mut ViolationRecord| {
-                    known.rule == violation.rule
-                        && known.kernel == violation.kernel
-                        && known.ptx_line == violation.ptx_line
-                        && known.call == violation.call
-                };
-                match all.violations.iter_mut().find(same) {
-                    Some(known) => known.times += times,
-                    None => all.violations.push(ViolationRecord { times, ..(**violation).clone() }),
-                }
+                merge(&mut all.violations, violation, times);
             }
             Event::Refused { kernel, why } => {
                 all.refused.entry(kernel.clone()).or_insert_with(|| why.clone());

@@ -51,8 +51,16 @@ impl<E, F: FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>> Door
             len: buffer.shape.bytes,
             element: buffer.shape.element,
             dims: buffer.shape.dims.clone(),
+            is_read: true,
         });
-        result.collect()
+        let mut results: Vec<_> = result.collect();
+        // Memory that persists, such as that of a Python device.
+        let base = &self.session.base;
+        for (address, len) in base.buffers().filter(|(address, _)| !self.addresses.contains(address)) {
+            let name = base.buffer_name(address).map_or_else(|| format!("{address:#x}"), str::to_owned);
+            results.push(ResultBuffer::untyped(name, address, len));
+        }
+        results
     }
 
     fn launch(&mut self, launching: &Launching<'_>, memory: &mut GlobalMemory) -> Result<Launched, E> {

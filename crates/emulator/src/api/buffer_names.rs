@@ -57,6 +57,12 @@ impl GlobalMemory {
         }
     }
 
+    /// The name of the allocation that begins at `base`, if it has one.
+    #[must_use]
+    pub fn buffer_name(&self, base: u64) -> Option<&str> {
+        self.names.near(base).filter(|(_, _, at)| *at == 0).map(|(name, ..)| name)
+    }
+
     /// Inserts the buffer name after each global address in or near a named buffer.
     #[must_use]
     pub fn name_addresses(&self, message: &str) -> String {

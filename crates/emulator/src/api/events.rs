@@ -23,6 +23,12 @@ pub const PARENT: &str = "SM121PROBE_EXEC_PARENT";
 pub const FUEL: &str = "SM121PROBE_EXEC_FUEL";
 /// Environment variable: limit on the time of a launch in seconds.
 pub const TIME_LIMIT: &str = "SM121PROBE_EXEC_TIME_LIMIT";
+/// Environment variable: which rules are checked.
+pub const RULES: &str = "SM121PROBE_EXEC_RULES";
+/// Environment variable: results that PTX leaves open are a failure.
+pub const STRICT: &str = "SM121PROBE_EXEC_STRICT";
+/// Environment variable: results that differ between schedules are a failure although nothing races.
+pub const REQUIRE_EQUAL: &str = "SM121PROBE_EXEC_REQUIRE_EQUAL";
 /// Environment variable: name of the hardware model; by default, that of the GPU.
 pub const MODEL: &str = "SM121PROBE_EXEC_MODEL";
 /// Environment variable: fuse each unqualified product with the sum that uses it, so that the pair rounds once.
@@ -129,6 +135,24 @@ pub enum Event {
         slot: usize,
         /// The first occurrence.
         violation: Box<ViolationRecord>,
+    },
+    /// A kernel violates a rule at an instruction for the first time, and the results decide. Its slot counts the occurrences.
+    Listed {
+        /// The process.
+        process: String,
+        /// Index of the slot.
+        slot: usize,
+        /// The first occurrence.
+        violation: Box<ViolationRecord>,
+    },
+    /// Results of a kernel differ between trials although no rule is violated.
+    Differs {
+        /// The kernel's linker name.
+        kernel: String,
+        /// What differs, and why.
+        what: String,
+        /// Whether the caller required otherwise.
+        is_failure: bool,
     },
     /// A kernel uses something that the emulator does not support, exists only as machine code, or has an invalid launch
     /// configuration.

@@ -396,6 +396,11 @@ impl GlobalMemory {
         (address - held.base < held.region.len() as u64).then(|| (held.base, held.region.len()))
     }
 
+    /// Base address and length of every buffer, in ascending order; of sparse buffers, those of the written pieces.
+    pub fn buffers(&self) -> impl Iterator<Item = (u64, usize)> {
+        self.allocations.iter().map(|a| (a.base, a.region.len()))
+    }
+
     /// The unwritten ranges of the buffer that begins at `base`.
     #[must_use]
     pub fn unwritten_runs(&self, base: u64) -> Vec<Range<usize>> {

@@ -22,14 +22,17 @@ pub struct ResultBuffer {
     pub element: Element,
     /// Its elements per dimension, outermost first.
     pub dims: Vec<usize>,
+    /// Whether the host reads it after the launches: undefined bytes in it are a violation. In memory that persists they are one where
+    /// the host reads them.
+    pub is_read: bool,
 }
 
 impl ResultBuffer {
-    /// A buffer whose element type is unknown: words of 32 bits, or bytes if its size is no multiple of four.
+    /// A buffer in memory that persists, whose element type is unknown: words of 32 bits, or bytes if its size is no multiple of four.
     #[must_use]
     pub fn untyped(name: String, address: u64, len: usize) -> Self {
         let element = if len.is_multiple_of(4) { Element::U32 } else { Element::U8 };
-        Self { name, address, len, element, dims: vec![element.count_in(len)] }
+        Self { name, address, len, element, dims: vec![element.count_in(len)], is_read: false }
     }
 
     /// Compares the buffer in two memories. `sums` accumulates the differences of float-atomic sums that are within their bounds.

@@ -271,7 +271,8 @@ impl<D: Door> Launches<'_, D> {
                 Err(stop) => return Ok(Some((n, stop))),
             }
             if self.plan.results_are_read && (memory.any_undefined().is_some() || n > 0) {
-                for (known, result) in undefined.iter_mut().zip(&self.results) {
+                let read = undefined.iter_mut().zip(&self.results).filter(|(_, result)| result.is_read);
+                for (known, result) in read {
                     let trap = memory.undefined(result.address);
                     if known.as_ref().map(|(trap, _)| trap) != trap {
                         *known = trap.map(|trap| (trap.clone(), n));

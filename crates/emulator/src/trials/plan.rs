@@ -90,7 +90,7 @@ pub struct Plan {
     pub fillings: Option<u8>,
     /// The filling of the first trial.
     pub first_filling: u8,
-    /// Whether undefined bytes that a launch leaves in a result are a violation.
+    /// Whether any result is read after the launches ([`ResultBuffer::is_read`](super::ResultBuffer::is_read)).
     pub results_are_read: bool,
     /// Whether the memory before the launches is kept for the reading of the lowest lane even if the plan has only one trial.
     pub keep_before: bool,

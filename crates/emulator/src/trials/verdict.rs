@@ -225,6 +225,18 @@ pub enum Failure<'a> {
     Undetermined(&'a Undetermined),
 }
 
+impl Failure<'_> {
+    /// Whether the results of the first trial mean something all the same: no rule is violated, and no fault of the kernel decides them.
+    #[must_use]
+    pub fn has_results(&self) -> bool {
+        match self {
+            Self::Stopped(_) | Self::Violated(_) => false,
+            Self::Differs(difference) => difference.cause == Cause::Schedule,
+            Self::Undetermined(_) => true,
+        }
+    }
+}
+
 /// What all trials show.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Verdict {
@@ -261,7 +273,9 @@ pub struct Verdict {
 }
 
 impl Verdict {
-    pub(super) fn new(plan: &Plan) -> Self {
+    /// The verdict before any trial.
+    #[must_use]
+    pub fn new(plan: &Plan) -> Self {
         Self {
             rules: plan.rules,
             first: plan.first(),

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use emulator::device::{Device as _, Failure};
+use emulator::trials::{self, Ended, Plan, Subject, Sums, Unequal, compare_trials};
 use emulator::{EmulatorDevice, Options, Programs};
 use numerics::tensor_core::Model;
 
@@ -144,27 +145,40 @@ pub fn on_emulator_with(
     let mut device = EmulatorDevice::new(Arc::clone(&memo.programs), options);
     let name = device.name();
     let mut session = Session::new(&mut device, compiled, problem, setup)?;
-    let mut last: Option<Outcome> = None;
     let next = schedules.end;
-    for (launch, seed) in (1..).zip(schedules) {
-        if launch > 1 {
-            session.again()?;
-        }
-        let ran = session.run(seed)?;
-        let outcome = match last.take() {
-            None => {
-                let stages = memo.verdicts.of(contract, &ran.tensors)?;
-                let mut outcome = settled(stages, ran, contract, &name, 0);
-                uncompared(contract, &mut outcome.stages);
-                outcome
-            }
-            Some(before) => repeated(before, ran, contract, &name, Launch { launch, seed })?,
-        };
-        let wrong = outcome.first_wrong().is_some();
-        last = Some(outcome);
-        if wrong {
-            break;
-        }
+    // A kernel that promises equal bits is held to it.
+    let plan = Plan {
+        require_equal: contract.deterministic,
+        schedules: Some(schedules.end.saturating_sub(schedules.start)),
+        shift_shared: false,
+        ..Plan::default()
+    };
+    let mut verdict = trials::Verdict::new(&plan);
+    let mut repeats = Repeats {
+        session: &mut session,
+        memo,
+        contract,
+        device: &name,
+        first: schedules.start,
+        runs: 0,
+        last: None,
+    };
+    if !schedules.is_empty() {
+        compare_trials(&mut repeats, &plan, &mut verdict)?;
+    }
+    let Repeats { runs, mut last, .. } = repeats;
+    if let (Some(outcome), Some(difference)) = (&mut last, verdict.nondeterministic())
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage.word() == difference.buffer)
+        && result.verdict.conforms()
+    {
+        let seed = schedules.start + difference.trials[1].seed;
+        fail(
+            result,
+            format!(
+                "launch {runs} on the same memory, schedule {seed}, stores different bits from launch 1, but the kernels promise \
+                 equal ones"
+            ),
+        );
     }
     let mut outcome =
         last.ok_or_else(|| MoeError::Invalid("a trial without schedules runs nothing".to_owned()))?;
@@ -184,10 +198,54 @@ pub fn on_emulator_with(
     Ok(outcome)
 }
 
-/// One of several runs on the same memory: its number from 1, and its schedule.
-struct Launch {
-    launch: usize,
-    seed: u64,
+/// The trials of the pipeline's kernels: runs on the same memory, so that each finds the state that the one before it left.
+struct Repeats<'a, 's> {
+    session: &'a mut Session<'s>,
+    memo: &'a Memo,
+    contract: &'a Contract,
+    device: &'a str,
+    /// The seed of the first schedule.
+    first: u64,
+    /// Runs so far.
+    runs: usize,
+    /// The verdicts of the runs so far: those of the first, unless a later one does not conform or stores other bits.
+    last: Option<Outcome>,
+}
+
+impl Subject for Repeats<'_, '_> {
+    type Left = Tensors;
+    type Error = TrialError;
+
+    fn run(&mut self, trial: &trials::Trial, _: &mut trials::Verdict) -> Result<Ended<Tensors>, TrialError> {
+        self.runs += 1;
+        if self.runs > 1 {
+            self.session.again()?;
+        }
+        let seed = self.first + trial.seed;
+        let ran = self.session.run(seed)?;
+        let left = ran.tensors.clone();
+        let outcome = match self.last.take() {
+            None => {
+                let stages = self.memo.verdicts.of(self.contract, &ran.tensors)?;
+                let mut outcome = settled(stages, ran, self.contract, self.device, 0);
+                uncompared(self.contract, &mut outcome.stages);
+                outcome
+            }
+            Some(before) => repeated(before, ran, self.contract, self.device, (self.runs, seed))?,
+        };
+        let finished = outcome.first_wrong().is_none();
+        self.last = Some(outcome);
+        Ok(Ended { left, finished })
+    }
+
+    fn first_difference(&self, [one, other]: [&Tensors; 2], _: &mut Sums) -> Option<Unequal> {
+        // The order of the sums of atomics is open.
+        let compared =
+            |stage: &Stage| *stage != Stage::Finalize || self.contract.finalize == FinalizeOrder::Slots;
+        let stage = differences(one, other).find(compared)?;
+        let (buffer, values) = (stage.word().to_owned(), [String::new(), String::new()]);
+        Some(Unequal { buffer, byte: 0, index: Vec::new(), values, sum: None })
+    }
 }
 
 /// Returns the verdicts of a run on the memory of `before`, in which everything conforms.
@@ -196,11 +254,12 @@ fn repeated(
     ran: Ran,
     contract: &Contract,
     device: &str,
-    Launch { launch, seed }: Launch,
+    (launch, seed): (usize, u64),
 ) -> Result<Outcome, MoeError> {
-    let finished = ran.stopped.is_none();
-    let differs = first_difference(&before.tensors, &ran.tensors);
-    if finished && differs.is_none() && ran.broken.is_empty() {
+    if ran.stopped.is_none()
+        && ran.broken.is_empty()
+        && first_difference(&before.tensors, &ran.tensors).is_none()
+    {
         // Equal bits have equal verdicts.
         return Ok(before);
     }
@@ -210,21 +269,6 @@ fn repeated(
         if !result.verdict.conforms() {
             result.note = format!("launch {launch} on the same memory, schedule {seed}: {}", result.note);
         }
-    }
-    if contract.deterministic
-        && finished
-        && let Some(stage) = differs
-        && (stage != Stage::Finalize || contract.finalize == FinalizeOrder::Slots)
-        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
-        && result.verdict.conforms()
-    {
-        fail(
-            result,
-            format!(
-                "launch {launch} on the same memory, schedule {seed}, stores different bits from launch 1, but the \
-                kernels promise equal ones"
-            ),
-        );
     }
     Ok(outcome)
 }

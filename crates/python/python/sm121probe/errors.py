@@ -23,7 +23,8 @@ class ViolationError(Error):
 
 class DisagreementError(Error):
     """Results depend on a race or on unwritten memory; on the schedule, where `require_equal` is set; or on what PTX leaves open, with
-    `strict`. `violations` may explain why. `report` is the report of the first schedule, whose results the arrays hold."""
+    `strict`. `violations` may explain why. `report` is the report of the trials. Without a race or unwritten memory, the arrays hold the
+    results of the first schedule."""
 
     def __init__(self, message: str, violations: Optional[List] = None):
         super().__init__(message)

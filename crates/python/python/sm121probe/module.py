@@ -147,8 +147,8 @@ class Module:
         variants run, and `Report.undetermined` lists the elements that differ.
 
         Raises `ViolationError`, `DisagreementError`, `UnsupportedError`, `LaunchError`; `TypeError`, `ValueError` and `OverflowError` for
-        arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed, except that after
-        `DisagreementError` arrays hold the results of the first schedule.
+        arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed, except that arrays hold the results
+        of the first schedule where `require_equal` or `strict` makes it raise.
         """
         return _launch(
             self._program,
