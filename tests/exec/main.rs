@@ -18,6 +18,7 @@ mod graphs;
 mod memory;
 mod record;
 mod robustness;
+mod trials;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};

@@ -53,6 +53,9 @@ int main(void) {
     launch.contract = 2;
     CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_USAGE);
     launch.contract = 0;
+    launch.rules = 3;
+    CHECK(sm121probe_run(device, module, &launch, NULL) == SM121PROBE_USAGE);
+    launch.rules = 0;
     launch.block[0] = 65;
     CHECK(sm121probe_run(device, module, &launch, &report) == SM121PROBE_VIOLATION);
     CHECK(strstr(report, "\"rule\":\"out_of_bounds\"") && strstr(report, "\"line\":10"));
@@ -84,6 +87,30 @@ int main(void) {
     CHECK(ptx_run(PTX, 1, args, 64, 1, 1, 1, 1, 1, 0) == SM121PROBE_USAGE);
     void *nowhere[] = {(void *)16, (void *)(uintptr_t)1};
     CHECK(ptx_run(PTX, 2, nowhere, 1, 1, 1, 1, 1, 1, 0) == SM121PROBE_VIOLATION);
+
+    /* Tickets are nondeterministic: a failure only where equal results are required, and the first schedule's results are there. */
+    static const char TICKETS[] =
+        ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry t(.param .u64 x)\n{\n .reg .b64 p, q; .reg .b32 i, v;\n"
+        " ld.param.u64 p, [x]; mov.u32 i, %tid.x; mad.wide.u32 q, i, 4, p;\n atom.global.add.u32 v, [p], 1; st.global.u32 [q+4], v;\n"
+        " ret;\n}\n";
+    sm121probe_module *tickets = sm121probe_load(TICKETS, sizeof TICKETS, NULL);
+    static uint32_t words[129];
+    for (uint32_t required = 0; required < 2; required++) {
+        uint64_t t = sm121probe_alloc(device, words, sizeof words);
+        sm121probe_launch draw = {0};
+        draw.block[0] = 128;
+        draw.params = &t;
+        draw.param_bytes = 8;
+        draw.schedules = 6;
+        draw.require_equal = required;
+        sm121probe_status status = sm121probe_run(device, tickets, &draw, &report);
+        CHECK(status == (required ? SM121PROBE_DISAGREEMENT : SM121PROBE_OK));
+        CHECK(strstr(report, "\"verdict\":\"nondeterministic\"") && strstr(report, "\"cause\":\"nondeterministic\""));
+        sm121probe_text_free(report);
+        uint32_t drawn[129];
+        CHECK(sm121probe_read(device, t, drawn, sizeof drawn, NULL) == SM121PROBE_OK && drawn[0] == 128 && drawn[128] == 127);
+    }
+    sm121probe_module_free(tickets);
 
     sm121probe_module_free(module);
     sm121probe_module_free(NULL);
