@@ -195,10 +195,12 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
         Err(Failed::Cli(error)) => return Err(*error),
         Err(Failed::Launch(error)) => return Err((*error).into()),
     };
-    for race in judged.verdict.races() {
+    let failure = session.failure(&judged.verdict, &plan);
+    // The failure itself says what it is.
+    let is_failure = judged.verdict.rules == Rules::All;
+    for race in judged.verdict.races().filter(|_| !is_failure) {
         context.sink.emit(Event::Notice { text: format!("warning: {}; {} times", race.trap, race.times) });
     }
-    let failure = session.failure(&judged.verdict, &plan);
     let not_compared = not_compared(args, context, &session, &judged)?;
     if let (Some(path), Some(outcome)) = (&args.dump, &judged.outcome) {
         session.dump(outcome, path)?;

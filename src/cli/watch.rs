@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 
 use emulator::trials::Notices;
-use emulator::{Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violation};
+use emulator::{Conflicts, Executed, Listed, Observer, Profile, Remark, SpaceTraffic, Violation};
 
 /// Maximum number of lines with bank conflicts that are printed.
 const CONFLICTS_SHOWN: usize = 10;
@@ -53,6 +53,10 @@ impl Observer for Ear {
     fn undetermined_store(&mut self, store: &Remark) {
         self.notices.undetermined_store(store);
     }
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.notices.conflicts(conflicts);
+    }
 }
 
 impl Observer for Watcher {
@@ -91,6 +95,10 @@ impl Observer for Watcher {
 
     fn undetermined_store(&mut self, store: &Remark) {
         self.ear.undetermined_store(store);
+    }
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.ear.conflicts(conflicts);
     }
 }
 

@@ -100,6 +100,7 @@ fn unfit(test: &Test) -> Option<&'static str> {
         (test.contract, "contracted products"),
         (!runs, "a target that the simulated GPU does not run"),
         (run.entry.is_none(), "a kernel that cannot be named"),
+        (run.grid.contains(&0), "no CTA, which the C interface takes for one"),
         (
             test.ptx.contains(".global .") || test.ptx.contains(".const ."),
             "variables, which the modules share",
@@ -196,7 +197,8 @@ fn by_emulate(test: &Test) -> Option<DoorVerdict> {
     if let Some(stopped) = &verdict.stopped {
         return Some(verdict_of_stop(&stopped.stop));
     }
-    Some(DoorVerdict { outcome: verdict.outcome().word(), rules: Vec::new() })
+    let rules = verdict.violations.first().map(|violation| violation.trap.rule.word().to_owned());
+    Some(DoorVerdict { outcome: verdict.outcome().word(), rules: rules.into_iter().collect() })
 }
 
 fn verdict_of_stop(stop: &Stop) -> DoorVerdict {

@@ -198,7 +198,7 @@ impl Device {
         let launch = Launch { grid, block, shared_bytes, params };
         let step =
             Step { program, kernel: &function.name, launch, cluster, cooperative, shift_shared: false };
-        // A kernel whose stores overlap shows it in its first launch, or not for long.
+        // A kernel whose stores overlap, or whose lanes conflict, shows it in its first launch, or not for long.
         let tried = self.lane_trials.entry(function.name.clone()).or_insert(None);
         let bytes = || self.allocations.values().map(|allocation| allocation.len).sum::<usize>();
         let keep_before = tried.is_none_or(|tried| (1..=LANE_TRIALS).contains(&tried)) && bytes() <= SMALL;
@@ -212,8 +212,8 @@ impl Device {
             progress,
         };
         let Ok(verdict) = judge(&mut launcher, &[step], &mut self.memory, &plan, &mut self.contracted);
-        let overlaps = !verdict.undetermined_stores.is_empty();
-        *tried = Some(tried.unwrap_or(0) + u32::from(overlaps));
+        let shows = !verdict.undetermined_stores.is_empty() || verdict.lanes_conflict;
+        *tried = Some(tried.unwrap_or(0) + u32::from(shows));
         Ok(verdict)
     }
 }

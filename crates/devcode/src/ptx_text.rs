@@ -24,6 +24,14 @@ pub(super) fn is_ptx(head: &[u8]) -> bool {
     cursor.rest().starts_with(b".version") && cursor.rest().get(8).is_some_and(u8::is_ascii_whitespace)
 }
 
+/// Whether a file that starts with `head` has nothing but comments there, so that what it is shows later.
+pub(super) fn is_only_comments(head: &[u8]) -> bool {
+    let mut cursor = Cursor::new(head);
+    cursor.blank();
+    // A comment may have been cut after its first character.
+    head.contains(&b'/') && matches!(cursor.rest(), b"" | b"/")
+}
+
 /// Reads `text`; bytes after its first NUL are padding.
 ///
 /// # Errors

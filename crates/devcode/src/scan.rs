@@ -19,6 +19,9 @@ const BATCH_TASKS: usize = 4096;
 const PIECE_BYTES: u64 = 2 << 10;
 /// Number of leading bytes that identify the format of a file.
 const HEAD: u64 = 4096;
+
+/// The number of bytes to which comments may extend that.
+const LONGEST_HEAD: u64 = HEAD << 8;
 /// Number of bytes that a file of any size may unpack to.
 const ALLOWANCE: u64 = 256 << 20;
 
@@ -140,7 +143,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans a file, or an archive member at nesting depth `depth`.
     fn file(&mut self, name: &Arc<str>, source: &Source, depth: u32) {
-        let head = match source.head(HEAD) {
+        let head = match head(|len| source.head(len)) {
             Ok(head) => head,
             Err(trouble) => return self.problem(Place::of(name.clone()), trouble),
         };
@@ -290,7 +293,7 @@ impl<'a> Scanner<'a> {
 
     /// Scans a member of a zip archive; it is unpacked only if its first bytes match a supported format.
     fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
-        let head = member.head(HEAD)?;
+        let head = head(|len| member.head(len))?;
         let Some(form) = Form::of(&head) else {
             self.unknown(name, &head);
             return Ok(());
@@ -343,5 +346,17 @@ impl Form {
             _ if ptx_text::is_ptx(head) => Self::Code(Format::Ptx),
             _ => return None,
         })
+    }
+}
+
+/// The first bytes of a file, enough to tell its format: a PTX file may begin with long comments.
+fn head(read: impl Fn(u64) -> Result<Vec<u8>, Trouble>) -> Result<Vec<u8>, Trouble> {
+    let mut len = HEAD;
+    loop {
+        let head = read(len)?;
+        if len >= LONGEST_HEAD || (head.len() as u64) < len || !ptx_text::is_only_comments(&head) {
+            return Ok(head);
+        }
+        len *= 16;
     }
 }

@@ -15,7 +15,7 @@ pub mod trials;
 mod work;
 
 pub use api::emulated::{EmulatorDevice, Programs};
-pub use api::observe::{Executed, Listed, Nobody, Observer, Remark, Violation};
+pub use api::observe::{Conflicts, Executed, Listed, Nobody, Observer, Remark, Violation};
 pub use api::profile::{Profile, SpaceTraffic};
 pub use api::trap::{Judge, Lack, Place, Rule, Stop, StreamStop, Trap, Unsupported};
 pub use api::{argument, device, events};
@@ -32,6 +32,7 @@ pub use memory::global::GlobalMemory;
 pub use memory::lent::HostBytes;
 pub use memory::window::GLOBAL_BASE;
 pub use rules::float_sums::{FloatSum, FloatType};
+pub use run::directed::{Directed, Turns};
 pub use run::launch::{
     Counts, KeptLane, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of,
 };

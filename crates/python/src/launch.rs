@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use emulator::trials::{Launched, Launching, Notices, Plan, Rules};
-use emulator::{Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use emulator::{Conflicts, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
 use numerics::tensor_core::Model;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -99,6 +99,10 @@ impl Observer for Ear {
     fn undetermined_store(&mut self, store: &Remark) {
         self.notices.undetermined_store(store);
     }
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.notices.conflicts(conflicts);
+    }
 }
 
 /// An [`Ear`] that does not observe rows, which makes a launch several times faster.
@@ -123,6 +127,10 @@ impl Observer for Deaf<'_> {
 
     fn undetermined_store(&mut self, store: &Remark) {
         self.0.undetermined_store(store);
+    }
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.0.conflicts(conflicts);
     }
 }
 

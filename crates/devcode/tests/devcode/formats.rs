@@ -99,6 +99,23 @@ fn ptx_is_read_by_its_directives_alone() {
 }
 
 #[test]
+fn ptx_may_begin_with_long_comments() {
+    let code = ".version 9.0\n.target sm_90\n.entry e(.param .u64 p) { ret; }\n";
+    let line = "// what a generator writes about itself\n";
+    for comments in [line.repeat(200), format!("/*{}*/", "*".repeat(5000)), line.repeat(4000)] {
+        let answer = of_bytes("long.ptx", format!("{comments}{code}").into());
+        assert_eq!(
+            answer.holders.first().map(|holder| holder.format),
+            Some(Format::Ptx),
+            "{}",
+            comments.len()
+        );
+    }
+    // Nothing else follows.
+    assert!(of_bytes("long.txt", line.repeat(4000).into()).holders.is_empty());
+}
+
+#[test]
 fn fatbins_are_found_in_every_section_of_a_host_file() {
     let (lz4, zstd) = (data("lz4.fatbin"), data("zstd.fatbin"));
     // Linkers pad, and join what each object brings.

@@ -1,5 +1,7 @@
 //! Observers of a launch, row by row. A launch without one pays nothing for it.
 
+use std::collections::BTreeSet;
+
 use crate::api::trap::{Place, Trap};
 use crate::front::program::{Kernel, NO_SLOT, Program};
 use crate::memory::window::{Window, window_of};
@@ -25,6 +27,25 @@ pub trait Observer {
     /// Called after the launch for each store whose lanes wrote different values to one address: PTX does not determine which one
     /// remains ([`crate::KeptLane`]). Only if races are checked.
     fn undetermined_store(&mut self, _store: &Remark) {}
+
+    /// Called after the launch if accesses conflict without an order, as far as that does not end the launch. Only if races are
+    /// checked.
+    fn conflicts(&mut self, _conflicts: &Conflicts) {}
+}
+
+/// Accesses that conflict without an order: what a directed schedule ([`crate::Directed`]) tries.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Conflicts {
+    /// Conflicts of lanes of one warp, of which at least one access is weak: races.
+    pub lanes: Vec<Remark>,
+    /// Conflicts of lanes of one warp whose accesses are all strong (`.volatile`, `.relaxed`).
+    pub strong_lanes: Vec<Remark>,
+    /// The rows of both sides of these, by kernel.
+    pub lane_rows: BTreeSet<(String, u32)>,
+    /// The rows of the later sides of races between warps, by kernel. The races themselves are violations.
+    pub warp_rows: BTreeSet<(String, u32)>,
+    /// The first byte of each of these, as a generic address.
+    pub bytes: BTreeSet<u64>,
 }
 
 /// An observation that violates no rule but deserves attention.

@@ -201,6 +201,8 @@ pub(crate) struct Fault {
     pub(crate) lane: Option<u32>,
     /// The origin of the undefined bits.
     pub(crate) cause: Option<Cause>,
+    /// The first byte of two accesses that race, as a generic address.
+    pub(crate) raced: Option<u64>,
 }
 
 /// The origin of undefined bits.
@@ -224,11 +226,17 @@ pub(crate) enum Source {
 
 impl Fault {
     pub(crate) fn new(rule: Rule, what: impl Into<String>) -> Self {
-        Self { rule, what: what.into(), lane: None, cause: None }
+        Self { rule, what: what.into(), lane: None, cause: None, raced: None }
     }
 
     pub(crate) fn at(mut self, lane: usize) -> Self {
         self.lane = Some(u32::try_from(lane).unwrap_or_default());
+        self
+    }
+
+    /// A race for this byte.
+    pub(crate) fn for_byte(mut self, address: u64) -> Self {
+        self.raced = Some(address);
         self
     }
 }

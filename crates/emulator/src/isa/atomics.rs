@@ -202,15 +202,17 @@ fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refu
 fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(atomic) = row.extra::<Atomic>() else { return Flow::Next };
     let mut replaced = Undefined::default();
+    let touch = if atomic.used { Touch::Modify } else { Touch::Reduce };
+    m.log_lanes(row, atomic.space, atomic.bytes * atomic.count, touch);
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        let touch = if atomic.used { Touch::Modify } else { Touch::Reduce };
         let strong = Strong { order: atomic.order, touch };
         if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane, &mut replaced))
         {
             return m.fail(fault.at(lane));
         }
     }
+    m.compare_lanes();
     let flow = stored(m, numbered(row.b));
     match replaced.0 {
         None => flow,

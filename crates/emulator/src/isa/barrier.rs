@@ -280,9 +280,7 @@ fn decode_fence(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 fn fence(m: &mut Machine<'_>, row: &Row) -> Flow {
     if let (Some(races), Some(fence)) = (&mut m.cta.races, row.extra::<Fence>()) {
         races.fence(m.warp, *fence, &mut m.world.races);
-        if fence.order.acquires {
-            m.cta.meet(m.warp, !0);
-        }
+        m.cta.meet_by_fence(m.warp, fence.order.acquires);
     }
     Flow::Next
 }

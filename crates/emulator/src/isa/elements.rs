@@ -3,6 +3,7 @@
 use super::memory::numbered;
 use crate::front::decode::Bank;
 use crate::front::program::Row;
+use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 
 /// A register of one of the two banks, for loads and stores.
@@ -66,6 +67,18 @@ register!(u64, D, |_, d| d);
 /// Loads `T / N` elements of `N` bytes into registers.
 pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    m.log_lanes(row, space, T, Touch::Load);
+    let flow = load_elements::<R, N, T>(m, row, space);
+    m.compare_lanes();
+    flow
+}
+
+#[inline(always)]
+fn load_elements<R: Register, const N: usize, const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    space: Space,
+) -> Flow {
     let signed = row.c;
     let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, d| {
         let bank = R::bank_mut(w, d);
@@ -110,6 +123,18 @@ pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<
 /// Stores `T / N` elements of `N` bytes from registers.
 pub(super) fn store<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = numbered(row.b);
+    m.log_lanes(row, space, T, Touch::Store);
+    let flow = store_elements::<R, N, T>(m, row, space);
+    m.compare_lanes();
+    flow
+}
+
+#[inline(always)]
+fn store_elements<R: Register, const N: usize, const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    space: Space,
+) -> Flow {
     let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, d| {
         let bank = R::bank(w, d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {

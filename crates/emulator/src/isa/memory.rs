@@ -267,7 +267,11 @@ fn ordered(exec: Exec, order: Option<Order>, touch: Touch) -> Row {
 
 fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
     match row.extra::<(Exec, Strong)>() {
-        Some((exec, strong)) => m.strongly(*strong, |m| exec(m, row)),
+        Some((exec, strong)) => {
+            let flow = m.strongly(*strong, |m| exec(m, row));
+            m.remark(row);
+            flow
+        }
         None => Flow::Next,
     }
 }

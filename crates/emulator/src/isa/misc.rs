@@ -14,6 +14,7 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "setmaxnreg", "setmaxnreg.{inc,dec}.sync.aligned.u32 n", decode_setmaxnreg),
     FormRow::new(CHAPTER, "griddepcontrol", "griddepcontrol.{launch_dependents,wait}", decode_griddepcontrol),
     FormRow::new(CHAPTER, "pmevent", "pmevent{.mask} a", decode_pmevent),
+    FormRow::planned("Integer Arithmetic", "clmad", "clmad{.hi,.lo}.u64"),
     FormRow::out_of_scope(CHAPTER, "tex", "tex.geom.v4.type.type: textures are not emulated"),
     FormRow::out_of_scope(CHAPTER, "tld4", "tld4.component.2d.v4.type.f32: textures are not emulated"),
     FormRow::out_of_scope(CHAPTER, "txq", "txq.query.b32: textures are not emulated"),

@@ -1,6 +1,7 @@
 //! Race detector: happens-before by vector clocks, with a shadow of every byte (FastTrack, Flanagan and Freund, PLDI 2009).
 //!
-//! The threads of the analysis are warps: lanes of one warp are treated as ordered by program order. Two conflicting accesses are
+//! The threads of the analysis are warps: lanes of one warp are treated as ordered by program order, and told apart by
+//! [`lanes`](crate::rules::lanes). Two conflicting accesses are
 //! not a race if one happens before the other, or if both are strong and the scope of each includes the other's thread (PTX ISA
 //! 8.7.1). Where each rule lives, and why it is right:
 //!
@@ -11,6 +12,7 @@
 //! | what orders warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10) | `sync`, on the clocks of `clock` |
 //! | a strong read is ordered after the write that it observes (PTX ISA 8.9) | `chain` |
 //! | stores of the same value | `same` |
+//! | relaxed reads that nothing orders | `relaxed` |
 //! | asynchronous copies, proxies, tensor maps | `copies`, `proxy`, `publish` |
 //! | the CTAs of a cluster | `cluster` |
 //!
@@ -30,12 +32,16 @@ mod page;
 mod pages;
 mod proxy;
 mod publish;
+mod relaxed;
 mod same;
 mod sync;
 
+use std::cell::Cell;
 use std::ops::Range;
 
 use crate::api::trap::{Fault, Rule};
+use crate::memory::window::SHARED_WINDOW;
+use crate::rules::lanes::{LaneLog, Searches};
 use crate::rules::order::{Strong, Touch};
 use crate::rules::shadow::Shadows;
 use crate::run::stream::Grid;
@@ -135,6 +141,7 @@ struct SharedOrder<'a, F> {
     clock: &'a Clock,
     modifies: bool,
     observed: F,
+    own_warp: &'a Cell<bool>,
 }
 
 impl<F: Fn(Epoch) -> bool> Order<Epoch> for SharedOrder<'_, F> {
@@ -146,6 +153,11 @@ impl<F: Fn(Epoch) -> bool> Order<Epoch> for SharedOrder<'_, F> {
     #[inline]
     fn modifies(&self) -> bool {
         self.modifies
+    }
+
+    #[inline]
+    fn meets_own_warp(&self) {
+        self.own_warp.set(true);
     }
 
     #[inline]
@@ -208,6 +220,13 @@ pub(crate) struct Races {
     waited: [u32; WARPS],
     /// A warp whose clock has reached [`LAST`].
     exhausted: Option<u32>,
+    /// Per warp, what it has observed without an order.
+    observations: Vec<relaxed::Observations>,
+    /// Whether an access has conflicted with an earlier one of its own warp since [`Races::met_own_warp`].
+    own_warp: Cell<bool>,
+    /// Per warp, what its lanes have accessed since they last synchronised.
+    lane_logs: Vec<LaneLog>,
+    lane_searches: Searches,
 }
 
 impl Races {
@@ -236,7 +255,33 @@ impl Races {
             known: 0..0,
             waited: [0; WARPS],
             exhausted: None,
+            observations: vec![relaxed::Observations::default(); warps],
+            own_warp: Cell::new(false),
+            lane_searches: Searches::default(),
+            lane_logs: std::iter::repeat_with(LaneLog::default).take(warps).collect(),
         }
+    }
+
+    /// What the lanes of a warp have accessed since they last synchronised.
+    #[inline]
+    pub(crate) fn lane_log(&mut self, warp: u32) -> &mut LaneLog {
+        &mut self.lane_logs[warp as usize]
+    }
+
+    /// The same, and the searches of the CTA.
+    pub(crate) fn lane_log_and_searches(&mut self, warp: u32) -> (&mut LaneLog, &mut Searches) {
+        (&mut self.lane_logs[warp as usize], &mut self.lane_searches)
+    }
+
+    /// The number of this CTA in its grid.
+    pub(crate) fn number_in_grid(&self) -> u32 {
+        self.id - self.grid.start
+    }
+
+    /// Whether an access has conflicted with an earlier one of its own warp since the last call.
+    #[inline]
+    pub(crate) fn met_own_warp(&self) -> bool {
+        self.own_warp.replace(false)
     }
 
     /// The error if a warp has synchronised more often than its clock counts.
@@ -314,7 +359,7 @@ impl Races {
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], self.flags & STRONG != 0);
         let modifies = self.flags & MODIFIES != 0;
-        let order = SharedOrder { by: epoch, clock, modifies, observed: |_| false };
+        let order = SharedOrder { by: epoch, clock, modifies, observed: |_| false, own_warp: &self.own_warp };
         let found = self.shared.update(at, len, |kept| kept.step(write, &order));
         if found.is_ok() && !epoch.strong() {
             return Ok(());
@@ -330,7 +375,8 @@ impl Races {
         }
         let clock = &self.clocks[warp as usize];
         let epoch = Epoch::new(warp, clock[warp as usize], false);
-        let order = SharedOrder { by: epoch, clock, modifies: false, observed: |_| false };
+        let order =
+            SharedOrder { by: epoch, clock, modifies: false, observed: |_| false, own_warp: &self.own_warp };
         let mut ordered = 0;
         for at in places {
             if self.shared.update(*at, 16, |kept| kept.step(false, &order)).is_err() {
@@ -361,7 +407,13 @@ impl Races {
             for n in n..len {
                 let observed =
                     |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
-                let order = SharedOrder { by, clock, modifies: self.flags & MODIFIES != 0, observed };
+                let order = SharedOrder {
+                    by,
+                    clock,
+                    modifies: self.flags & MODIFIES != 0,
+                    observed,
+                    own_warp: &self.own_warp,
+                };
                 self.shared
                     .update(at + n, 1, |kept| kept.step(write, &order))
                     .map_err(|(_, other)| clash(n, other))?;
@@ -440,4 +492,5 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
             "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with no ordering in between"
         ),
     )
+    .for_byte(SHARED_WINDOW + address)
 }

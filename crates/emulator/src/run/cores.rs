@@ -9,6 +9,7 @@ use std::sync::Arc;
 use crate::api::observe::Nobody;
 use crate::isa::launch_control;
 use crate::memory::global::GlobalMemory;
+use crate::rules::lanes::LaneRaces;
 use crate::rules::remarks::{Remarks, earlier};
 use crate::rules::undefined::stores::Stores;
 use crate::run::apart::{Apart, Together};
@@ -26,6 +27,7 @@ struct Done {
     clock: u64,
     remarks: Remarks,
     overlaps: Remarks,
+    lane_races: LaneRaces,
     tolerated: Tolerated,
     undefined: Stores,
 }
@@ -50,7 +52,7 @@ pub(crate) fn run_grid(
         || world.apart.is_some()
         || world.stream.overlaps()
         || launch_control::used_by(launches[grid].kernel);
-    if threads < 2 || alone {
+    if threads < 2 || alone || options.directed.is_some() {
         return None;
     }
     world.global.share();
@@ -90,7 +92,7 @@ pub(crate) fn run_grid(
 
 /// Merges the results of a thread into the world; returns its memory and what it wrote there.
 fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
-    let Done { mut memory, written, clock, remarks, overlaps, tolerated, undefined, .. } = done;
+    let Done { mut memory, written, clock, remarks, overlaps, lane_races, tolerated, undefined, .. } = done;
     world.clock += clock;
     for (place, said) in remarks {
         world.remarks.add(place, said);
@@ -98,6 +100,7 @@ fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
     for (place, store) in overlaps {
         world.overlaps.add(place, store);
     }
+    world.lane_races.join(lane_races);
     for (place, (fault, cta, warp, times)) in tolerated {
         let all = world.tolerated.entry(place).or_insert_with(|| (fault.clone(), cta, warp, 0));
         let times = all.3 + times;
@@ -150,6 +153,7 @@ fn run_clusters(
         clock: world.clock,
         remarks: world.remarks,
         overlaps: world.overlaps,
+        lane_races: world.lane_races,
         tolerated: world.tolerated,
         undefined: world.undefined,
     })

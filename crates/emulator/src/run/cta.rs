@@ -204,6 +204,24 @@ impl Cta {
     /// Lanes of a warp synchronise or acquire: each sees what the others stored.
     #[inline]
     pub(crate) fn meet(&mut self, warp: u32, lanes: u32) {
+        if let Some(races) = &mut self.races {
+            races.lane_log(warp).meet(lanes);
+        }
+        self.meet_in_drafts(warp, lanes);
+    }
+
+    /// Lanes of a warp fence. If the fence acquires, they may have observed a release before.
+    pub(crate) fn meet_by_fence(&mut self, warp: u32, acquires: bool) {
+        if let Some(races) = &mut self.races {
+            races.lane_log(warp).fence();
+        }
+        if acquires {
+            self.meet_in_drafts(warp, !0);
+        }
+    }
+
+    #[inline]
+    fn meet_in_drafts(&mut self, warp: u32, lanes: u32) {
         if let Some(drafts) = &mut self.drafts {
             drafts.meet(warp, lanes);
         }

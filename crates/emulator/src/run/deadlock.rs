@@ -54,7 +54,7 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
                     Wait::Converge { wanted, .. } => {
                         format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
                     }
-                    Wait::Nothing | Wait::Impatient => "its turn".to_owned(),
+                    Wait::Nothing | Wait::Impatient | Wait::Held(_) | Wait::Released => "its turn".to_owned(),
                 };
                 if who.len() < 8 {
                     who.push(format!(

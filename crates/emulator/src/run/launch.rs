@@ -6,17 +6,19 @@ use std::sync::atomic::AtomicBool;
 
 use numerics::tensor_core::Model;
 
-use crate::api::observe::{Nobody, Observer, Remark};
+use crate::api::observe::{Conflicts, Nobody, Observer, Remark};
 use crate::api::trap::{Judge, Stop, StreamStop};
 use crate::front::launch_check::check;
 use crate::front::program::{Kernel, Program};
 use crate::memory::global::{GlobalMemory, POISON};
+use crate::rules::lanes::LaneRaces;
 use crate::rules::remarks::Said;
 use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
+use crate::run::directed::{Directed, Direction};
 use crate::run::grid_workspace;
-use crate::run::machine::World;
+use crate::run::machine::{Tolerated, World};
 use crate::run::progress::Progress;
 use crate::run::schedule::{Own, Stage, run};
 use crate::run::stream::{InStream, Stream};
@@ -75,6 +77,8 @@ pub struct Options {
     pub model: Option<Model>,
     /// Number of threads that may run clusters of a grid concurrently. It affects speed only.
     pub threads: usize,
+    /// Lets the sides of a conflict take turns in a certain order. The launch then runs on one thread.
+    pub directed: Option<Arc<Directed>>,
     /// Cancels the launch with [`Stop::Launch`] soon after it becomes true.
     pub cancel: Option<Arc<AtomicBool>>,
     /// The launch's time limit, and who is told how far it is. A launch over its limit ends with [`Stop::Trap`] and the rule
@@ -97,6 +101,7 @@ impl Default for Options {
             shift_shared: true,
             model: None,
             threads: 1,
+            directed: None,
             cancel: None,
             progress: None,
         }
@@ -187,19 +192,30 @@ fn run_stream<O: Observer>(
     grid_workspace::provide(launches, &mut stream, memory);
     memory.fill_unwritten(options.poison);
     let mut world = World::new(std::mem::take(memory), stream, options);
+    world.directed = options.directed.as_ref().map(|directed| Box::new(Direction::new(directed, launches)));
     let mut stage = Stage::of_stream(own);
     // A panic in here is a bug of the emulator, not of the kernel.
     let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
     grid_workspace::take_back(&world.stream, memory);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
-    report_tolerated(launches, std::mem::take(&mut world.tolerated), observer);
+    let tolerated = std::mem::take(&mut world.tolerated);
+    let mut conflicts = racing(launches, &tolerated);
+    report_tolerated(launches, tolerated, observer);
     let remark = |((grid, pc), said): ((usize, u32), Said)| {
         let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
         Remark { what: said.what, place, times: said.times }
     };
     world.remarks.into_iter().for_each(|each| observer.remark(&remark(each)));
     world.overlaps.into_iter().for_each(|each| observer.undetermined_store(&remark(each)));
+    let LaneRaces { weak, strong, rows } = world.lane_races;
+    conflicts.lanes = weak.into_iter().map(remark).collect();
+    conflicts.strong_lanes = strong.into_iter().map(remark).collect();
+    conflicts.lane_rows =
+        rows.into_iter().map(|(grid, row)| (launches[grid].kernel.name.clone(), row)).collect();
+    if conflicts != Conflicts::default() {
+        observer.conflicts(&conflicts);
+    }
     let stop = match result {
         Ok(Ok(counts)) => return Ok(counts),
         Ok(Err(stop)) => stop,
@@ -215,6 +231,18 @@ fn run_stream<O: Observer>(
         _ => stage.inside.unwrap_or(0),
     };
     Err(StreamStop { launch, stop })
+}
+
+/// The races after which a launch went on, as conflicts of warps.
+fn racing(launches: &[InStream<'_>], tolerated: &Tolerated) -> Conflicts {
+    let mut conflicts = Conflicts::default();
+    for ((grid, row, _), (fault, ..)) in tolerated {
+        if let Some(byte) = fault.raced {
+            conflicts.bytes.insert(byte);
+            conflicts.warp_rows.insert((launches[*grid].kernel.name.clone(), *row));
+        }
+    }
+    conflicts
 }
 
 /// The hardware model of an architecture number such as 90.

@@ -4,7 +4,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::front::program::{Kernel, Row};
 use crate::memory::global::Region;
 use crate::memory::window::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of};
-use crate::rules::order::Strong;
+use crate::rules::order::{Strong, Touch};
 use crate::rules::races::{At, GlobalAccess};
 use crate::rules::remarks::Stored;
 use crate::rules::undefined::{Loaded, Shadow, stores};
@@ -322,6 +322,10 @@ impl Machine<'_> {
             self.cta.meet(self.warp, !0);
         } else if let Some(strong) = self.strong.filter(|_| write) {
             races.publish(address, len, self.warp, strong, At::Global(world));
+        } else if self.strong.is_some_and(|strong| strong.touch == Touch::Load)
+            && let Some(what) = races.observes_unordered(address, self.warp, world)
+        {
+            self.said.push((self.mask.trailing_zeros() as usize % LANES, what));
         }
         Ok(())
     }

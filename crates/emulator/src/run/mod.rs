@@ -9,6 +9,7 @@ pub(crate) mod cluster;
 pub(crate) mod cores;
 pub(crate) mod cta;
 pub(crate) mod deadlock;
+pub(crate) mod directed;
 pub(crate) mod grid_workspace;
 pub(crate) mod launch;
 pub(crate) mod machine;

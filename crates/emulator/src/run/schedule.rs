@@ -15,6 +15,7 @@ use crate::run::cluster;
 use crate::run::cores;
 use crate::run::cta::Cta;
 use crate::run::deadlock::{deadlock, out_of_fuel, out_of_time, place};
+use crate::run::directed;
 use crate::run::launch::{Counts, Options, model_of, place_globals};
 use crate::run::machine::World;
 use crate::run::random::Random;
@@ -325,12 +326,14 @@ pub(crate) fn run<O: Observer>(
             return Err(h.stop);
         }
         // Under a random schedule a round may have skipped the warps that can run.
-        let can_run = |r: &Resident| {
+        let can_run = |r: &Resident, world: &World| {
             held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
                 && (r.warps.iter().any(|w| w.can_run(&r.cta, world))
                     || options.seed != 0 && !r.cta.pending.is_empty())
         };
-        if ran || residents.len() != before || residents.iter().any(can_run) {
+        let goes_on = ran || residents.len() != before || residents.iter().any(|r| can_run(r, world));
+        let so_far = (!goes_on, counts.warp_instructions);
+        if directed::release(world.directed.as_mut(), &mut residents, so_far) || goes_on {
             continue;
         }
         if world.apart.is_some() && !residents.iter().any(waits_for_company) {

@@ -10,6 +10,7 @@ use crate::front::program::{Kernel, UNGUARDED};
 use crate::rules::undefined;
 use crate::run::cluster::Peers;
 use crate::run::cta::Cta;
+use crate::run::directed::{self, Before};
 use crate::run::machine::{Flow, Machine, Registers, World};
 use crate::run::parties::divergent;
 
@@ -34,6 +35,10 @@ pub(crate) enum Wait {
     },
     /// Nothing; a wait that may time out does so now.
     Impatient,
+    /// A directed schedule to let it go; the number orders those that are held.
+    Held(u64),
+    /// Nothing: a directed schedule has let it make its next access.
+    Released,
     /// The other lanes of this group, at the reconvergence point.
     Company(u32),
     /// These lanes to reach its row: all live lanes of the warp if it is `.aligned`.
@@ -71,6 +76,8 @@ pub(crate) struct Warp {
     pub(crate) fragments: Vec<Fragment>,
     groups: Vec<Group>,
     current: usize,
+    /// The fragment whose last turn ended because it had used all of it.
+    spent: Option<usize>,
     /// Strong accesses made while lanes waited to reconverge, since the last divergence or reconvergence.
     alone: u32,
 }
@@ -94,7 +101,16 @@ pub(crate) struct Stopped {
 impl Warp {
     pub(crate) fn new(index: u32, live: u32, registers: Registers) -> Self {
         let first = Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new() };
-        Self { index, registers, live, fragments: vec![first], groups: Vec::new(), current: 0, alone: 0 }
+        Self {
+            index,
+            registers,
+            live,
+            fragments: vec![first],
+            groups: Vec::new(),
+            current: 0,
+            spent: None,
+            alone: 0,
+        }
     }
 
     /// A row at which it stands.
@@ -163,13 +179,22 @@ impl Warp {
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
         let (n, live) = (self.fragments.len(), self.live);
-        let Some(at) =
-            (0..n).map(|i| (self.current + i) % n).find(|i| ready(&self.fragments[*i], cta, world))
-        else {
-            return Ok(Turn::Waiting);
+        let lanes_take_turns = world.directed.as_ref().and_then(|directed| directed.turns_of_lanes());
+        let mut in_order =
+            (0..n).map(|i| (self.current + i) % n).filter(|i| ready(&self.fragments[*i], cta, world));
+        let chosen = match lanes_take_turns {
+            None => in_order.next(),
+            // A fragment that has just used up its turn may wait for another one.
+            Some(turns) => {
+                let place = |i: &usize| (Some(*i) == self.spent, turns.place(self.fragments[*i].mask));
+                in_order.min_by_key(place)
+            }
         };
+        let Some(at) = chosen else { return Ok(Turn::Waiting) };
         self.current = at;
+        self.spent = None;
         let impatient = self.fragments[at].wait == Wait::Impatient;
+        let mut released = self.fragments[at].wait == Wait::Released;
         self.fragments[at].wait = Wait::Nothing;
         let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
         let mut left = quantum;
@@ -200,6 +225,7 @@ impl Warp {
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
                 // A spinning fragment must not starve the others.
                 self.current = at + 1;
+                self.spent = Some(at);
                 break Wait::Nothing;
             };
             left -= 1;
@@ -220,6 +246,26 @@ impl Warp {
                 continue;
             }
             m.mask = mask;
+            if m.world.directed.is_some() && !std::mem::take(&mut released) {
+                match directed::before_row(&mut m, pc) {
+                    Before::Run => {}
+                    Before::Hold(number) => break Wait::Held(number),
+                    Before::Part(lanes) => {
+                        let this = &mut self.fragments[at];
+                        this.mask = lanes;
+                        let (rest, groups) = (fragment & !lanes, this.groups.clone());
+                        self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
+                        fragment = lanes;
+                        m.fragment = lanes;
+                        m.mask &= lanes;
+                        if m.mask == 0 {
+                            pc += 1;
+                            continue;
+                        }
+                    }
+                }
+            }
+            let mask = m.mask;
             if O::WATCHES {
                 observer.row(&Executed::new(&m, pc));
             }
@@ -270,6 +316,9 @@ impl Warp {
                     fragment = rest;
                     m.fragment = rest;
                     pc += 1;
+                    if lanes_take_turns.is_some() {
+                        break Wait::Nothing;
+                    }
                 }
                 Flow::Exit => {
                     m.live &= !mask;
@@ -452,11 +501,11 @@ impl Warp {
 
 fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
     match fragment.wait {
-        Wait::Nothing | Wait::Impatient => true,
+        Wait::Nothing | Wait::Impatient | Wait::Released => true,
         Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,
         Wait::Event { cta: seen, cluster, grids } => {
             cta.events != seen || cta.member.events() != cluster || world.ends != grids
         }
-        Wait::Company(_) | Wait::Converge { .. } => false,
+        Wait::Company(_) | Wait::Converge { .. } | Wait::Held(_) => false,
     }
 }

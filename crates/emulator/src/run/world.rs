@@ -4,11 +4,13 @@ use numerics::tensor_core::Model;
 
 use crate::api::trap::{Fault, Judge, Rule};
 use crate::memory::global::{GlobalMemory, Region};
+use crate::rules::lanes::LaneRaces;
 use crate::rules::races::GlobalRaces;
 use crate::rules::remarks::Remarks;
 use crate::rules::undefined::stores;
 use crate::run::apart::Apart;
 use crate::run::cta::Cta;
+use crate::run::directed::Direction;
 use crate::run::launch::{KeptLane, Options};
 use crate::run::random::Random;
 use crate::run::stream::Stream;
@@ -48,6 +50,8 @@ pub(crate) struct World {
     pub(crate) remarks: Remarks,
     /// Stores whose lanes wrote different values to one address, by grid and row.
     pub(crate) overlaps: Remarks,
+    /// Accesses of lanes of one warp that nothing orders.
+    pub(crate) lane_races: LaneRaces,
     /// The lane whose value remains in those stores.
     pub(crate) kept_lane: KeptLane,
     /// Live allocations of `malloc`: address and size in bytes.
@@ -61,6 +65,8 @@ pub(crate) struct World {
     pub(crate) tolerated: Tolerated,
     /// Scratch buffers of matrix instructions.
     pub(crate) scratch: crate::isa::matrix::Scratch,
+    /// The directed schedule, if it is one.
+    pub(crate) directed: Option<Box<Direction>>,
     /// Accesses of the cluster, if it runs in parallel with others.
     pub(crate) apart: Option<Box<Apart>>,
 }
@@ -89,12 +95,14 @@ impl World {
             printed: Vec::new(),
             remarks: Default::default(),
             overlaps: Default::default(),
+            lane_races: LaneRaces::default(),
             kept_lane: options.kept_lane,
             heap: Default::default(),
             undefined: Default::default(),
             judge: options.judge,
             poison: options.poison,
             tolerated: Default::default(),
+            directed: None,
             apart: None,
         }
     }

@@ -127,7 +127,7 @@ impl Verdict {
     }
 
     /// Records a difference, unless there is one by the same cause.
-    fn add_difference(&mut self, cause: Cause, trials: [Trial; 2], unequal: Unequal) {
+    pub(super) fn add_difference(&mut self, cause: Cause, trials: [Trial; 2], unequal: Unequal) {
         if self.difference(cause).is_none() {
             let Unequal { buffer, byte, index, values, sum } = unequal;
             self.differences.push(Difference { cause, buffer, byte, index, trials, values, sum });

@@ -1,11 +1,12 @@
 //! Trials of launches on one global memory.
 
 use super::compare::ResultBuffer;
+use super::conflicts::Recorded;
 use super::cycle::{Ended, Subject, Unequal, compare_trials};
 use super::plan::{Plan, Reading, Rules, Trial};
 use super::readings::ContractedPrograms;
 use super::verdict::{Open, Stopped, Sums, Verdict};
-use crate::api::observe::{Executed, Observer, Remark, Violation};
+use crate::api::observe::{Conflicts, Executed, Observer, Remark, Violation};
 use crate::api::trap::{Stop, Trap};
 use crate::front::program::Program;
 use crate::memory::global::GlobalMemory;
@@ -49,6 +50,8 @@ pub struct Notices {
     pub violations: Vec<Violation>,
     /// Stores whose lanes wrote different values to one address.
     pub undetermined_stores: Vec<Remark>,
+    /// Accesses that conflict without an order.
+    pub conflicts: Conflicts,
 }
 
 impl Notices {
@@ -65,6 +68,11 @@ impl Notices {
     /// As [`Notices::violation`].
     pub fn undetermined_store(&mut self, store: &Remark) {
         self.undetermined_stores.push(store.clone());
+    }
+
+    /// As [`Notices::violation`].
+    pub fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.conflicts = conflicts.clone();
     }
 }
 
@@ -102,6 +110,10 @@ impl Observer for Collector {
 
     fn undetermined_store(&mut self, store: &Remark) {
         self.notices.undetermined_store(store);
+    }
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.notices.conflicts(conflicts);
     }
 }
 
@@ -171,6 +183,7 @@ pub fn judge<D: Door>(
         results,
         contracted,
         overlapping: None,
+        recorded: Recorded::default(),
     };
     let left = compare_trials(&mut launches, plan, &mut verdict)?;
     if several {
@@ -179,7 +192,9 @@ pub fn judge<D: Door>(
     }
     if verdict.stopped.is_none() && launches.before.is_some() {
         launches.other_readings(&left, &mut verdict)?;
+        launches.try_conflicts(&left, &mut verdict)?;
     }
+    launches.recorded.remark(&mut verdict);
     drop(launches);
     *memory = left;
     memory.own_all();
@@ -189,18 +204,20 @@ pub fn judge<D: Door>(
 }
 
 /// The launches as the subject of trials.
-struct Launches<'a, D> {
+pub(super) struct Launches<'a, D> {
     door: &'a mut D,
     steps: &'a [Step<'a>],
-    plan: &'a Plan,
+    pub(super) plan: &'a Plan,
     /// The caller's memory, for the first trial.
     own: Option<GlobalMemory>,
     /// The memory before the launches, for the other trials.
     before: Option<GlobalMemory>,
-    results: Vec<ResultBuffer>,
+    pub(super) results: Vec<ResultBuffer>,
     contracted: &'a mut ContractedPrograms,
     /// The first trial in which lanes of a store wrote different values to one address.
     overlapping: Option<Trial>,
+    /// The conflicts of the trials so far.
+    pub(super) recorded: Recorded,
 }
 
 impl<D: Door> Subject for Launches<'_, D> {
@@ -215,7 +232,7 @@ impl<D: Door> Subject for Launches<'_, D> {
         let finished = stopped.is_none();
         if let Some((step, stop)) = stopped {
             verdict.stopped = Some(Stopped { trial: *trial, step, stop });
-        } else if trial.reading == Reading::Chosen {
+        } else if trial.reading == Reading::Chosen && trial.turns.is_none() {
             self.door.ended(trial, &memory);
         }
         if is_first && finished && self.before.is_some() {
@@ -254,10 +271,14 @@ impl<D: Door> Launches<'_, D> {
                 cooperative: step.cooperative,
                 ..InStream::new(program, kernel, &step.launch)
             };
-            let options = Options { shift_shared: all.shift_shared && step.shift_shared, ..all.clone() };
+            let directed = trial.turns.map(|turns| self.recorded.directed(turns));
+            let options =
+                Options { shift_shared: all.shift_shared && step.shift_shared, directed, ..all.clone() };
             let launching = Launching { trial, is_first, step: &in_stream, options: &options };
             let Launched { counts, notices } = self.door.launch(&launching, memory)?;
             verdict.add_violations(notices.violations);
+            verdict.lanes_conflict |= !notices.conflicts.lane_rows.is_empty();
+            self.recorded.add(trial, notices.conflicts);
             if !notices.undetermined_stores.is_empty() && trial.reading == Reading::Chosen {
                 self.overlapping.get_or_insert(*trial);
                 verdict.add_undetermined_stores(notices.undetermined_stores);

@@ -13,8 +13,8 @@
 //! * the reading settles what PTX leaves open: whether a product and a sum round once, and which lane's value remains where lanes
 //!   of one store write different values to one address.
 //!
-//! Directed schedules, which switch the two sides of a recorded race, are one more coordinate: a field of [`Trial`], and trials that
-//! [`judge`] derives from what the first ones report, as it does for readings.
+//! A trial may also be directed: its schedule lets the two sides of a conflict that an earlier trial recorded take turns
+//! ([`Turns`](crate::Turns)). [`judge`] derives these trials from what the others report.
 //!
 //! # Words
 //!
@@ -36,9 +36,10 @@
 //! # Where to begin
 //!
 //! `plan.rs` has the trials, `verdict.rs` what comes out, `cycle.rs` the loop with the attribution of differences, `launches.rs` what
-//! a trial of launches is, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
+//! a trial of launches is, `conflicts.rs` the directed ones, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
 
 mod compare;
+mod conflicts;
 mod cycle;
 mod launches;
 mod plan;

@@ -3,6 +3,7 @@
 use numerics::tensor_core::Model;
 
 use crate::api::trap::Judge;
+use crate::run::directed::Turns;
 use crate::run::launch::{KeptLane, Options};
 
 /// Which rules are checked, and what a violation does.
@@ -64,6 +65,8 @@ pub struct Trial {
     pub filling: u8,
     /// How it settles what PTX leaves open.
     pub reading: Reading,
+    /// Who goes first where earlier trials recorded a conflict, if it is directed.
+    pub turns: Option<Turns>,
 }
 
 /// The numbers of schedules and of fillings under [`Rules::Values`], unless others are given.
@@ -145,7 +148,7 @@ impl Plan {
     pub fn first(&self) -> Trial {
         let seed = if self.schedules.is_some() { 0 } else { self.seed };
         let shifted = self.shifts() && seed != 0;
-        Trial { seed, shifted, filling: self.first_filling, reading: Reading::Chosen }
+        Trial { seed, shifted, filling: self.first_filling, reading: Reading::Chosen, turns: None }
     }
 
     /// Whether schedules other than 0 shift dynamic shared memory. Where results decide, they are to be those of a GPU.
@@ -206,7 +209,8 @@ impl Plan {
             check_races: checked,
             fuel: self.fuel,
             model: self.model,
-            threads: self.threads,
+            // A directed schedule holds one CTA for another.
+            threads: if trial.turns.is_some() { 1 } else { self.threads },
             shift_shared: trial.shifted,
             ..Options::default()
         }

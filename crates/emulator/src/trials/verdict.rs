@@ -68,6 +68,12 @@ impl fmt::Display for Difference {
             );
         }
         let (first, second) = (a.seed, b.seed);
+        if let Some(turns) = self.turns() {
+            return write!(
+                f,
+                "buffer `{buffer}` differs {turns}: byte {byte} is the first, {buffer}[{index}] is {one} and then {other}"
+            );
+        }
         match self.sum {
             Some((terms, bound)) => write!(
                 f,
@@ -266,6 +272,8 @@ pub struct Verdict {
     pub undetermined_stores: Vec<Remark>,
     /// Whether the reading of the lowest lane was run.
     pub lanes_tried: bool,
+    /// Whether lanes of one warp conflict without an order: a race if a result depends on it, a remark otherwise.
+    pub lanes_conflict: bool,
     /// Remarks of the first trial.
     pub remarks: Vec<Remark>,
     /// Sums of float atomics.
@@ -290,6 +298,7 @@ impl Verdict {
             undetermined: None,
             undetermined_stores: Vec::new(),
             lanes_tried: false,
+            lanes_conflict: false,
             remarks: Vec::new(),
             sums: Sums::default(),
         }

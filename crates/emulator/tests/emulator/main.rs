@@ -1,6 +1,7 @@
 //! The emulator through its API: recordings of hardware, plain computations, random programs. Tests that are PTX and an
 //! expected outcome are in `tests/filetests`.
 
+mod conflicts;
 mod cores;
 mod foreign;
 mod foreign_calls;

@@ -9,20 +9,20 @@ use emulator::trials::{
 use emulator::{GlobalMemory, Launch, Rule, load};
 
 /// A kernel with the pointers `c` (one word) and `y` (`threads` words), whose words are zeros.
-struct Case {
+pub(crate) struct Case {
     program: emulator::Program,
     memory: GlobalMemory,
     addresses: [u64; 2],
     threads: u32,
     /// Launches so far.
-    launches: usize,
+    pub(crate) launches: usize,
 }
 
 impl Case {
-    fn new(threads: u32, body: &str) -> Self {
+    pub(crate) fn new(threads: u32, body: &str) -> Self {
         let text = format!(
             ".version 8.8\n.target sm_120\n.address_size 64\n.visible .entry k(.param .u64 c, .param .u64 y) {{\n\
-             .reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .f32 %f<8>;\n.reg .b64 %c, %y, %a;\n.shared .align 4 .b8 box[4];\n\
+             .reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .f32 %f<8>;\n.reg .b64 %c, %y, %a;\n.shared .align 4 .b8 box[512];\n\
              ld.param.u64 %c, [c];\nld.param.u64 %y, [y];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %a, %r0, 4;\nadd.u64 %a, %a, %y;\n\
              {body}\nret;\n}}"
         );
@@ -32,7 +32,7 @@ impl Case {
         Self { program: load(&text).unwrap(), memory, addresses, threads, launches: 0 }
     }
 
-    fn judge(&mut self, plan: &Plan) -> Verdict {
+    pub(crate) fn judge(&mut self, plan: &Plan) -> Verdict {
         let params = self.addresses.iter().flat_map(|at| at.to_le_bytes()).collect();
         let launch = Launch { grid: [1; 3], block: [self.threads, 1, 1], shared_bytes: 0, params };
         let step = Step {
@@ -50,7 +50,7 @@ impl Case {
         verdict
     }
 
-    fn words(&self) -> Vec<u32> {
+    pub(crate) fn words(&self) -> Vec<u32> {
         let bytes = self.memory.bytes(self.addresses[1]).unwrap();
         bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
     }

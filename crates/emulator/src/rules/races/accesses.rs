@@ -72,6 +72,9 @@ pub(super) trait Order<M: Mark> {
     /// a write, or its grid has ended.
     fn follows(&self, other: M, wrote: bool) -> bool;
 
+    /// Called if the present access conflicts with one of its own warp: its lanes may be in conflict.
+    fn meets_own_warp(&self);
+
     /// Whether the present read makes an earlier read superfluous.
     fn covers(&self, read: M) -> bool {
         let by = self.by();
@@ -112,13 +115,12 @@ impl<M: Mark> Accesses<M> {
     pub(super) fn step(&mut self, write: bool, order: &impl Order<M>) -> Result<(), (M, bool)> {
         let by = order.by();
         for (other, wrote) in self.all() {
-            if (write || wrote)
-                && other.exists()
-                && !by.same_warp(other)
-                && !by.morally_strong(other)
-                && !order.knows(other)
-                && !order.follows(other, wrote)
-            {
+            if !(write || wrote) || !other.exists() {
+                continue;
+            }
+            if by.same_warp(other) {
+                order.meets_own_warp();
+            } else if !by.morally_strong(other) && !order.knows(other) && !order.follows(other, wrote) {
                 return Err((other, wrote));
             }
         }

@@ -12,7 +12,7 @@ use super::sync::At;
 use super::{Epoch, Races, Values};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::shared_address;
-use crate::memory::window::GLOBAL_BASE;
+use crate::memory::window::{GLOBAL_BASE, SHARED_WINDOW};
 use crate::rules::order::Scope;
 use crate::run::cluster::RANK_SHIFT;
 
@@ -89,7 +89,7 @@ impl Races {
                 "warp {warp} {mine} shared address {shared:#x} of CTA rank {rank}, which {them} {theirs} with no \
                  ordering in between"
             );
-            Fault::new(Rule::Race, what)
+            Fault::new(Rule::Race, what).for_byte(SHARED_WINDOW + shared)
         })
     }
 

@@ -422,6 +422,11 @@ impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
     }
 
     #[inline]
+    fn meets_own_warp(&self) {
+        self.cta.own_warp.set(true);
+    }
+
+    #[inline]
     fn knows(&self, other: Who) -> bool {
         if !other.is_copy() {
             return self.cta.knows(other, self.who.warp());
@@ -486,7 +491,7 @@ fn clash(
         } else {
             what
         };
-        return Fault::new(Rule::Race, what);
+        return Fault::new(Rule::Race, what).for_byte(address);
     }
     let (name, first) = stream.grid_of(other.cta());
     let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);

@@ -110,7 +110,7 @@ impl Races {
             let seen = Cell::new(Accesses::default());
             work::count(1);
             let observed = |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
-            let order = SharedOrder { by, clock, modifies: false, observed };
+            let order = SharedOrder { by, clock, modifies: false, observed, own_warp: &self.own_warp };
             let step = |kept: &mut Accesses<Epoch>| {
                 seen.set(*kept);
                 kept.step(true, &order)
@@ -147,7 +147,7 @@ impl Races {
         (0..len).all(|n| {
             let seen = Cell::new(Accesses::default());
             let observed = |write| chains.orders((at + n) as u64, write, |read| !read.unknown(warp, clock));
-            let order = SharedOrder { by, clock, modifies: false, observed };
+            let order = SharedOrder { by, clock, modifies: false, observed, own_warp: &self.own_warp };
             let step = |kept: &mut Accesses<Epoch>| {
                 seen.set(*kept);
                 kept.step(false, &order)

@@ -1,0 +1,393 @@
+//! Lanes of one warp that access the same bytes without an order.
+//!
+//! Since Volta every lane is a thread of its own: nothing orders the accesses of two lanes but `bar.warp.sync`, a barrier of the CTA,
+//! or release and acquire (PTX ISA 8.7; CUDA C++ Programming Guide, "Independent Thread Scheduling"). Lanes that happen to run
+//! together are in step all the same, so most such kernels work, and the race detector treats a warp as one thread. Here its lanes
+//! are told apart, cheaply: a conflict of two lanes is recorded, and trials in which the lanes take turns there show whether a
+//! result depends on it ([`crate::run::directed`]).
+//!
+//! A warp keeps the memory instructions that it has executed since its lanes last synchronised ([`LaneLog`]), with the address of
+//! each lane. They are searched only after an access to bytes that the warp itself has accessed before, which the race detector
+//! sees anyway. Why a report is right:
+//!
+//! * Lanes that synchronise leave the log. Those that name each other in `bar.warp.sync` are ordered with one another, not with
+//!   the others; dropping what they did altogether misses conflicts and adds none. The same holds for an acquire, which drops
+//!   everything.
+//! * A relaxed access that observes another lane's orders what comes before that lane's fence and after this lane's fence. What a
+//!   fence follows is therefore dropped at the next access that observes something.
+//! * `shfl.sync`, `vote.sync` and the like order no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle Functions"), and drop
+//!   nothing. Lanes meet there in every schedule, so that no trial shows a difference.
+//!
+//! What is lost: conflicts more than [`ROWS`] memory instructions apart, those of instructions other than loads, stores and atomics
+//! of registers, and some that a row has for the first time after it was searched often ([`Searches`]).
+
+use std::collections::{BTreeSet, HashMap};
+
+use crate::front::program::Row;
+use crate::memory::window::{SHARED_WINDOW, Window, window_of};
+use crate::rules::order::Touch;
+use crate::rules::remarks::{Remarks, Said};
+use crate::run::machine::{LANES, Machine, Space, lanes};
+
+/// The number of memory instructions that a warp remembers.
+const ROWS: usize = 32;
+
+/// Searches after a row that may find nothing before most are left out: a loop whose lanes read and write bytes of their own. The
+/// first CTAs of a grid search longer; the others mostly repeat what they do. All of that depends on the CTA alone, so that the
+/// result is the same for any number of threads.
+const SEARCHES: u32 = 256;
+const FEW_SEARCHES: u32 = 8;
+const FIRST_CTAS: u32 = 8;
+
+/// One search in so many remains.
+const SAMPLE: u32 = 64;
+
+/// What an instruction does to its bytes.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Kind {
+    writes: bool,
+    strong: bool,
+    /// It is a read-modify-write.
+    modifies: bool,
+}
+
+impl Kind {
+    /// Whether accesses of two lanes conflict. The order of read-modify-writes is their business.
+    fn conflicts(self, other: Self) -> bool {
+        (self.writes || other.writes) && !(self.modifies && other.modifies)
+    }
+}
+
+/// A memory instruction of a warp.
+#[derive(Debug, Clone, Copy)]
+struct Logged {
+    /// The generic addresses of its lanes.
+    addresses: [u64; LANES],
+    mask: u32,
+    row: u32,
+    len: u32,
+    kind: Kind,
+    /// Whether a fence has followed.
+    fenced: bool,
+}
+
+/// Which words of memory lanes access, modulo the number of bits.
+#[derive(Clone, Copy, Default)]
+struct Words([u64; 4]);
+
+impl Words {
+    fn place(word: u64) -> (usize, u64) {
+        ((word >> 6) as usize % 4, 1 << (word % 64))
+    }
+
+    fn has(&self, word: u64) -> bool {
+        let (n, bit) = Self::place(word);
+        self.0[n] & bit != 0
+    }
+}
+
+impl Logged {
+    /// The words that a lane accesses.
+    fn words(&self, lane: usize) -> impl Iterator<Item = u64> + use<> {
+        let at = self.addresses[lane];
+        at / 4..=at.wrapping_add(u64::from(self.len) - 1) / 4
+    }
+
+    fn all_words(&self) -> Words {
+        let mut all = Words::default();
+        for lane in lanes(self.mask) {
+            for word in self.words(lane) {
+                let (n, bit) = Words::place(word);
+                all.0[n] |= bit;
+            }
+        }
+        all
+    }
+
+    /// Two lanes, of which the first belongs to this instruction and the second to an earlier one, that access a byte in common. Only
+    /// lanes of `candidates` are compared.
+    fn shares_with(&self, earlier: &Self, candidates: u32) -> Option<(usize, usize)> {
+        let (own, other) = (u64::from(self.len), u64::from(earlier.len));
+        lanes(candidates).find_map(|lane| {
+            let at = self.addresses[lane];
+            // All lanes are compared at once; then those that took part remain.
+            let mut hits = 0u32;
+            for (n, start) in earlier.addresses.iter().enumerate() {
+                hits |= u32::from(at < start.wrapping_add(other) && *start < at.wrapping_add(own)) << n;
+            }
+            let hits = hits & earlier.mask & !(1 << lane);
+            (hits != 0).then(|| (lane, hits.trailing_zeros() as usize))
+        })
+    }
+}
+
+/// The memory instructions of a warp since its lanes last synchronised, the last [`ROWS`] of them.
+#[derive(Debug, Default)]
+pub(crate) struct LaneLog {
+    /// A ring, once it is full.
+    rows: Vec<Logged>,
+    /// The number of instructions logged.
+    count: usize,
+    /// The instructions that are ordered before everything that follows: those before this number.
+    start: usize,
+}
+
+impl LaneLog {
+    /// Adds an instruction, with the addresses of a register plus an offset.
+    #[inline]
+    fn push(&mut self, slot: &[u64; LANES], offset: u64, (mask, len, kind, row): (u32, u32, Kind, u32)) {
+        let next = self.count % ROWS;
+        self.count += 1;
+        if self.rows.len() <= next {
+            let addresses = slot.map(|at| at.wrapping_add(offset));
+            self.rows.push(Logged { addresses, mask, row, len, kind, fenced: false });
+            return;
+        }
+        let place = &mut self.rows[next];
+        for (to, at) in place.addresses.iter_mut().zip(slot) {
+            *to = at.wrapping_add(offset);
+        }
+        (place.mask, place.row, place.len, place.kind, place.fenced) = (mask, row, len, kind, false);
+    }
+
+    /// The instructions that are not ordered before what follows, the newest first.
+    fn recent(&mut self) -> impl Iterator<Item = &mut Logged> {
+        let first = self.count.saturating_sub(ROWS).max(self.start);
+        let count = self.count - first;
+        // A list that is not full has its newest last.
+        let next = if self.rows.len() < ROWS { self.rows.len() } else { self.count % ROWS };
+        let (new, old) = self.rows.split_at_mut(next);
+        new.iter_mut().rev().chain(old.iter_mut().rev()).take(count)
+    }
+
+    /// These lanes synchronise.
+    #[inline]
+    pub(crate) fn meet(&mut self, lanes: u32) {
+        if lanes == !0 {
+            self.start = self.count;
+        } else {
+            self.recent().for_each(|row| row.mask &= !lanes);
+        }
+    }
+
+    /// A fence of some lanes.
+    pub(crate) fn fence(&mut self) {
+        self.recent().for_each(|row| row.fenced = true);
+    }
+
+    /// An access observes what another thread wrote: what a fence has followed may be ordered before it.
+    fn observe(&mut self) {
+        self.recent().filter(|row| row.fenced).for_each(|row| row.mask = 0);
+    }
+
+    /// The earlier instruction, if any, with which the last one conflicts, and the lanes, that of the last one first.
+    fn search(&mut self) -> Option<(Logged, usize, usize)> {
+        let mut recent = self.recent();
+        let last = *recent.next()?;
+        let mut known = None;
+        recent.find_map(|earlier| {
+            if !last.kind.conflicts(earlier.kind) {
+                return None;
+            }
+            // Mostly each lane uses its own bytes again.
+            let alike =
+                (last.len, last.mask) == (earlier.len, earlier.mask) && last.addresses == earlier.addresses;
+            let words = earlier.all_words();
+            let mut candidates = 0;
+            if alike {
+                // Whether lanes of the last instruction share bytes with each other is found once.
+                candidates =
+                    *known.get_or_insert_with(|| last.shares_with(&last, last.mask).map_or(0, |_| last.mask));
+            } else {
+                for lane in lanes(last.mask) {
+                    candidates |= u32::from(last.words(lane).any(|word| words.has(word))) << lane;
+                }
+            }
+            last.shares_with(earlier, candidates).map(|(lane, other)| (*earlier, lane, other))
+        })
+    }
+
+    fn last(&self) -> Option<&Logged> {
+        self.rows.get(self.count.checked_sub(1)? % ROWS)
+    }
+}
+
+/// The searches of a CTA, by row.
+#[derive(Debug, Default)]
+pub(crate) struct Searches(HashMap<u32, u32>);
+
+impl Searches {
+    /// Whether to search after a row, in this CTA of its grid.
+    fn may(&mut self, row: u32, cta: u32) -> bool {
+        let count = self.0.entry(row).or_default();
+        *count += 1;
+        *count <= if cta < FIRST_CTAS { SEARCHES } else { FEW_SEARCHES } || count.is_multiple_of(SAMPLE)
+    }
+}
+
+/// Conflicts of lanes, by grid and row, and the rows at which lanes take turns to show what depends on them.
+#[derive(Debug, Default)]
+pub(crate) struct LaneRaces {
+    pub(crate) weak: Remarks,
+    /// Those of strong accesses: not races, but nothing orders them either.
+    pub(crate) strong: Remarks,
+    /// Grids with their rows, the earlier ones of the pairs included.
+    pub(crate) rows: BTreeSet<(usize, u32)>,
+}
+
+impl LaneRaces {
+    /// Adds those of another thread of the emulator.
+    pub(crate) fn join(&mut self, other: Self) {
+        other.weak.into_iter().for_each(|(place, said)| self.weak.add(place, said));
+        other.strong.into_iter().for_each(|(place, said)| self.strong.add(place, said));
+        self.rows.extend(other.rows);
+    }
+}
+
+impl Machine<'_> {
+    /// Logs a load, a store or an atomic of `len` bytes for each lane, before it runs. [`Machine::compare_lanes`] follows it.
+    #[inline]
+    pub(crate) fn log_lanes(&mut self, row: &Row, space: Space, len: usize, touch: Touch) {
+        let number = self.row_number(row);
+        let Some(races) = &mut self.cta.races else { return };
+        if matches!(space, Space::Local | Space::Param | Space::Const) || self.unmarks.is_some() {
+            return;
+        }
+        let slot = &self.r.d[row.a as usize];
+        let base = if matches!(space, Space::Shared | Space::Cluster) { SHARED_WINDOW } else { 0 };
+        let offset = row.imm.wrapping_add(base);
+        let first = slot[self.mask.trailing_zeros() as usize % LANES].wrapping_add(offset);
+        if space == Space::Generic
+            && matches!(window_of(first).0, Window::Local | Window::Param | Window::Const)
+        {
+            return;
+        }
+        let log = races.lane_log(self.warp);
+        let modifies = matches!(touch, Touch::Modify | Touch::Reduce);
+        let strong = modifies || self.strong.is_some();
+        if strong && matches!(touch, Touch::Load | Touch::Modify) {
+            log.observe();
+        }
+        let kind = Kind { writes: touch != Touch::Load, strong, modifies };
+        log.push(slot, offset, (self.mask, len as u32, kind, number));
+    }
+
+    /// Records a conflict of the instruction that [`Machine::log_lanes`] logged with an earlier one of other lanes.
+    #[inline]
+    pub(crate) fn compare_lanes(&mut self) {
+        if self.cta.races.as_ref().is_some_and(|races| races.met_own_warp()) {
+            self.search_lanes();
+        }
+    }
+
+    #[cold]
+    fn search_lanes(&mut self) {
+        let Some(races) = &mut self.cta.races else { return };
+        let number = races.number_in_grid();
+        let (log, searches) = races.lane_log_and_searches(self.warp);
+        let Some(last) = log.last().copied() else { return };
+        if !searches.may(last.row, number) {
+            return;
+        }
+        let Some((earlier, lane, other)) = log.search() else { return };
+        let (at, kind, row) = (last.addresses[lane], last.kind, last.row);
+        let place = match window_of(at) {
+            (Window::Shared, at) => format!("shared address {at:#x}"),
+            _ => format!("global address {at:#x}"),
+        };
+        let (mine, theirs) = (
+            if kind.writes { "writes" } else { "reads" },
+            if earlier.kind.writes { "wrote" } else { "read" },
+        );
+        let what = format!(
+            "lane {lane} {mine} {place}, which lane {other} of its warp {theirs}; nothing orders lanes without `bar.warp.sync`"
+        );
+        let (cta, warp, grid) = (self.cta.id, self.warp, self.cta.grid);
+        let races = &mut self.world.lane_races;
+        races.rows.extend([(grid, earlier.row), (grid, row)]);
+        let list = if kind.strong && earlier.kind.strong { &mut races.strong } else { &mut races.weak };
+        list.add((grid, row), Said { cta, warp, lane, what, times: 1 });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const STORE: Kind = Kind { writes: true, strong: false, modifies: false };
+    const LOAD: Kind = Kind { writes: false, strong: false, modifies: false };
+
+    fn along(step: u64) -> [u64; LANES] {
+        std::array::from_fn(|lane| 0x1_0000_0000 + step * lane as u64)
+    }
+
+    fn backwards() -> [u64; LANES] {
+        let mut all = along(4);
+        all.reverse();
+        all
+    }
+
+    #[test]
+    fn other_lanes_conflict_and_own_bytes_do_not() {
+        let mut log = LaneLog::default();
+        log.push(&along(4), 0, (!0, 4, STORE, 1));
+        log.push(&along(4), 0, (!0, 4, LOAD, 2));
+        assert!(log.search().is_none());
+        log.push(&backwards(), 0, (!0, 4, LOAD, 3));
+        let found = log.search().map(|(earlier, lane, other)| (earlier.row, lane, other));
+        assert_eq!(found, Some((1, 0, 31)));
+        // Two loads do not conflict, and the store's lanes have met.
+        log.meet(!0);
+        log.push(&backwards(), 0, (!0, 4, LOAD, 4));
+        assert!(log.search().is_none());
+        // A store over what other lanes have read; wider accesses overlap their neighbours.
+        log.push(&along(4), 0, (!0, 4, STORE, 5));
+        assert_eq!(log.search().map(|(earlier, ..)| earlier.row), Some(4));
+        log.meet(!0);
+        log.push(&along(4), 0, (1, 4, STORE, 6));
+        log.push(&along(8), 0, (!1, 8, LOAD, 7));
+        assert!(log.search().is_none());
+        log.push(&along(0), 0, (2, 8, LOAD, 8));
+        assert_eq!(log.search().map(|(_, lane, other)| (lane, other)), Some((1, 0)));
+    }
+
+    #[test]
+    fn lanes_that_meet_fence_or_pass_out_of_the_log_are_ordered() {
+        let atomic = Kind { writes: true, strong: true, modifies: true };
+        let mut log = LaneLog::default();
+        log.push(&along(0), 0, (1, 4, STORE, 1));
+        log.meet(2);
+        log.push(&along(0), 0, (2, 4, LOAD, 2));
+        assert!(log.search().is_some());
+        log.meet(3);
+        log.push(&along(0), 0, (2, 4, LOAD, 3));
+        assert!(log.search().is_none());
+        // A lock: what precedes the fence is ordered before the lane that takes it next.
+        log.push(&along(0), 0, (1, 4, STORE, 4));
+        log.fence();
+        log.push(&along(0), 0, (2, 4, LOAD, 5));
+        assert!(log.search().is_some());
+        log.observe();
+        log.push(&along(0), 0, (2, 4, LOAD, 6));
+        assert!(log.search().is_none());
+        log.push(&along(0), 0, (1, 4, atomic, 7));
+        log.push(&along(0), 0, (2, 4, atomic, 8));
+        assert!(log.search().is_none());
+        for row in 0..ROWS as u32 {
+            log.push(&along(128), 0, (4, 4, LOAD, row));
+        }
+        log.push(&along(0), 0, (2, 4, STORE, 9));
+        assert!(log.search().is_none());
+        assert_eq!(log.rows.len(), ROWS);
+    }
+
+    #[test]
+    fn a_loop_over_bytes_of_its_own_is_searched_rarely_in_the_end() {
+        let searched = |cta| {
+            let mut searches = Searches::default();
+            (0..4096).filter(|_| searches.may(7, cta)).count() as u32
+        };
+        assert_eq!(searched(0), SEARCHES + (4096 - SEARCHES) / SAMPLE);
+        assert_eq!(searched(FIRST_CTAS), FEW_SEARCHES + 4096 / SAMPLE);
+    }
+}
