@@ -4,9 +4,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub i32);
 
+/// The result of an entry point's body.
+pub(crate) type Answer = Result<(), Status>;
+
 macro_rules! codes {
     ($($constant:ident = $code:literal, $runtime:literal, $driver:literal, $text:literal;)*) => {
         impl Status {
+            /// no error
+            pub const SUCCESS: Self = Self(0);
             $(#[doc = $text] pub const $constant: Self = Self($code);)*
         }
 

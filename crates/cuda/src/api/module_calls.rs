@@ -1,0 +1,305 @@
+//! Entry points of both APIs for modules, libraries, kernels and their attributes.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::ffi::{c_char, c_int};
+
+use emulator::Stop;
+
+use crate::api::table::entry_points;
+use crate::device::handles::Handle;
+use crate::device::registry::kernel;
+use crate::device::state::{Device, device};
+use crate::program::pointers::{Out, Text, image, put_host_bytes};
+use crate::status::{Answer, Status};
+
+fn file(path: Text) -> Result<Vec<u8>, Status> {
+    std::fs::read(path.text()?).map_err(|_| Status::FILE_NOT_FOUND)
+}
+
+fn module_of(handle: u64) -> Result<usize, Status> {
+    Handle::Module.index(handle).ok_or(Status::INVALID_HANDLE)
+}
+
+/// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
+fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
+    let mut device = device()?;
+    let index = device.load(image);
+    if device.modules[index].is_empty() {
+        device.results.unchecked("a module that the program loads has neither PTX nor kernels".to_owned());
+        return Err(Status::INVALID_IMAGE);
+    }
+    if let Some((kernels, why)) = device.modules[index].unrunnable() {
+        for kernel in kernels {
+            device.refuse(&kernel, why.clone());
+        }
+        return Err(Status::NO_BINARY);
+    }
+    if let Err(stop) = device.modules[index].program("") {
+        device.results.unchecked(format!("a module cannot be loaded: {stop}"));
+        return Err(if matches!(stop, Stop::Launch(_)) {
+            Status::INVALID_PTX
+        } else {
+            Status::NOT_SUPPORTED
+        });
+    }
+    module.set(Handle::Module.make(index))
+}
+
+fn function_of(found: Out<u64>, module: u64, name: Text) -> Answer {
+    let (index, name) = (module_of(module)?, name.text()?);
+    let mut device = device()?;
+    if !device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.has(&name) {
+        return Err(Status::NOT_FOUND);
+    }
+    let handle = device.function(index, &name);
+    found.set(handle)
+}
+
+fn global_of(at: Out<u64>, len: Out<usize>, module: u64, name: Text) -> Answer {
+    let (address, size) = device()?.variable(module_of(module)?, &name.text()?)?;
+    at.set_if(address);
+    len.set_if(size);
+    Ok(())
+}
+
+fn count_of(count: Out<u32>, module: u64) -> Answer {
+    let mut device = device()?;
+    let module = device.modules.get_mut(module_of(module)?).ok_or(Status::INVALID_HANDLE)?;
+    count.set(module.entries().len() as u32)
+}
+
+fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
+    let index = module_of(module)?;
+    let mut device = device()?;
+    let names = device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.entries();
+    for (n, name) in names.iter().take(count as usize).enumerate() {
+        let handle = device.function(index, name);
+        // SAFETY: the caller says that there is room for `count`.
+        unsafe { list.nth(n) }.set(handle)?;
+    }
+    Ok(())
+}
+
+/// The attributes of a kernel.
+struct Known {
+    static_shared: u32,
+    threads: u32,
+    arch: u32,
+    optin: u32,
+}
+
+fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
+    let function = kernel(device, symbol)?;
+    device.parameters(&function)?;
+    let (optin, arch) = (device.gpu.shared_optin, device.gpu.arch());
+    let module = device.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
+    let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
+    let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
+    Ok(Known { static_shared: kernel.shared_bytes, threads, arch, optin })
+}
+
+/// No compiler has allocated registers, so this is a number with which every launch fits.
+const REGISTERS: u32 = 64;
+
+fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
+    let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+    let found = match attribute {
+        0 => threads,
+        1 => static_shared,
+        4 => REGISTERS,
+        5 | 6 => arch,
+        8 => optin.saturating_sub(static_shared),
+        _ => 0,
+    };
+    value.set(found as c_int)
+}
+
+/// Only the maximum dynamic shared memory (8) is checked.
+fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
+    let mut device = device()?;
+    kernel(&mut device, symbol)?;
+    if attribute == 8 && value > device.gpu.shared_optin as c_int {
+        Err(Status::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
+/// The number of resident blocks per multiprocessor, limited by threads and shared memory.
+fn occupancy(count: Out<c_int>, threads: c_int, shared: usize) -> Answer {
+    count.set(blocks(threads, shared)?)
+}
+
+fn blocks(threads: c_int, shared: usize) -> Result<c_int, Status> {
+    let gpu = device()?.gpu;
+    let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
+    let by_threads = gpu.threads_sm / threads.next_multiple_of(32);
+    let by_shared = gpu.shared_sm / u32::try_from(shared + 1024).unwrap_or(u32::MAX);
+    Ok(by_threads.min(by_shared).min(gpu.blocks_sm) as c_int)
+}
+
+fn parameter(symbol: u64, n: usize, offset: Out<usize>, size: Out<usize>) -> Answer {
+    let mut device = device()?;
+    let function = kernel(&mut device, symbol)?;
+    let (at, len) = *device.parameters(&function)?.get(n).ok_or(Status::INVALID_VALUE)?;
+    offset.set_if(at);
+    size.set_if(len);
+    Ok(())
+}
+
+entry_points! {
+    MODULE, MODULE_CALLS;
+
+    [cuModuleLoad: (Init, zeros SUCCESS, since 2_000)]
+    fn (module: Out<u64>, path: Text) { load(module, file(path)?) }
+    [cuModuleLoadData: (Current, zeros SUCCESS, since 2_000)]
+    [cuModuleLoadDataEx: (Current, zeros SUCCESS, since 2_010)]
+    [cuModuleLoadFatBinary: (Init, zeros SUCCESS, since 2_000)]
+    fn (module: Out<u64>, code: u64) { load(module, image(code)?) }
+    // Handles stay valid, because programs unload a module and keep using kernels of others.
+    [cuModuleUnload: (Init, zeros SUCCESS, since 2_000)]
+    [cuLibraryUnload: (Init, zeros SUCCESS, since 12_000)]
+    [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros SUCCESS)]
+    [_cuLibraryUnload: (Init, zeros SUCCESS)]
+    fn (module: u64) { module_of(module).map(drop) }
+    [cuModuleGetLoadingMode: (Init, zeros SUCCESS, since 11_070)]
+    fn (mode: Out<c_int>) { mode.set(2) }
+    [cuModuleGetFunction: (Init, zeros SUCCESS, since 2_000)]
+    [cuLibraryGetKernel: (Init, zeros SUCCESS, since 12_000)]
+    [cudaLibraryGetKernel, _cudaLibraryGetKernel: (Primary, zeros SUCCESS)]
+    [_cuLibraryGetKernel: (Init, zeros SUCCESS)]
+    fn (found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
+    [cuModuleGetFunctionCount, cuLibraryGetKernelCount: (Init, zeros SUCCESS, since 12_040)]
+    [cudaLibraryGetKernelCount, _cudaLibraryGetKernelCount: (Primary, zeros SUCCESS)]
+    [_cuLibraryGetKernelCount: (Init, zeros SUCCESS)]
+    fn (count: Out<u32>, module: u64) { count_of(count, module) }
+    [cuModuleEnumerateFunctions, cuLibraryEnumerateKernels: (Init, zeros SUCCESS, since 12_040)]
+    [cudaLibraryEnumerateKernels: (Primary, zeros SUCCESS)]
+    fn (list: Out<u64>, count: u32, module: u64) {
+        enumerate(list, count, module)
+    }
+    [cuModuleGetGlobal_v2: (Init, zeros SUCCESS, since 3_020)]
+    [cuLibraryGetGlobal: (Current, zeros SUCCESS, since 12_000)]
+    [cudaLibraryGetGlobal, _cudaLibraryGetGlobal: (Primary, zeros SUCCESS)]
+    [_cuLibraryGetGlobal: (Current, zeros SUCCESS)]
+    fn (at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
+        global_of(at, len, module, name)
+    }
+    [cuLibraryGetManaged: (Init, zeros SUCCESS, since 12_000)]
+    [cudaLibraryGetManaged, _cudaLibraryGetManaged: (Primary, zeros SUCCESS)]
+    [_cuLibraryGetManaged: (Init, zeros SUCCESS)]
+    fn (at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
+        let mut device = device()?;
+        let (address, size) = device.variable(module_of(library)?, &name.text()?)?;
+        device.share_variable(address, size)?;
+        at.set_if(address);
+        len.set_if(size);
+        Ok(())
+    }
+    [cuLibraryLoadData: (Init, zeros SUCCESS, since 12_000)]
+    [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros SUCCESS)]
+    [_cuLibraryLoadData: (Init, zeros SUCCESS)]
+    fn (library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, image(code)?)
+    }
+    [cuLibraryLoadFromFile: (Init, zeros SUCCESS, since 12_000)]
+    [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros SUCCESS)]
+    [_cuLibraryLoadFromFile: (Init, zeros SUCCESS)]
+    fn (library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, file(path)?)
+    }
+    [cuLibraryGetModule: (Current, zeros SUCCESS, since 12_000)]
+    [_cuLibraryGetModule: (Current, zeros SUCCESS)]
+    fn (module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
+    [cuKernelGetFunction: (Current, zeros SUCCESS, since 12_000)]
+    fn (function: Out<u64>, kernel: u64) { function.set(kernel) }
+    [cudaGetFuncBySymbol, cudaGetKernel, __cudaGetKernel: (Primary, zeros SUCCESS)]
+    fn (function: Out<u64>, symbol: u64) { function.set(symbol) }
+    [cuKernelGetAttribute: (Init, zeros SUCCESS, since 12_000)]
+    [_cuKernelGetAttribute: (Init, zeros SUCCESS)]
+    fn (value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
+    [cuFuncGetAttribute: (Init, zeros SUCCESS, since 2_020)]
+    fn (value: Out<c_int>, number: c_int, function: u64) { attribute(value, number, function) }
+    [cuKernelSetAttribute: (Init, zeros SUCCESS, since 12_000)]
+    fn (number: c_int, value: c_int, kernel: u64, _device: c_int) { set_attribute(kernel, number, value) }
+    [cudaKernelSetAttributeForDevice, cudaFuncSetAttribute, _cudaKernelSetAttributeForDevice, _cudaFuncSetAttribute: (Primary, zeros SUCCESS)]
+    [cuFuncSetAttribute: (Init, zeros SUCCESS, since 9_000)]
+    fn (symbol: u64, number: c_int, value: c_int) {
+        set_attribute(symbol, number, value)
+    }
+    [cuKernelSetCacheConfig: (Init, zeros SUCCESS, since 12_000)]
+    fn (_kernel: u64, _config: c_int, _number: c_int) { Ok(()) }
+    [cuFuncLoad: (Init, zeros SUCCESS, since 12_040)]
+    fn (_function: u64) { Ok(()) }
+    [cuFuncIsLoaded: (Init, zeros SUCCESS, since 12_040)]
+    fn (state: Out<c_int>, _function: u64) { state.set(1) }
+    [cuFuncGetModule: (Init, zeros SUCCESS, since 11_000)]
+    [cuKernelGetLibrary: (Init, zeros SUCCESS, since 12_050)]
+    fn (module: Out<u64>, function: u64) {
+        let mut device = device()?;
+        let module_index = kernel(&mut device, function)?.module;
+        module.set(Handle::Module.make(module_index))
+    }
+    [cuFuncGetName, cuKernelGetName: (Init, zeros SUCCESS, since 12_030)]
+    [cudaFuncGetName: (Primary, zeros SUCCESS)]
+    fn (name: Out<*const c_char>, function: u64) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let text = device.text(&function.name);
+        name.set(text)
+    }
+    [cuFuncGetParamInfo: (Init, zeros SUCCESS, since 12_040)]
+    [cuKernelGetParamInfo: (Current, zeros SUCCESS, since 12_040)]
+    fn (function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
+        parameter(function, n, offset, size)
+    }
+    [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros SUCCESS, since 13_020)]
+    fn (function: u64, count: Out<usize>) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let parameters = device.parameters(&function)?.len();
+        count.set(parameters)
+    }
+    [cudaFuncGetAttributes: (Primary, zeros SUCCESS)]
+    fn (to: u64, symbol: u64) {
+        let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+        let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
+        let dynamic = optin.saturating_sub(static_shared);
+        let words = [threads, REGISTERS, arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
+        let mut bytes = [longs, words].concat();
+        bytes.resize(144, 0);
+        put_host_bytes(to, &bytes)
+    }
+
+    [cudaOccupancyMaxActiveBlocksPerMultiprocessor, _cudaOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Primary, zeros SUCCESS)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessor: (Current, zeros SUCCESS, since 6_050)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Init, zeros SUCCESS, since 7_000)]
+    fn (
+        count: Out<c_int>, _function: u64, threads: c_int, shared: usize,
+    ) { occupancy(count, threads, shared) }
+    [cuOccupancyMaxPotentialBlockSize: (Current, zeros SUCCESS, since 6_050)]
+    [cuOccupancyMaxPotentialBlockSizeWithFlags: (Init, zeros SUCCESS, since 7_000)]
+    fn (
+        grid: Out<c_int>, block: Out<c_int>, _function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
+    ) {
+        let threads = if limit > 0 { limit.min(1024) } else { 1024 };
+        let shared = size.map_or(shared, |size| size(threads));
+        let blocks = blocks(threads, shared)?;
+        block.set(threads)?;
+        grid.set(blocks * device()?.gpu.sms as c_int)
+    }
+    [cudaOccupancyMaxActiveClusters: (Primary, zeros SUCCESS)]
+    [cuOccupancyMaxActiveClusters: (Current, zeros SUCCESS, since 11_070)]
+    fn (count: Out<c_int>, _function: u64, _config: u64) {
+        count.set(device()?.gpu.sms as c_int)
+    }
+    [cudaOccupancyMaxPotentialClusterSize: (Primary, zeros SUCCESS)]
+    [cuOccupancyMaxPotentialClusterSize: (Init, zeros SUCCESS, since 11_070)]
+    fn (size: Out<c_int>, _function: u64, _config: u64) { size.set(8) }
+    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros SUCCESS)]
+    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros SUCCESS, since 10_020)]
+    fn (
+        size: Out<usize>, _function: u64, _blocks: c_int, _threads: c_int,
+    ) { size.set(device()?.gpu.shared_optin as usize) }
+}
