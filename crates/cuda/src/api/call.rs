@@ -44,7 +44,13 @@ pub(crate) unsafe fn answer(
 ) -> c_int {
     let (needs, name) = contexts::name_of_call(needs, name);
     set_called_function(name);
-    let prepared = || contexts::enter(needs, stream).and_then(|()| body());
+    let prepared = || {
+        contexts::enter(needs, stream)?;
+        if let Some(stream) = stream {
+            device()?.streams.known(stream)?;
+        }
+        body()
+    };
     REPORTED.set(false);
     let code = match catch_unwind(AssertUnwindSafe(prepared)) {
         Ok(Ok(())) => 0,
@@ -57,7 +63,13 @@ pub(crate) unsafe fn answer(
             }
             Status::NOT_SUPPORTED.0
         }
-        Ok(Err(status)) => status.0,
+        Ok(Err(status)) => {
+            if needs.is_runtime() {
+                status.0
+            } else {
+                status.of_driver().0
+            }
+        }
         Err(_) => {
             if let Ok(mut device) = device() {
                 device

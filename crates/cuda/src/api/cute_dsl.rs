@@ -10,8 +10,8 @@ use std::sync::{Mutex, PoisonError};
 use crate::api::launch_parameters::shape;
 use crate::api::table::{entry_points, exported};
 use crate::device::arguments::Pointers;
-use crate::device::submit::{launch, wait};
 use crate::device::results::say;
+use crate::device::submit::{launch, wait};
 use crate::program::pointers::In;
 use crate::status::Status;
 
@@ -25,11 +25,11 @@ type Raise = extern "C" fn(*const c_char, *const c_char);
 entry_points! {
     CUTE_DSL, CUTE_DSL_CALLS;
 
-    [_cudaLaunchKernel: (Primary, zeros SUCCESS)]
+    [_cudaLaunchKernel: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (
         symbol: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, arguments: In<u64>, shared: usize, stream: u64,
     ) { launch(stream, symbol, shape([gx, gy, gz], [bx, by, bz], shared)?, &Pointers::from_array(arguments)) }
-    [_cudaStreamWaitEvent: (Primary, zeros SUCCESS)]
+    [_cudaStreamWaitEvent: (Primary, zeros INVALID_HANDLE)]
     fn (stream: u64, event: u64) { wait(stream, event, 0) }
 }
 

@@ -6,8 +6,8 @@ use std::ffi::{c_int, c_void};
 use crate::api::call::VERSION;
 use crate::api::table::{Call, EntryPoint, entry_points};
 use crate::api::{
-    cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls, launch_calls, memory_calls, module_calls,
-    registration, stream_calls, tensor_map_calls, unserved,
+    cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls, launch_calls, memory_calls,
+    module_calls, registration, stream_calls, tensor_map_calls, unserved,
 };
 use crate::device::state::device;
 use crate::program::caller::runtime_is_12;
@@ -71,7 +71,8 @@ fn find(name: &str, version: c_int) -> Found {
         row.plain_name() == name && !row.name.ends_with("_ptsz") && !row.name.ends_with("_ptds")
     };
     let forms = || TABLES.iter().flat_map(|(rows, _)| *rows).filter(is_form);
-    let newest = forms().filter(|row| row.since <= version).max_by_key(|row| (row.is_served, row.since, row.name));
+    let newest =
+        forms().filter(|row| row.since <= version).max_by_key(|row| (row.is_served, row.since, row.name));
     let newest = match RENAMED {
         (plain, since, renamed) if plain == name && since <= version => exact(renamed),
         _ => newest,
@@ -111,23 +112,23 @@ const RUNTIME_TABLE: [u8; 16] =
 entry_points! {
     ENTRY_POINTS, ENTRY_POINTS_CALLS;
 
-    [cuGetProcAddress: (Nothing, zeros SUCCESS, since 11_030)]
+    [cuGetProcAddress: (Nothing, zeros INVALID_VALUE, since 11_030)]
     fn (symbol: Text, function: Out<u64>, version: c_int, _flags: u64) {
         proc_address(symbol, function, version, Out::none())
     }
-    [cuGetProcAddress_v2: (Nothing, zeros SUCCESS, since 12_000)]
+    [cuGetProcAddress_v2: (Nothing, zeros INVALID_VALUE, since 12_000)]
     fn (symbol: Text, function: Out<u64>, version: c_int, _flags: u64, found: Out<c_int>) {
         proc_address(symbol, function, version, found)
     }
-    [cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz: (Runtime, zeros SUCCESS)]
+    [cudaGetDriverEntryPoint, cudaGetDriverEntryPoint_ptsz: (Runtime, zeros INVALID_VALUE)]
     fn (symbol: Text, function: Out<u64>, _flags: u64, found: Out<c_int>) {
         entry_point(symbol, function, if runtime_is_12() { 12_000 } else { VERSION }, found)
     }
-    [cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz: (Runtime, zeros SUCCESS)]
+    [cudaGetDriverEntryPointByVersion, cudaGetDriverEntryPointByVersion_ptsz: (Runtime, zeros INVALID_VALUE)]
     fn (
         symbol: Text, function: Out<u64>, version: u32, _flags: u64, found: Out<c_int>,
     ) { entry_point(symbol, function, version as c_int, found) }
-    [cuGetExportTable: (Nothing, zeros SUCCESS, since 3_000)]
+    [cuGetExportTable: (Nothing, zeros INVALID_VALUE, valid NOT_SUPPORTED, since 3_000)]
     fn (_table: u64, id: In<[u8; 16]>) {
         // Other libraries, such as NVRTC, ask for tables too, and do without them.
         if id.get()? != RUNTIME_TABLE {
@@ -146,11 +147,27 @@ mod tests {
     fn a_name_has_the_form_of_the_version() {
         let form = |name: &str| exact(name).map_or(Found::Nothing, |row| Found::Function(row.address.0));
         for (name, forms) in [
-            ("cuStreamGetCaptureInfo", &[(13_000, "cuStreamGetCaptureInfo_v3"), (12_000, "cuStreamGetCaptureInfo_v2"), (11_000, "cuStreamGetCaptureInfo")][..]),
+            (
+                "cuStreamGetCaptureInfo",
+                &[
+                    (13_000, "cuStreamGetCaptureInfo_v3"),
+                    (12_000, "cuStreamGetCaptureInfo_v2"),
+                    (11_000, "cuStreamGetCaptureInfo"),
+                ][..],
+            ),
             ("cuMemAlloc", &[(13_000, "cuMemAlloc_v2"), (3_020, "cuMemAlloc_v2")]),
-            ("cuCtxCreate", &[(12_050, "cuCtxCreate_v4"), (12_040, "cuCtxCreate_v3"), (11_000, "cuCtxCreate_v2")]),
-            ("cuGraphInstantiate", &[(13_000, "cuGraphInstantiateWithFlags"), (11_000, "cuGraphInstantiate_v2")]),
-            ("cuGraphAddNode", &[(13_040, "cuGraphAddNode_v3"), (12_030, "cuGraphAddNode_v2"), (12_020, "cuGraphAddNode")]),
+            (
+                "cuCtxCreate",
+                &[(12_050, "cuCtxCreate_v4"), (12_040, "cuCtxCreate_v3"), (11_000, "cuCtxCreate_v2")],
+            ),
+            (
+                "cuGraphInstantiate",
+                &[(13_000, "cuGraphInstantiateWithFlags"), (11_000, "cuGraphInstantiate_v2")],
+            ),
+            (
+                "cuGraphAddNode",
+                &[(13_040, "cuGraphAddNode_v3"), (12_030, "cuGraphAddNode_v2"), (12_020, "cuGraphAddNode")],
+            ),
             ("cuCtxSynchronize", &[(13_000, "cuCtxSynchronize_v2"), (12_090, "cuCtxSynchronize")]),
             ("cuMemAlloc_v2", &[(13_000, "cuMemAlloc_v2")]),
             ("cuLaunchKernel_ptsz", &[(13_000, "cuLaunchKernel_ptsz")]),

@@ -3,9 +3,13 @@
 
 use std::ffi::c_int;
 
+use crate::api::graph_parameters::{
+    awaited, copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, nodes, recorded,
+};
 use crate::api::launch_parameters::{LaunchAttribute, attributed};
-use crate::api::parameters::{Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work};
-use crate::api::graph_parameters::{copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, nodes};
+use crate::api::parameters::{
+    Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work,
+};
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
 use crate::device::handles::Handle;
@@ -140,7 +144,8 @@ fn behind(node: u64, list: Out<u64>, count: Out<usize>) -> Answer {
     listed(list, count, &behind)
 }
 
-fn connect(from: In<u64>, to: In<u64>, count: usize, add: bool) -> Answer {
+fn connect(graph: u64, from: In<u64>, to: In<u64>, count: usize, add: bool) -> Answer {
+    device()?.graphs.nodes(graph_of(graph)?)?;
     let (from, to) = (nodes(from, count)?, nodes(to, count)?);
     let mut device = device()?;
     from.iter().zip(&to).try_for_each(|(from, to)| device.graphs.connect(*from, *to, add))
@@ -149,84 +154,84 @@ fn connect(from: In<u64>, to: In<u64>, count: usize, add: bool) -> Answer {
 entry_points! {
     GRAPH, GRAPH_CALLS;
 
-    [cudaGraphCreate: (Primary, zeros SUCCESS)]
-    [cuGraphCreate: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphCreate: (Primary, zeros INVALID_VALUE)]
+    [cuGraphCreate: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (graph: Out<u64>, _flags: u32) {
         let made = device()?.graphs.create();
         graph.set(Handle::Graph.make(made as usize))
     }
-    [cudaGraphDestroy, _cudaGraphDestroy: (Primary, zeros SUCCESS)]
-    [cuGraphDestroy: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphDestroy, _cudaGraphDestroy: (Primary, zeros INVALID_VALUE)]
+    [cuGraphDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (graph: u64) { device()?.graphs.destroy(graph_of(graph)?) }
-    [cudaGraphClone: (Primary, zeros SUCCESS)]
-    [cuGraphClone: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphClone: (Primary, zeros INVALID_VALUE)]
+    [cuGraphClone: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (to: Out<u64>, graph: u64) {
         let made = device()?.graphs.clone_graph(graph_of(graph)?)?;
         to.set(Handle::Graph.make(made as usize))
     }
-    [cudaGraphNodeFindInClone: (Primary, zeros SUCCESS)]
-    [cuGraphNodeFindInClone: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphNodeFindInClone: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeFindInClone: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (to: Out<u64>, node: u64, graph: u64) {
         let found = device()?.graphs.in_clone(node_of(node)?, graph_of(graph)?)?;
         to.set(Handle::Node.make(found as usize))
     }
-    [cudaGraphDestroyNode: (Primary, zeros SUCCESS)]
-    [cuGraphDestroyNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphDestroyNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphDestroyNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64) { device()?.graphs.destroy_node(node_of(node)?) }
 
-    [cudaGraphAddKernelNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddKernelNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphAddKernelNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddKernelNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<KernelParameters>) {
         add_kernel(node, graph, after, count, of, 0)
     }
-    [cuGraphAddKernelNode_v2: (Init, zeros SUCCESS, since 12_000)]
+    [cuGraphAddKernelNode_v2: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<KernelParameters>) {
         add_kernel(node, graph, after, count, of, kernel_handle(of)?)
     }
-    [cudaGraphAddMemcpyNode: (Primary, zeros SUCCESS)]
+    [cudaGraphAddMemcpyNode: (Primary, zeros INVALID_VALUE)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<Memcpy3D>) {
         add(node, graph, after, count, copied(of)?)
     }
-    [cuGraphAddMemcpyNode: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphAddMemcpyNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<Copy3D>, _context: u64) {
         add(node, graph, after, count, driver_copied(of)?)
     }
-    [cudaGraphAddMemcpyNode1D: (Primary, zeros SUCCESS)]
+    [cudaGraphAddMemcpyNode1D: (Primary, zeros INVALID_VALUE)]
     fn (
         node: Out<u64>, graph: u64, after: In<u64>, count: usize, to: u64, from: u64, len: usize, _kind: c_int,
     ) { add(node, graph, after, count, Work::Copy(CopyWork::plain(to, from, len))) }
-    [cudaGraphAddMemsetNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddMemsetNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphAddMemsetNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddMemsetNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<FillParameters>) {
         add(node, graph, after, count, of.get()?.work()?)
     }
-    [cudaGraphAddHostNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddHostNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphAddHostNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddHostNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: In<HostParameters>) {
         add(node, graph, after, count, of.get()?.work())
     }
-    [cudaGraphAddChildGraphNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddChildGraphNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphAddChildGraphNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddChildGraphNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, child: u64) {
         add(node, graph, after, count, Work::Child(graph_of(child)?))
     }
-    [cudaGraphAddEmptyNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddEmptyNode: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphAddEmptyNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddEmptyNode: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize) {
         add(node, graph, after, count, Work::Empty)
     }
-    [cudaGraphAddEventRecordNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddEventRecordNode: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphAddEventRecordNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddEventRecordNode: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, event: u64) {
-        add(node, graph, after, count, Work::Record(event))
+        add(node, graph, after, count, recorded(event)?)
     }
-    [cudaGraphAddEventWaitNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddEventWaitNode: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphAddEventWaitNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddEventWaitNode: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, event: u64) {
-        add(node, graph, after, count, Work::Wait(event))
+        add(node, graph, after, count, awaited(event)?)
     }
-    [cudaGraphAddMemAllocNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddMemAllocNode: (Init, zeros SUCCESS, since 11_040)]
+    [cudaGraphAddMemAllocNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddMemAllocNode: (Init, zeros INVALID_VALUE, since 11_040)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64) {
         // The pool, the accesses and their number occupy 104 bytes; the size and the place for the address follow.
         let len = In::<[u64; 15]>::at(of).get()?[13] as usize;
@@ -234,17 +239,17 @@ entry_points! {
         Out::<u64>::at(of + 112).set(address)?;
         add(node, graph, after, count, Work::Allocate(address, len))
     }
-    [cudaGraphAddMemFreeNode: (Primary, zeros SUCCESS)]
-    [cuGraphAddMemFreeNode: (Init, zeros SUCCESS, since 11_040)]
+    [cudaGraphAddMemFreeNode: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddMemFreeNode: (Init, zeros INVALID_VALUE, since 11_040)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, address: u64) {
         add(node, graph, after, count, Work::Free(address))
     }
-    [cudaGraphAddNode_v2: (Primary, zeros SUCCESS)]
+    [cudaGraphAddNode_v2: (Primary, zeros INVALID_VALUE)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, _edges: u64, count: usize, of: u64) {
         add_any(node, graph, after, count, of, Api::Runtime)
     }
     // In CUDA 12 this function takes no list of edges.
-    [cudaGraphAddNode: (Primary, zeros SUCCESS)]
+    [cudaGraphAddNode: (Primary, zeros INVALID_VALUE)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, fourth: u64, fifth: u64, of: u64) {
         if runtime_is_12() {
             add_any(node, graph, after, fourth as usize, fifth, Api::Runtime)
@@ -252,148 +257,149 @@ entry_points! {
             add_any(node, graph, after, fifth as usize, of, Api::Runtime)
         }
     }
-    [cuGraphAddNode: (Init, zeros SUCCESS, since 12_020)]
+    [cuGraphAddNode: (Init, zeros INVALID_VALUE, since 12_020)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64) {
         add_any(node, graph, after, count, of, Api::Driver)
     }
-    [cuGraphAddNode_v2: (Init, zeros SUCCESS, since 12_030)]
-    [cuGraphAddNode_v3: (Init, zeros SUCCESS, since 13_040)]
+    [cuGraphAddNode_v2: (Init, zeros INVALID_VALUE, since 12_030)]
+    [cuGraphAddNode_v3: (Init, zeros INVALID_VALUE, since 13_040)]
     fn (node: Out<u64>, graph: u64, after: In<u64>, _edges: u64, count: usize, of: u64) {
         add_any(node, graph, after, count, of, Api::Driver)
     }
 
-    [cudaGraphKernelNodeGetParams: (Primary, zeros SUCCESS)]
-    [cuGraphKernelNodeGetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphKernelNodeGetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphKernelNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<KernelParameters>) { shown_kernel(node, to) }
-    [cuGraphKernelNodeGetParams_v2: (Init, zeros SUCCESS, since 12_000)]
+    [cuGraphKernelNodeGetParams_v2: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (node: u64, to: Out<KernelParameters>) {
         shown_kernel(node, to)?;
         // The kernel handle and the context.
         Out::<[u64; 2]>::at(to.address() + size_of::<KernelParameters>() as u64).set([0; 2])
     }
-    [cudaGraphKernelNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphKernelNodeSetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphKernelNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphKernelNodeSetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, of: In<KernelParameters>) {
         let work = of.get()?.work(Some(&kernel_of(node)?), 0)?;
         replace(node, Work::Launch(Box::new(work)))
     }
-    [cuGraphKernelNodeSetParams_v2: (Init, zeros SUCCESS, since 12_000)]
+    [cuGraphKernelNodeSetParams_v2: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (node: u64, of: In<KernelParameters>) {
         let work = of.get()?.work(Some(&kernel_of(node)?), kernel_handle(of)?)?;
         replace(node, Work::Launch(Box::new(work)))
     }
-    [cudaGraphKernelNodeCopyAttributes: (Primary, zeros SUCCESS)]
-    [cuGraphKernelNodeCopyAttributes: (Init, zeros SUCCESS, since 11_000)]
+    [cudaGraphKernelNodeCopyAttributes: (Primary, zeros INVALID_VALUE)]
+    [cuGraphKernelNodeCopyAttributes: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (to: u64, from: u64) {
         let (mut kernel, from) = (kernel_of(to)?, kernel_of(from)?.shape);
         (kernel.shape.cluster, kernel.shape.cooperative) = (from.cluster, from.cooperative);
         replace(to, Work::Launch(Box::new(kernel)))
     }
-    [cudaGraphKernelNodeSetAttribute: (Primary, zeros SUCCESS)]
-    [cuGraphKernelNodeSetAttribute: (Init, zeros SUCCESS, since 11_000)]
+    [cudaGraphKernelNodeSetAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuGraphKernelNodeSetAttribute: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (node: u64, id: u32, value: u64) { attribute(node, id, value) }
-    [cudaGraphKernelNodeGetAttribute: (Primary, zeros SUCCESS)]
-    [cuGraphKernelNodeGetAttribute: (Init, zeros SUCCESS, since 11_000)]
+    [cudaGraphKernelNodeGetAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuGraphKernelNodeGetAttribute: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (node: u64, id: u32, value: Out<[u32; 16]>) {
         shown_attribute(node, id, value)
     }
-    [cudaGraphMemcpyNodeGetParams: (Primary, zeros SUCCESS)]
+    [cudaGraphMemcpyNodeGetParams: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, to: Out<Memcpy3D>) {
         let Work::Copy(copy) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         to.set(Memcpy3D::of(&copy))
     }
-    [cuGraphMemcpyNodeGetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphMemcpyNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<Copy3D>) {
         let Work::Copy(copy) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         to.set(Copy3D::of(&copy))
     }
-    [cudaGraphMemcpyNodeSetParams: (Primary, zeros SUCCESS)]
+    [cudaGraphMemcpyNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, of: In<Memcpy3D>) { replace(node, copied(of)?) }
-    [cuGraphMemcpyNodeSetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphMemcpyNodeSetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, of: In<Copy3D>) { replace(node, driver_copied(of)?) }
-    [cudaGraphMemcpyNodeSetParams1D: (Primary, zeros SUCCESS)]
+    [cudaGraphMemcpyNodeSetParams1D: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, to: u64, from: u64, len: usize, _kind: c_int) {
         replace(node, Work::Copy(CopyWork::plain(to, from, len)))
     }
-    [cudaGraphMemsetNodeGetParams: (Primary, zeros SUCCESS)]
-    [cuGraphMemsetNodeGetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphMemsetNodeGetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphMemsetNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<FillParameters>) {
         let Work::Fill(fill) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         to.set(FillParameters::of(&fill))
     }
-    [cudaGraphMemsetNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphMemsetNodeSetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphMemsetNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphMemsetNodeSetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, of: In<FillParameters>) { replace(node, of.get()?.work()?) }
-    [cudaGraphHostNodeGetParams: (Primary, zeros SUCCESS)]
-    [cuGraphHostNodeGetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphHostNodeGetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphHostNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<HostParameters>) {
         let Work::Host { function, data } = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         to.set(HostParameters { function, data })
     }
-    [cudaGraphHostNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphHostNodeSetParams: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphHostNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphHostNodeSetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, of: In<HostParameters>) { replace(node, of.get()?.work()) }
-    [cudaGraphEventRecordNodeGetEvent, cudaGraphEventWaitNodeGetEvent: (Primary, zeros SUCCESS)]
-    [cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphEventRecordNodeGetEvent, cudaGraphEventWaitNodeGetEvent: (Primary, zeros INVALID_VALUE)]
+    [cuGraphEventRecordNodeGetEvent, cuGraphEventWaitNodeGetEvent: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (
         node: u64, event: Out<u64>,
     ) {
         let (Work::Record(held) | Work::Wait(held)) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         event.set(held)
     }
-    [cudaGraphEventRecordNodeSetEvent: (Primary, zeros SUCCESS)]
-    [cuGraphEventRecordNodeSetEvent: (Init, zeros SUCCESS, since 11_010)]
-    fn (node: u64, event: u64) { replace(node, Work::Record(event)) }
-    [cudaGraphEventWaitNodeSetEvent: (Primary, zeros SUCCESS)]
-    [cuGraphEventWaitNodeSetEvent: (Init, zeros SUCCESS, since 11_010)]
-    fn (node: u64, event: u64) { replace(node, Work::Wait(event)) }
-    [cudaGraphMemAllocNodeGetParams: (Primary, zeros SUCCESS)]
-    [cuGraphMemAllocNodeGetParams: (Init, zeros SUCCESS, since 11_040)]
-    fn (node: u64, to: u64) {
+    [cudaGraphEventRecordNodeSetEvent: (Primary, zeros INVALID_VALUE)]
+    [cuGraphEventRecordNodeSetEvent: (Init, zeros INVALID_VALUE, since 11_010)]
+    fn (node: u64, event: u64) { replace(node, recorded(event)?) }
+    [cudaGraphEventWaitNodeSetEvent: (Primary, zeros INVALID_VALUE)]
+    [cuGraphEventWaitNodeSetEvent: (Init, zeros INVALID_VALUE, since 11_010)]
+    fn (node: u64, event: u64) { replace(node, awaited(event)?) }
+    [cudaGraphMemAllocNodeGetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphMemAllocNodeGetParams: (Init, zeros INVALID_VALUE, since 11_040)]
+    fn (node: u64, to: Out<[u64; 15]>) {
         let Work::Allocate(address, len) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
-        Out::<[u64; 13]>::at(to).set([0; 13])?;
-        Out::<[u64; 2]>::at(to + 104).set([len as u64, address])
+        let mut words = [0; 15];
+        words[13..].copy_from_slice(&[len as u64, address]);
+        to.set(words)
     }
-    [cudaGraphMemFreeNodeGetParams: (Primary, zeros SUCCESS)]
-    [cuGraphMemFreeNodeGetParams: (Init, zeros SUCCESS, since 11_040)]
+    [cudaGraphMemFreeNodeGetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphMemFreeNodeGetParams: (Init, zeros INVALID_VALUE, since 11_040)]
     fn (node: u64, address: Out<u64>) {
         let Work::Free(held) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         address.set(held)
     }
-    [cudaGraphChildGraphNodeGetGraph: (Primary, zeros SUCCESS)]
-    [cuGraphChildGraphNodeGetGraph: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphChildGraphNodeGetGraph: (Primary, zeros INVALID_VALUE)]
+    [cuGraphChildGraphNodeGetGraph: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, graph: Out<u64>) {
         let Work::Child(held) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
         graph.set(Handle::Graph.make(held as usize))
     }
-    [cudaGraphNodeSetParams: (Primary, zeros SUCCESS)]
+    [cudaGraphNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, of: u64) { replace(node, any_work(of, Api::Runtime, |_| Err(Status::NOT_SUPPORTED))?.0) }
-    [cuGraphNodeSetParams: (Init, zeros SUCCESS, since 12_020)]
-    [cuGraphNodeSetParams_v2: (Init, zeros SUCCESS, since 13_040)]
+    [cuGraphNodeSetParams: (Init, zeros INVALID_VALUE, since 12_020)]
+    [cuGraphNodeSetParams_v2: (Init, zeros INVALID_VALUE, since 13_040)]
     fn (node: u64, of: u64) {
         replace(node, any_work(of, Api::Driver, |_| Err(Status::NOT_SUPPORTED))?.0)
     }
 
-    [cudaGraphNodeGetType: (Primary, zeros SUCCESS)]
-    [cuGraphNodeGetType: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphNodeGetType: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeGetType: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, kind: Out<u32>) {
         let held = device()?.graphs.node(node_of(node)?)?.work.node_type();
         kind.set(held)
     }
-    [cudaGraphNodeGetContainingGraph: (Primary, zeros SUCCESS)]
-    [cuGraphNodeGetContainingGraph: (Init, zeros SUCCESS, since 13_010)]
+    [cudaGraphNodeGetContainingGraph: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeGetContainingGraph: (Init, zeros INVALID_VALUE, since 13_010)]
     fn (node: u64, graph: Out<u64>) {
         let held = device()?.graphs.node(node_of(node)?)?.graph;
         graph.set(Handle::Graph.make(held as usize))
     }
-    [cudaGraphGetNodes: (Primary, zeros SUCCESS)]
-    [cuGraphGetNodes: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphGetNodes: (Primary, zeros INVALID_VALUE)]
+    [cuGraphGetNodes: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (graph: u64, list: Out<u64>, count: Out<usize>) {
         let all = device()?.graphs.nodes(graph_of(graph)?)?.to_vec();
         listed(list, count, &all)
     }
-    [cudaGraphGetRootNodes: (Primary, zeros SUCCESS)]
-    [cuGraphGetRootNodes: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphGetRootNodes: (Primary, zeros INVALID_VALUE)]
+    [cuGraphGetRootNodes: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (graph: u64, list: Out<u64>, count: Out<usize>) {
         let device = device()?;
         let all = device.graphs.nodes(graph_of(graph)?)?;
@@ -401,59 +407,59 @@ entry_points! {
         let roots: Vec<u64> = all.iter().filter(root).copied().collect();
         listed(list, count, &roots)
     }
-    [cuGraphGetEdges: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphGetEdges: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (graph: u64, from: Out<u64>, to: Out<u64>, count: Out<usize>) { edges(graph, from, to, count) }
-    [cudaGraphGetEdges_v2: (Primary, zeros SUCCESS)]
-    [cuGraphGetEdges_v2: (Init, zeros SUCCESS, since 12_030)]
+    [cudaGraphGetEdges_v2: (Primary, zeros INVALID_VALUE)]
+    [cuGraphGetEdges_v2: (Init, zeros INVALID_VALUE, since 12_030)]
     fn (graph: u64, from: Out<u64>, to: Out<u64>, _edges: u64, count: Out<usize>) {
         edges(graph, from, to, count)
     }
-    [cudaGraphGetEdges: (Primary, zeros SUCCESS)]
+    [cudaGraphGetEdges: (Primary, zeros INVALID_VALUE)]
     fn (graph: u64, from: Out<u64>, to: Out<u64>, fourth: Out<usize>, fifth: Out<usize>) {
         edges(graph, from, to, if runtime_is_12() { fourth } else { fifth })
     }
-    [cuGraphNodeGetDependencies: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphNodeGetDependencies: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, list: Out<u64>, count: Out<usize>) { ahead(node, list, count) }
-    [cudaGraphNodeGetDependencies_v2: (Primary, zeros SUCCESS)]
-    [cuGraphNodeGetDependencies_v2: (Init, zeros SUCCESS, since 12_030)]
+    [cudaGraphNodeGetDependencies_v2: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeGetDependencies_v2: (Init, zeros INVALID_VALUE, since 12_030)]
     fn (node: u64, list: Out<u64>, _edges: u64, count: Out<usize>) {
         ahead(node, list, count)
     }
-    [cudaGraphNodeGetDependencies: (Primary, zeros SUCCESS)]
+    [cudaGraphNodeGetDependencies: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, list: Out<u64>, third: Out<usize>, fourth: Out<usize>) {
         ahead(node, list, if runtime_is_12() { third } else { fourth })
     }
-    [cuGraphNodeGetDependentNodes: (Init, zeros SUCCESS, since 10_000)]
+    [cuGraphNodeGetDependentNodes: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, list: Out<u64>, count: Out<usize>) { behind(node, list, count) }
-    [cudaGraphNodeGetDependentNodes_v2: (Primary, zeros SUCCESS)]
-    [cuGraphNodeGetDependentNodes_v2: (Init, zeros SUCCESS, since 12_030)]
+    [cudaGraphNodeGetDependentNodes_v2: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeGetDependentNodes_v2: (Init, zeros INVALID_VALUE, since 12_030)]
     fn (node: u64, list: Out<u64>, _edges: u64, count: Out<usize>) {
         behind(node, list, count)
     }
-    [cudaGraphNodeGetDependentNodes: (Primary, zeros SUCCESS)]
+    [cudaGraphNodeGetDependentNodes: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, list: Out<u64>, third: Out<usize>, fourth: Out<usize>) {
         behind(node, list, if runtime_is_12() { third } else { fourth })
     }
-    [cuGraphAddDependencies: (Init, zeros SUCCESS, since 10_000)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, count: usize) { connect(from, to, count, true) }
-    [cudaGraphAddDependencies_v2: (Primary, zeros SUCCESS)]
-    [cuGraphAddDependencies_v2: (Init, zeros SUCCESS, since 12_030)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, _edges: u64, count: usize) {
-        connect(from, to, count, true)
+    [cuGraphAddDependencies: (Init, zeros INVALID_VALUE, since 10_000)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, count: usize) { connect(graph, from, to, count, true) }
+    [cudaGraphAddDependencies_v2: (Primary, zeros INVALID_VALUE)]
+    [cuGraphAddDependencies_v2: (Init, zeros INVALID_VALUE, since 12_030)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, _edges: u64, count: usize) {
+        connect(graph, from, to, count, true)
     }
-    [cudaGraphAddDependencies: (Primary, zeros SUCCESS)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, fourth: u64, fifth: usize) {
-        connect(from, to, if runtime_is_12() { fourth as usize } else { fifth }, true)
+    [cudaGraphAddDependencies: (Primary, zeros INVALID_VALUE)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, fourth: u64, fifth: usize) {
+        connect(graph, from, to, if runtime_is_12() { fourth as usize } else { fifth }, true)
     }
-    [cuGraphRemoveDependencies: (Init, zeros SUCCESS, since 10_000)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, count: usize) { connect(from, to, count, false) }
-    [cudaGraphRemoveDependencies_v2: (Primary, zeros SUCCESS)]
-    [cuGraphRemoveDependencies_v2: (Init, zeros SUCCESS, since 12_030)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, _edges: u64, count: usize) {
-        connect(from, to, count, false)
+    [cuGraphRemoveDependencies: (Init, zeros INVALID_VALUE, since 10_000)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, count: usize) { connect(graph, from, to, count, false) }
+    [cudaGraphRemoveDependencies_v2: (Primary, zeros INVALID_VALUE)]
+    [cuGraphRemoveDependencies_v2: (Init, zeros INVALID_VALUE, since 12_030)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, _edges: u64, count: usize) {
+        connect(graph, from, to, count, false)
     }
-    [cudaGraphRemoveDependencies: (Primary, zeros SUCCESS)]
-    fn (_graph: u64, from: In<u64>, to: In<u64>, fourth: u64, fifth: usize) {
-        connect(from, to, if runtime_is_12() { fourth as usize } else { fifth }, false)
+    [cudaGraphRemoveDependencies: (Primary, zeros INVALID_VALUE)]
+    fn (graph: u64, from: In<u64>, to: In<u64>, fourth: u64, fifth: usize) {
+        connect(graph, from, to, if runtime_is_12() { fourth as usize } else { fifth }, false)
     }
 }

@@ -3,8 +3,12 @@
 
 use std::ffi::c_int;
 
-use crate::api::parameters::{Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work};
-use crate::api::graph_parameters::{copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of};
+use crate::api::graph_parameters::{
+    awaited, copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, recorded,
+};
+use crate::api::parameters::{
+    Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work,
+};
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::device;
@@ -76,19 +80,19 @@ unsafe fn run(instance: u64, stream: u64) -> Answer {
 entry_points! {
     GRAPH_INSTANCE, GRAPH_INSTANCE_CALLS;
 
-    [cudaGraphInstantiate, cudaGraphInstantiateWithFlags, _cudaGraphInstantiate: (Primary, zeros SUCCESS)]
-    [cuGraphInstantiateWithFlags: (Init, zeros SUCCESS, since 11_040)]
+    [cudaGraphInstantiate, cudaGraphInstantiateWithFlags, _cudaGraphInstantiate: (Primary, zeros INVALID_VALUE)]
+    [cuGraphInstantiateWithFlags: (Current, zeros INVALID_VALUE, since 11_040)]
     fn (instance: Out<u64>, graph: u64, flags: u64) {
         instantiate(instance, graph, flags)
     }
-    [cuGraphInstantiate: (Init, zeros SUCCESS, since 10_000)]
-    [cuGraphInstantiate_v2: (Init, zeros SUCCESS, since 11_000)]
+    [cuGraphInstantiate: (Current, zeros INVALID_VALUE, since 10_000)]
+    [cuGraphInstantiate_v2: (Current, zeros INVALID_VALUE, since 11_000)]
     fn (instance: Out<u64>, graph: u64, node: Out<u64>, _log: u64, _size: usize) {
         node.set_if(0);
         instantiate(instance, graph, 0)
     }
-    [cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz: (Primary, zeros SUCCESS)]
-    [cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz: (Init, zeros SUCCESS, since 12_000)]
+    [cudaGraphInstantiateWithParams, cudaGraphInstantiateWithParams_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuGraphInstantiateWithParams, cuGraphInstantiateWithParams_ptsz: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (
         instance: Out<u64>, graph: u64, of: u64,
     ) {
@@ -97,97 +101,97 @@ entry_points! {
         Out::<u64>::at(of + 16).set(0)?;
         Out::<u32>::at(of + 24).set(0)
     }
-    [cudaGraphExecGetFlags: (Primary, zeros SUCCESS)]
-    [cuGraphExecGetFlags: (Init, zeros SUCCESS, since 12_000)]
+    [cudaGraphExecGetFlags: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecGetFlags: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (instance: u64, flags: Out<u64>) {
         let held = device()?.graphs.instance(instance_of(instance)?)?.flags;
         flags.set(held)
     }
-    [cudaGraphExecDestroy, _cudaGraphExecDestroy: (Primary, zeros SUCCESS)]
-    [cuGraphExecDestroy: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphExecDestroy, _cudaGraphExecDestroy: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (instance: u64) { device()?.graphs.destroy_instance(instance_of(instance)?) }
-    [cudaGraphUpload, cudaGraphUpload_ptsz: (Primary, zeros SUCCESS)]
-    [cuGraphUpload, cuGraphUpload_ptsz: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphUpload, cudaGraphUpload_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuGraphUpload, cuGraphUpload_ptsz: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, stream: u64) {
         device()?.graphs.instance(instance_of(instance)?).map(drop)
     }
-    [cudaGraphLaunch, cudaGraphLaunch_ptsz, _cudaGraphLaunch: (Primary, zeros SUCCESS)]
-    [cuGraphLaunch, cuGraphLaunch_ptsz: (Init, zeros SUCCESS, since 10_000)]
+    [cudaGraphLaunch, cudaGraphLaunch_ptsz, _cudaGraphLaunch: (Primary, zeros INVALID_VALUE)]
+    [cuGraphLaunch, cuGraphLaunch_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (instance: u64, stream: u64) { run(instance, stream) }
 
-    [cudaGraphExecKernelNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphExecKernelNodeSetParams: (Init, zeros SUCCESS, since 10_010)]
+    [cudaGraphExecKernelNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecKernelNodeSetParams: (Init, zeros INVALID_VALUE, since 10_010)]
     fn (instance: u64, node: u64, of: In<KernelParameters>) {
         let work = of.get()?.work(Some(&kernel_of(node)?), 0)?;
         replace_step(instance, node, Work::Launch(Box::new(work)))
     }
-    [cuGraphExecKernelNodeSetParams_v2: (Init, zeros SUCCESS, since 12_000)]
+    [cuGraphExecKernelNodeSetParams_v2: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (instance: u64, node: u64, of: In<KernelParameters>) {
         let work = of.get()?.work(Some(&kernel_of(node)?), kernel_handle(of)?)?;
         replace_step(instance, node, Work::Launch(Box::new(work)))
     }
-    [cudaGraphExecMemcpyNodeSetParams: (Primary, zeros SUCCESS)]
+    [cudaGraphExecMemcpyNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (instance: u64, node: u64, of: In<Memcpy3D>) { replace_step(instance, node, copied(of)?) }
-    [cuGraphExecMemcpyNodeSetParams: (Init, zeros SUCCESS, since 10_020)]
+    [cuGraphExecMemcpyNodeSetParams: (Init, zeros INVALID_VALUE, since 10_020)]
     fn (instance: u64, node: u64, of: In<Copy3D>, _context: u64) { replace_step(instance, node, driver_copied(of)?) }
-    [cudaGraphExecMemcpyNodeSetParams1D: (Primary, zeros SUCCESS)]
+    [cudaGraphExecMemcpyNodeSetParams1D: (Primary, zeros INVALID_VALUE)]
     fn (instance: u64, node: u64, to: u64, from: u64, len: usize, _kind: c_int) {
         replace_step(instance, node, Work::Copy(CopyWork::plain(to, from, len)))
     }
-    [cudaGraphExecMemsetNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphExecMemsetNodeSetParams: (Init, zeros SUCCESS, since 10_020)]
+    [cudaGraphExecMemsetNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecMemsetNodeSetParams: (Init, zeros INVALID_VALUE, since 10_020)]
     fn (instance: u64, node: u64, of: In<FillParameters>) {
         replace_step(instance, node, of.get()?.work()?)
     }
-    [cudaGraphExecHostNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphExecHostNodeSetParams: (Init, zeros SUCCESS, since 10_020)]
+    [cudaGraphExecHostNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecHostNodeSetParams: (Init, zeros INVALID_VALUE, since 10_020)]
     fn (instance: u64, node: u64, of: In<HostParameters>) {
         replace_step(instance, node, of.get()?.work())
     }
-    [cudaGraphExecEventRecordNodeSetEvent: (Primary, zeros SUCCESS)]
-    [cuGraphExecEventRecordNodeSetEvent: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphExecEventRecordNodeSetEvent: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecEventRecordNodeSetEvent: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, node: u64, event: u64) {
-        replace_step(instance, node, Work::Record(event))
+        replace_step(instance, node, recorded(event)?)
     }
-    [cudaGraphExecEventWaitNodeSetEvent: (Primary, zeros SUCCESS)]
-    [cuGraphExecEventWaitNodeSetEvent: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphExecEventWaitNodeSetEvent: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecEventWaitNodeSetEvent: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, node: u64, event: u64) {
-        replace_step(instance, node, Work::Wait(event))
+        replace_step(instance, node, awaited(event)?)
     }
-    [cudaGraphExecChildGraphNodeSetParams: (Primary, zeros SUCCESS)]
-    [cuGraphExecChildGraphNodeSetParams: (Init, zeros SUCCESS, since 11_010)]
+    [cudaGraphExecChildGraphNodeSetParams: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecChildGraphNodeSetParams: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, node: u64, child: u64) {
         device()?.graphs.update_child(instance_of(instance)?, node_of(node)?, graph_of(child)?)
     }
-    [cudaGraphExecNodeSetParams: (Primary, zeros SUCCESS)]
+    [cudaGraphExecNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (instance: u64, node: u64, of: u64) {
         replace_step(instance, node, any_work(of, Api::Runtime, |_| Err(Status::NOT_SUPPORTED))?.0)
     }
-    [cuGraphExecNodeSetParams: (Init, zeros SUCCESS, since 12_020)]
+    [cuGraphExecNodeSetParams: (Init, zeros INVALID_VALUE, since 12_020)]
     fn (instance: u64, node: u64, of: u64) {
         replace_step(instance, node, any_work(of, Api::Driver, |_| Err(Status::NOT_SUPPORTED))?.0)
     }
-    [cudaGraphNodeSetEnabled: (Primary, zeros SUCCESS)]
-    [cuGraphNodeSetEnabled: (Init, zeros SUCCESS, since 11_060)]
+    [cudaGraphNodeSetEnabled: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeSetEnabled: (Init, zeros INVALID_VALUE, since 11_060)]
     fn (instance: u64, node: u64, enabled: u32) {
         let mut device = device()?;
         device.graphs.step(instance_of(instance)?, node_of(node)?)?.enabled = enabled != 0;
         Ok(())
     }
-    [cudaGraphNodeGetEnabled: (Primary, zeros SUCCESS)]
-    [cuGraphNodeGetEnabled: (Init, zeros SUCCESS, since 11_060)]
+    [cudaGraphNodeGetEnabled: (Primary, zeros INVALID_VALUE)]
+    [cuGraphNodeGetEnabled: (Init, zeros INVALID_VALUE, since 11_060)]
     fn (instance: u64, node: u64, enabled: Out<u32>) {
         let held = device()?.graphs.step(instance_of(instance)?, node_of(node)?)?.enabled;
         enabled.set(u32::from(held))
     }
-    [cudaGraphExecUpdate: (Primary, zeros SUCCESS)]
-    [cuGraphExecUpdate_v2: (Init, zeros SUCCESS, since 12_000)]
+    [cudaGraphExecUpdate: (Primary, zeros INVALID_VALUE)]
+    [cuGraphExecUpdate_v2: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (instance: u64, graph: u64, result: Out<UpdateResult>) {
         let done = update(instance, graph)?;
         result.set_if(done);
         updated(done.result)
     }
-    [cuGraphExecUpdate: (Init, zeros SUCCESS, since 10_020)]
+    [cuGraphExecUpdate: (Init, zeros INVALID_VALUE, since 10_020)]
     fn (instance: u64, graph: u64, node: Out<u64>, result: Out<u32>) {
         let done = update(instance, graph)?;
         node.set_if(done.node);

@@ -48,6 +48,18 @@ pub(crate) fn driver_copied(of: In<Copy3D>) -> Result<Work, Status> {
     Ok(Work::Copy(of.get()?.work()?))
 }
 
+/// Work that records an event.
+pub(crate) fn recorded(event: u64) -> Result<Work, Status> {
+    device()?.streams.known_event(event)?;
+    Ok(Work::Record(event))
+}
+
+/// Work that waits for an event.
+pub(crate) fn awaited(event: u64) -> Result<Work, Status> {
+    device()?.streams.known_event(event)?;
+    Ok(Work::Wait(event))
+}
+
 /// The launch of a kernel node.
 pub(crate) fn kernel_of(node: u64) -> Result<KernelWork, Status> {
     match &device()?.graphs.node(node_of(node)?)?.work {

@@ -5,8 +5,10 @@ use std::ffi::c_int;
 
 use crate::api::launch_parameters::{Dim3, LaunchAttribute, attributed, packed, shape};
 use crate::api::table::entry_points;
-use crate::device::contexts;
 use crate::device::arguments::Pointers;
+use crate::device::contexts;
+use crate::device::registry::kernel;
+use crate::device::state::device;
 use crate::device::submit::launch;
 use crate::device::work::Shape;
 use crate::program::pointers::In;
@@ -52,36 +54,36 @@ unsafe fn launch_with(stream: u64, symbol: u64, shape: Shape, arguments: In<u64>
 entry_points! {
     LAUNCH, LAUNCH_CALLS;
 
-    [cudaLaunchKernel, cudaLaunchKernel_ptsz, __cudaLaunchKernel, __cudaLaunchKernel_ptsz: (Primary, zeros SUCCESS)]
+    [cudaLaunchKernel, cudaLaunchKernel_ptsz, __cudaLaunchKernel, __cudaLaunchKernel_ptsz: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
     ) { launch(stream, symbol, shape(grid.into(), block.into(), shared)?, &Pointers::from_array(arguments)) }
-    [cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz: (Primary, zeros SUCCESS)]
+    [cudaLaunchCooperativeKernel, cudaLaunchCooperativeKernel_ptsz: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (
         symbol: u64, grid: Dim3, block: Dim3, arguments: In<u64>, shared: usize, stream: u64,
     ) {
         let shape = Shape { cooperative: true, ..shape(grid.into(), block.into(), shared)? };
         launch(stream, symbol, shape, &Pointers::from_array(arguments))
     }
-    [cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz, _cudaLaunchKernelEx: (Primary, zeros SUCCESS)]
+    [cudaLaunchKernelExC, cudaLaunchKernelExC_ptsz, _cudaLaunchKernelEx: (Primary, zeros INVALID_VALUE)]
     fn (config: In<RuntimeConfig>, symbol: u64, arguments: In<u64>) {
         let config = config.get()?;
         let mut shape = shape(config.grid.into(), config.block.into(), config.shared)?;
         attributed(&mut shape, config.attributes, config.count)?;
         launch(config.stream, symbol, shape, &Pointers::from_array(arguments))
     }
-    [cuLaunchKernel, cuLaunchKernel_ptsz: (Init, zeros SUCCESS, since 4_000)]
+    [cuLaunchKernel, cuLaunchKernel_ptsz: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (
         function: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, arguments: In<u64>, extra: u64,
     ) { launch_with(stream, function, shape([gx, gy, gz], [bx, by, bz], shared as usize)?, arguments, extra) }
-    [cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz: (Init, zeros SUCCESS, since 9_000)]
+    [cuLaunchCooperativeKernel, cuLaunchCooperativeKernel_ptsz: (Init, zeros INVALID_HANDLE, since 9_000)]
     fn (
         function: u64, gx: u32, gy: u32, gz: u32, bx: u32, by: u32, bz: u32, shared: u32, stream: u64, arguments: In<u64>,
     ) {
         let shape = Shape { cooperative: true, ..shape([gx, gy, gz], [bx, by, bz], shared as usize)? };
         launch_with(stream, function, shape, arguments, 0)
     }
-    [cuLaunchKernelEx, cuLaunchKernelEx_ptsz: (Init, zeros SUCCESS, since 11_060)]
+    [cuLaunchKernelEx, cuLaunchKernelEx_ptsz: (Init, zeros INVALID_VALUE, since 11_060)]
     fn (config: In<DriverConfig>, function: u64, arguments: In<u64>, extra: u64) {
         let config = config.get()?;
         contexts::stream_has_context(config.stream)?;
@@ -91,8 +93,8 @@ entry_points! {
     }
     [cudaSetDoubleForDevice, cudaSetDoubleForHost: (Primary, zeros SUCCESS)]
     fn (_value: u64) { Ok(()) }
-    [cudaFuncSetCacheConfig, cudaFuncSetSharedMemConfig: (Primary, zeros SUCCESS)]
-    [cuFuncSetCacheConfig: (Init, zeros SUCCESS, since 3_000)]
-    [cuFuncSetSharedMemConfig: (Init, zeros SUCCESS, since 4_020)]
-    fn (_symbol: u64, _config: c_int) { Ok(()) }
+    [cudaFuncSetCacheConfig, cudaFuncSetSharedMemConfig: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuFuncSetCacheConfig: (Init, zeros INVALID_HANDLE, since 3_000)]
+    [cuFuncSetSharedMemConfig: (Init, zeros INVALID_HANDLE, since 4_020)]
+    fn (symbol: u64, _config: c_int) { kernel(&mut *device()?, symbol).map(drop) }
 }

@@ -120,6 +120,9 @@ fn of_kind(to: u64, from: u64, len: usize, kind: c_int) -> CopyWork {
 
 /// The copies of a batch, each of contiguous bytes.
 unsafe fn batch(to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, stream: u64) -> Answer {
+    if count == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
     for n in 0..count {
         // SAFETY: the lists have `count` elements.
         let work = unsafe { CopyWork::plain(to.nth(n)?, from.nth(n)?, sizes.nth(n)?) };
@@ -146,46 +149,57 @@ unsafe fn fill_rows(
     unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }
 
+/// Checks that the driver may move bytes between the memories of CPU and device: they are managed, or memory of the program.
+fn managed(at: u64, len: usize) -> Answer {
+    if at == 0 || len == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    match device()?.around(at) {
+        Some((_, held)) if !held.kind.is_managed() => Err(Status::INVALID_VALUE),
+        _ => Ok(()),
+    }
+}
+
 entry_points! {
     MEMORY, MEMORY_CALLS;
 
-    [cudaMalloc, _cudaMalloc: (Primary, zeros SUCCESS)]
+    [cudaMalloc, _cudaMalloc: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, len: usize) { allocate(at, len, Kind::Device) }
-    [cuMemAlloc_v2: (Current, zeros SUCCESS, since 3_020)]
+    [cuMemAlloc_v2: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Device) }
-    [cudaMallocAsync, cudaMallocAsync_ptsz, _cudaMallocAsync: (Primary, zeros SUCCESS)]
-    [cuMemAllocAsync, cuMemAllocAsync_ptsz: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMallocAsync, cudaMallocAsync_ptsz, _cudaMallocAsync: (Primary, zeros INVALID_VALUE)]
+    [cuMemAllocAsync, cuMemAllocAsync_ptsz: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (at: Out<u64>, len: usize, stream: u64) {
         allocate_in_order(at, len, stream)
     }
-    [cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz: (Primary, zeros SUCCESS)]
-    [cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (
         at: Out<u64>, len: usize, pool: u64, stream: u64,
     ) {
         device()?.pools.known(pool)?;
         allocate_in_order(at, len, stream)
     }
-    [cudaMallocManaged, _cudaMallocManaged: (Primary, zeros SUCCESS)]
+    [cudaMallocManaged, _cudaMallocManaged: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Managed) }
-    [cuMemAllocManaged: (Current, zeros SUCCESS, since 6_000)]
+    [cuMemAllocManaged: (Current, zeros INVALID_VALUE, since 6_000)]
     fn (at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Managed) }
-    [cudaMallocHost, _cudaMallocHost: (Primary, zeros SUCCESS)]
+    [cudaMallocHost, _cudaMallocHost: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, len: usize) { allocate(at, len, Kind::Pinned) }
-    [cudaHostAlloc: (Primary, zeros SUCCESS)]
+    [cudaHostAlloc: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Pinned) }
-    [cuMemAllocHost_v2: (Current, zeros SUCCESS, since 3_020)]
+    [cuMemAllocHost_v2: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (at: Out<u64>, len: usize) { driver_allocate(at, len, Kind::Pinned) }
-    [cuMemHostAlloc: (Current, zeros SUCCESS, since 2_020)]
+    [cuMemHostAlloc: (Current, zeros INVALID_VALUE, since 2_020)]
     fn (at: Out<u64>, len: usize, _flags: u32) { driver_allocate(at, len, Kind::Pinned) }
-    [cudaMallocPitch: (Primary, zeros SUCCESS)]
+    [cudaMallocPitch: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, pitch: Out<usize>, width: usize, height: usize) { pitched(at, pitch, width, height) }
-    [cuMemAllocPitch_v2: (Current, zeros SUCCESS, since 3_020)]
+    [cuMemAllocPitch_v2: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (at: Out<u64>, pitch: Out<usize>, width: usize, height: usize, _element: u32) {
         if width == 0 || height == 0 { return Err(Status::INVALID_VALUE); }
         pitched(at, pitch, width, height)
     }
-    [cudaMalloc3D: (Primary, zeros SUCCESS)]
+    [cudaMalloc3D: (Primary, zeros INVALID_VALUE)]
     fn (to: Out<Pitched>, extent: Extent3D) {
         let (mut address, mut pitch) = (0, 0);
         let rows = extent.height.checked_mul(extent.depth).ok_or(Status::OUT_OF_MEMORY)?;
@@ -199,33 +213,34 @@ entry_points! {
     [cudaFreeAsync, cudaFreeAsync_ptsz, _cudaFreeAsync: (Primary, zeros SUCCESS)]
     [cuMemFreeAsync, cuMemFreeAsync_ptsz: (Init, zeros SUCCESS, since 11_020)]
     fn (at: u64, stream: u64) { free_in_order(at, stream) }
-    [cudaHostGetDevicePointer: (Primary, zeros SUCCESS)]
-    [cuMemHostGetDevicePointer_v2: (Current, zeros SUCCESS, since 3_020)]
+    [cudaHostGetDevicePointer: (Primary, zeros INVALID_VALUE)]
+    [cuMemHostGetDevicePointer_v2: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (to: Out<u64>, host: u64, _flags: u32) {
         let known = device()?.around(host).is_some_and(|(_, a)| a.kind != Kind::Device);
         if known { to.set(host) } else { Err(Status::INVALID_VALUE) }
     }
-    [cudaHostGetFlags: (Primary, zeros SUCCESS)]
-    [cuMemHostGetFlags: (Current, zeros SUCCESS, since 2_030)]
+    [cudaHostGetFlags: (Primary, zeros INVALID_VALUE)]
+    [cuMemHostGetFlags: (Current, zeros INVALID_VALUE, since 2_030)]
     fn (flags: Out<u32>, host: u64) {
         let known = device()?.around(host).is_some_and(|(_, a)| a.kind == Kind::Pinned);
         // cudaHostAllocMapped.
         if known { flags.set(2) } else { Err(Status::INVALID_VALUE) }
     }
-    [cudaHostRegister: (Primary, zeros SUCCESS)]
-    [cuMemHostRegister_v2: (Current, zeros SUCCESS, since 6_050)]
+    [cudaHostRegister: (Primary, zeros INVALID_VALUE)]
+    [cuMemHostRegister_v2: (Current, zeros INVALID_VALUE, since 6_050)]
     fn (host: u64, len: usize, _flags: u32) { device()?.register(host, len) }
-    [cudaHostUnregister: (Primary, zeros SUCCESS)]
-    [cuMemHostUnregister: (Init, zeros SUCCESS, since 4_000)]
-    fn (host: u64) { device()?.unregister(host) }
+    [cudaHostUnregister: (Primary, zeros INVALID_VALUE)]
+    [cuMemHostUnregister: (Init, zeros INVALID_VALUE, since 4_000)]
+    fn (host: u64) { if host == 0 { Err(Status::INVALID_VALUE) } else { device()?.unregister(host) } }
     [cudaMemGetInfo: (Primary, zeros SUCCESS)]
     [cuMemGetInfo_v2: (Current, zeros SUCCESS, since 3_020)]
     fn (free: Out<usize>, total: Out<usize>) {
         let device = device()?;
-        free.set(device.free_bytes() as usize)?;
-        total.set(device.gpu.memory as usize)
+        free.set_if(device.free_bytes() as usize);
+        total.set_if(device.gpu.memory as usize);
+        Ok(())
     }
-    [cuMemGetAddressRange_v2: (Current, zeros SUCCESS, since 3_020)]
+    [cuMemGetAddressRange_v2: (Current, zeros NOT_FOUND, since 3_020)]
     fn (base: Out<u64>, len: Out<usize>, at: u64) {
         let (start, found) = device()?.around(at).ok_or(Status::NOT_FOUND)?;
         base.set_if(start);
@@ -262,20 +277,20 @@ entry_points! {
         copy(stream, plain((to, Memory::Device), (from, Memory::Device), len))
     }
     [cudaMemcpyPeer: (Primary, zeros SUCCESS)]
-    [cuMemcpyPeer, cuMemcpyPeer_ptds: (Init, zeros SUCCESS, since 4_000)]
+    [cuMemcpyPeer, cuMemcpyPeer_ptds: (Current, zeros SUCCESS, since 4_000)]
     fn (to: u64, _one: u64, from: u64, _other: u64, len: usize) {
         wait_copy(plain((to, Memory::Device), (from, Memory::Device), len))
     }
     // CUDA 12 passes the place of the index of a copy that fails before the stream.
-    [cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz: (Init, zeros SUCCESS, since 12_080)]
+    [cuMemcpyBatchAsync, cuMemcpyBatchAsync_ptsz: (Init, zeros INVALID_VALUE, since 12_080)]
     fn (
         to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, _failed: u64, stream: u64,
     ) { batch(to, from, sizes, count, stream) }
-    [cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz: (Init, zeros SUCCESS, since 13_000)]
+    [cuMemcpyBatchAsync_v2, cuMemcpyBatchAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 13_000)]
     fn (
         to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, stream: u64,
     ) { batch(to, from, sizes, count, stream) }
-    [cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz: (Primary, zeros SUCCESS)]
+    [cudaMemcpyBatchAsync, cudaMemcpyBatchAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (
         to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, last: u64, next: u64,
     ) { batch(to, from, sizes, count, if runtime_is_12() { next } else { last }) }
@@ -292,35 +307,35 @@ entry_points! {
     fn (
         to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: u64,
     ) { copy(stream, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height).of_kind(kind as u32)) }
-    [cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds: (Init, zeros SUCCESS, since 3_020)]
+    [cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (how: In<Copy2D>) {
         waits()?;
         copy(LEGACY, how.get()?.work()?)
     }
-    [cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz: (Init, zeros SUCCESS, since 3_020)]
+    [cuMemcpy2DAsync_v2, cuMemcpy2DAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 3_020)]
     fn (how: In<Copy2D>, stream: u64) { copy(stream, how.get()?.work()?) }
-    [cudaMemcpy3D, cudaMemcpy3D_ptds: (Primary, zeros SUCCESS)]
+    [cudaMemcpy3D, cudaMemcpy3D_ptds: (Primary, zeros INVALID_VALUE)]
     fn (how: In<Memcpy3D>) {
         waits()?;
         copy(LEGACY, how.get()?.work()?)
     }
-    [cudaMemcpy3DAsync, cudaMemcpy3DAsync_ptsz: (Primary, zeros SUCCESS)]
+    [cudaMemcpy3DAsync, cudaMemcpy3DAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (how: In<Memcpy3D>, stream: u64) { copy(stream, how.get()?.work()?) }
-    [cudaMemcpy3DPeer, cudaMemcpy3DPeer_ptds: (Primary, zeros SUCCESS)]
+    [cudaMemcpy3DPeer, cudaMemcpy3DPeer_ptds: (Primary, zeros INVALID_VALUE)]
     fn (how: In<Memcpy3DPeer>) {
         waits()?;
         copy(LEGACY, how.get()?.work()?)
     }
-    [cudaMemcpy3DPeerAsync, cudaMemcpy3DPeerAsync_ptsz: (Primary, zeros SUCCESS)]
+    [cudaMemcpy3DPeerAsync, cudaMemcpy3DPeerAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (how: In<Memcpy3DPeer>, stream: u64) { copy(stream, how.get()?.work()?) }
-    [cuMemcpy3D_v2, cuMemcpy3D_v2_ptds: (Init, zeros SUCCESS, since 3_020)]
-    [cuMemcpy3DPeer, cuMemcpy3DPeer_ptds: (Init, zeros SUCCESS, since 4_000)]
+    [cuMemcpy3D_v2, cuMemcpy3D_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    [cuMemcpy3DPeer, cuMemcpy3DPeer_ptds: (Current, zeros INVALID_VALUE, since 4_000)]
     fn (how: In<Copy3D>) {
         waits()?;
         copy(LEGACY, how.get()?.work()?)
     }
-    [cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz: (Init, zeros SUCCESS, since 3_020)]
-    [cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz: (Init, zeros SUCCESS, since 4_000)]
+    [cuMemcpy3DAsync_v2, cuMemcpy3DAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 3_020)]
+    [cuMemcpy3DPeerAsync, cuMemcpy3DPeerAsync_ptsz: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (how: In<Copy3D>, stream: u64) {
         copy(stream, how.get()?.work()?)
     }
@@ -333,7 +348,7 @@ entry_points! {
     fn (to: u64, value: u32, len: usize, stream: u64) {
         fill(stream, to, value, 1, len)
     }
-    [cuMemsetD16_v2, cuMemsetD16_v2_ptds: (Init, zeros SUCCESS, since 3_020)]
+    [cuMemsetD16_v2, cuMemsetD16_v2_ptds: (Current, zeros SUCCESS, since 3_020)]
     fn (to: u64, value: u32, n: usize) { wait_fill(to, value, 2, n) }
     [cuMemsetD16Async, cuMemsetD16Async_ptsz: (Init, zeros SUCCESS, since 3_020)]
     fn (to: u64, value: u32, n: usize, stream: u64) { fill(stream, to, value, 2, n) }
@@ -354,7 +369,7 @@ entry_points! {
     fn (
         to: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64,
     ) { fill_rows(stream, (to, pitch), value, 1, (width, height)) }
-    [cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds: (Init, zeros SUCCESS, since 3_020)]
+    [cuMemsetD2D16_v2, cuMemsetD2D16_v2_ptds: (Current, zeros SUCCESS, since 3_020)]
     fn (to: u64, pitch: usize, value: u32, width: usize, height: usize) {
         waits()?;
         fill_rows(LEGACY, (to, pitch), value, 2, (width, height))
@@ -363,7 +378,7 @@ entry_points! {
     fn (to: u64, pitch: usize, value: u32, width: usize, height: usize, stream: u64) {
         fill_rows(stream, (to, pitch), value, 2, (width, height))
     }
-    [cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds: (Init, zeros SUCCESS, since 3_020)]
+    [cuMemsetD2D32_v2, cuMemsetD2D32_v2_ptds: (Current, zeros SUCCESS, since 3_020)]
     fn (to: u64, pitch: usize, value: u32, width: usize, height: usize) {
         waits()?;
         fill_rows(LEGACY, (to, pitch), value, 4, (width, height))
@@ -383,58 +398,58 @@ entry_points! {
     }
     [cudaMemcpyToSymbol, cudaMemcpyToSymbol_ptds: (Primary, zeros SUCCESS)]
     fn (to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
-        wait_copy(CopyWork::plain(symbol(to, offset, len)?, from, len))
+        if len == 0 { Ok(()) } else { wait_copy(CopyWork::plain(symbol(to, offset, len)?, from, len)) }
     }
     [cudaMemcpyToSymbolAsync, cudaMemcpyToSymbolAsync_ptsz: (Primary, zeros SUCCESS)]
     fn (to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64) {
-        copy(stream, CopyWork::plain(symbol(to, offset, len)?, from, len))
+        if len == 0 { Ok(()) } else { copy(stream, CopyWork::plain(symbol(to, offset, len)?, from, len)) }
     }
     [cudaMemcpyFromSymbol, cudaMemcpyFromSymbol_ptds: (Primary, zeros SUCCESS)]
     fn (to: u64, from: u64, len: usize, offset: usize, _kind: c_int) {
-        wait_copy(CopyWork::plain(to, symbol(from, offset, len)?, len))
+        if len == 0 { Ok(()) } else { wait_copy(CopyWork::plain(to, symbol(from, offset, len)?, len)) }
     }
     [cudaMemcpyFromSymbolAsync, cudaMemcpyFromSymbolAsync_ptsz: (Primary, zeros SUCCESS)]
     fn (
         to: u64, from: u64, len: usize, offset: usize, _kind: c_int, stream: u64,
-    ) { copy(stream, CopyWork::plain(to, symbol(from, offset, len)?, len)) }
-    [cudaGetSymbolAddress: (Primary, zeros SUCCESS)]
+    ) { if len == 0 { Ok(()) } else { copy(stream, CopyWork::plain(to, symbol(from, offset, len)?, len)) } }
+    [cudaGetSymbolAddress: (Primary, zeros INVALID_SYMBOL)]
     fn (to: Out<u64>, name: u64) { to.set(symbol(name, 0, 0)?) }
-    [cudaGetSymbolSize: (Primary, zeros SUCCESS)]
+    [cudaGetSymbolSize: (Primary, zeros INVALID_SYMBOL)]
     fn (to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
 
     // Pages are always where the CPU and kernels access them, so prefetching does nothing.
-    [cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v2, cudaMemPrefetchAsync_v2_ptsz: (Primary, zeros SUCCESS)]
-    [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz: (Init, zeros SUCCESS, since 8_000)]
-    [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz: (Init, zeros SUCCESS, since 12_020)]
-    fn (_at: u64, _len: usize, _a: u64, _b: u64, _c: u64) { Ok(()) }
-    [cudaMemAdvise, cudaMemAdvise_v2: (Primary, zeros SUCCESS)]
-    [cuMemAdvise: (Current, zeros SUCCESS, since 8_000)]
-    [cuMemAdvise_v2: (Current, zeros SUCCESS, since 12_020)]
-    fn (_at: u64, _len: usize, _advice: c_int, _where: u64) { Ok(()) }
+    [cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v2, cudaMemPrefetchAsync_v2_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz: (Init, zeros INVALID_VALUE, since 8_000)]
+    [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 12_020)]
+    fn (at: u64, len: usize, _a: u64, _b: u64, _c: u64) { managed(at, len) }
+    [cudaMemAdvise, cudaMemAdvise_v2: (Primary, zeros INVALID_VALUE)]
+    [cuMemAdvise: (Current, zeros INVALID_VALUE, since 8_000)]
+    [cuMemAdvise_v2: (Current, zeros INVALID_VALUE, since 12_020)]
+    fn (at: u64, len: usize, _advice: c_int, _where: u64) { managed(at, len) }
 
-    [cudaDeviceGetDefaultMemPool: (Runtime, zeros SUCCESS)]
-    [cuDeviceGetDefaultMemPool, cuDeviceGetMemPool: (Init, zeros SUCCESS, since 11_020)]
-    [cudaDeviceGetMemPool: (Primary, zeros SUCCESS)]
+    [cudaDeviceGetDefaultMemPool: (Runtime, zeros INVALID_VALUE)]
+    [cuDeviceGetDefaultMemPool, cuDeviceGetMemPool: (Init, zeros INVALID_VALUE, since 11_020)]
+    [cudaDeviceGetMemPool: (Primary, zeros INVALID_VALUE)]
     fn (pool: Out<u64>, number: c_int) {
         if number != 0 { return Err(Status::INVALID_DEVICE); }
         pool.set(POOL)
     }
-    [cudaMemGetDefaultMemPool, cudaMemGetMemPool: (Primary, zeros SUCCESS)]
-    [cuMemGetDefaultMemPool, cuMemGetMemPool: (Init, zeros SUCCESS, since 13_000)]
+    [cudaMemGetDefaultMemPool, cudaMemGetMemPool: (Primary, zeros INVALID_VALUE)]
+    [cuMemGetDefaultMemPool, cuMemGetMemPool: (Init, zeros INVALID_VALUE, since 13_000)]
     fn (pool: Out<u64>, _where: u64, _kind: c_int) {
         pool.set(POOL)
     }
-    [cudaDeviceSetMemPool: (Primary, zeros SUCCESS)]
-    [cuDeviceSetMemPool: (Init, zeros SUCCESS, since 11_020)]
+    [cudaDeviceSetMemPool: (Primary, zeros INVALID_VALUE)]
+    [cuDeviceSetMemPool: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (_number: c_int, pool: u64) { device()?.pools.known(pool) }
-    [cudaMemPoolCreate: (Primary, zeros SUCCESS)]
-    [cuMemPoolCreate: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolCreate: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolCreate: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: Out<u64>, _properties: u64) { let made = device()?.pools.create(); pool.set(made) }
-    [cudaMemPoolDestroy: (Primary, zeros SUCCESS)]
-    [cuMemPoolDestroy: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolDestroy: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolDestroy: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64) { device()?.pools.destroy(pool) }
-    [cudaMemPoolSetAttribute: (Primary, zeros SUCCESS)]
-    [cuMemPoolSetAttribute: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolSetAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolSetAttribute: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64, attribute: c_int, value: u64) {
         let value = match attribute {
             1..=3 => u64::from(In::<u32>::at(value).get()?),
@@ -442,8 +457,8 @@ entry_points! {
         };
         device()?.pools.set(pool, attribute, value)
     }
-    [cudaMemPoolGetAttribute: (Primary, zeros SUCCESS)]
-    [cuMemPoolGetAttribute: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolGetAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolGetAttribute: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64, attribute: c_int, value: u64) {
         let device = device()?;
         let held = match attribute {
@@ -453,21 +468,21 @@ entry_points! {
         // The first three attributes are of type int, the others of type uint64_t.
         put_host_bytes(value, &held.to_le_bytes()[..if attribute <= 3 { 4 } else { 8 }])
     }
-    [cudaMemPoolTrimTo: (Primary, zeros SUCCESS)]
-    [cuMemPoolTrimTo: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolTrimTo: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolTrimTo: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64, _least: usize) { device()?.pools.known(pool) }
-    [cudaMemPoolSetAccess: (Primary, zeros SUCCESS)]
-    [cuMemPoolSetAccess: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolSetAccess: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolSetAccess: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64, _list: u64, _count: usize) { device()?.pools.known(pool) }
-    [cudaMemPoolGetAccess: (Primary, zeros SUCCESS)]
-    [cuMemPoolGetAccess: (Init, zeros SUCCESS, since 11_020)]
+    [cudaMemPoolGetAccess: (Primary, zeros INVALID_VALUE)]
+    [cuMemPoolGetAccess: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (flags: Out<u32>, pool: u64, location: In<Location>) {
         device()?.pools.known(pool)?;
         let Location { kind, id } = location.get()?;
         // Read and write access, for the device only.
         flags.set(if (kind, id) == (1, 0) { 3 } else { 0 })
     }
-    [cuMemPoolExportPointer: (Init, zeros SUCCESS, since 11_020)]
-    [cudaMemPoolExportPointer: (Primary, zeros SUCCESS)]
+    [cuMemPoolExportPointer: (Init, zeros NOT_SUPPORTED, valid NOT_SUPPORTED, since 11_020)]
+    [cudaMemPoolExportPointer: (Primary, zeros NOT_SUPPORTED, valid NOT_SUPPORTED)]
     fn (_data: *mut c_void, _at: u64) { Err(Status::NOT_SUPPORTED) }
 }

@@ -139,6 +139,10 @@ fn blocks(threads: c_int, shared: usize) -> Result<c_int, Status> {
     Ok(by_threads.min(by_shared).min(gpu.blocks_sm) as c_int)
 }
 
+fn is_kernel(symbol: u64) -> Answer {
+    kernel(&mut *device()?, symbol).map(drop)
+}
+
 fn parameter(symbol: u64, n: usize, offset: Out<usize>, size: Out<usize>) -> Answer {
     let mut device = device()?;
     let function = kernel(&mut device, symbol)?;
@@ -151,44 +155,44 @@ fn parameter(symbol: u64, n: usize, offset: Out<usize>, size: Out<usize>) -> Ans
 entry_points! {
     MODULE, MODULE_CALLS;
 
-    [cuModuleLoad: (Init, zeros SUCCESS, since 2_000)]
+    [cuModuleLoad: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (module: Out<u64>, path: Text) { load(module, file(path)?) }
-    [cuModuleLoadData: (Current, zeros SUCCESS, since 2_000)]
-    [cuModuleLoadDataEx: (Current, zeros SUCCESS, since 2_010)]
-    [cuModuleLoadFatBinary: (Init, zeros SUCCESS, since 2_000)]
+    [cuModuleLoadData: (Current, zeros INVALID_VALUE, since 2_000)]
+    [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
+    [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (module: Out<u64>, code: u64) { load(module, image(code)?) }
     // Handles stay valid, because programs unload a module and keep using kernels of others.
-    [cuModuleUnload: (Init, zeros SUCCESS, since 2_000)]
-    [cuLibraryUnload: (Init, zeros SUCCESS, since 12_000)]
-    [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros SUCCESS)]
-    [_cuLibraryUnload: (Init, zeros SUCCESS)]
+    [cuModuleUnload: (Init, zeros INVALID_HANDLE, since 2_000)]
+    [cuLibraryUnload: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryUnload: (Init, zeros INVALID_HANDLE)]
     fn (module: u64) { module_of(module).map(drop) }
-    [cuModuleGetLoadingMode: (Init, zeros SUCCESS, since 11_070)]
+    [cuModuleGetLoadingMode: (Init, zeros INVALID_VALUE, since 11_070)]
     fn (mode: Out<c_int>) { mode.set(2) }
-    [cuModuleGetFunction: (Init, zeros SUCCESS, since 2_000)]
-    [cuLibraryGetKernel: (Init, zeros SUCCESS, since 12_000)]
-    [cudaLibraryGetKernel, _cudaLibraryGetKernel: (Primary, zeros SUCCESS)]
-    [_cuLibraryGetKernel: (Init, zeros SUCCESS)]
+    [cuModuleGetFunction: (Init, zeros INVALID_HANDLE, since 2_000)]
+    [cuLibraryGetKernel: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetKernel, _cudaLibraryGetKernel: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetKernel: (Init, zeros INVALID_HANDLE)]
     fn (found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
-    [cuModuleGetFunctionCount, cuLibraryGetKernelCount: (Init, zeros SUCCESS, since 12_040)]
-    [cudaLibraryGetKernelCount, _cudaLibraryGetKernelCount: (Primary, zeros SUCCESS)]
-    [_cuLibraryGetKernelCount: (Init, zeros SUCCESS)]
+    [cuModuleGetFunctionCount, cuLibraryGetKernelCount: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cudaLibraryGetKernelCount, _cudaLibraryGetKernelCount: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetKernelCount: (Init, zeros INVALID_HANDLE)]
     fn (count: Out<u32>, module: u64) { count_of(count, module) }
-    [cuModuleEnumerateFunctions, cuLibraryEnumerateKernels: (Init, zeros SUCCESS, since 12_040)]
-    [cudaLibraryEnumerateKernels: (Primary, zeros SUCCESS)]
+    [cuModuleEnumerateFunctions, cuLibraryEnumerateKernels: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cudaLibraryEnumerateKernels: (Primary, zeros INVALID_HANDLE)]
     fn (list: Out<u64>, count: u32, module: u64) {
         enumerate(list, count, module)
     }
-    [cuModuleGetGlobal_v2: (Init, zeros SUCCESS, since 3_020)]
-    [cuLibraryGetGlobal: (Current, zeros SUCCESS, since 12_000)]
-    [cudaLibraryGetGlobal, _cudaLibraryGetGlobal: (Primary, zeros SUCCESS)]
-    [_cuLibraryGetGlobal: (Current, zeros SUCCESS)]
+    [cuModuleGetGlobal_v2: (Init, zeros INVALID_HANDLE, since 3_020)]
+    [cuLibraryGetGlobal: (Current, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetGlobal, _cudaLibraryGetGlobal: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetGlobal: (Current, zeros INVALID_HANDLE)]
     fn (at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
         global_of(at, len, module, name)
     }
-    [cuLibraryGetManaged: (Init, zeros SUCCESS, since 12_000)]
-    [cudaLibraryGetManaged, _cudaLibraryGetManaged: (Primary, zeros SUCCESS)]
-    [_cuLibraryGetManaged: (Init, zeros SUCCESS)]
+    [cuLibraryGetManaged: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetManaged, _cudaLibraryGetManaged: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetManaged: (Init, zeros INVALID_HANDLE)]
     fn (at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
         let mut device = device()?;
         let (address, size) = device.variable(module_of(library)?, &name.text()?)?;
@@ -197,109 +201,111 @@ entry_points! {
         len.set_if(size);
         Ok(())
     }
-    [cuLibraryLoadData: (Init, zeros SUCCESS, since 12_000)]
-    [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros SUCCESS)]
-    [_cuLibraryLoadData: (Init, zeros SUCCESS)]
+    [cuLibraryLoadData: (Init, zeros INVALID_VALUE, since 12_000)]
+    [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros INVALID_VALUE)]
+    [_cuLibraryLoadData: (Init, zeros INVALID_VALUE)]
     fn (library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
         load(library, image(code)?)
     }
-    [cuLibraryLoadFromFile: (Init, zeros SUCCESS, since 12_000)]
-    [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros SUCCESS)]
-    [_cuLibraryLoadFromFile: (Init, zeros SUCCESS)]
+    [cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE, since 12_000)]
+    [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros INVALID_VALUE)]
+    [_cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE)]
     fn (library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
         load(library, file(path)?)
     }
-    [cuLibraryGetModule: (Current, zeros SUCCESS, since 12_000)]
-    [_cuLibraryGetModule: (Current, zeros SUCCESS)]
+    [cuLibraryGetModule: (Current, zeros INVALID_HANDLE, since 12_000)]
+    [_cuLibraryGetModule: (Current, zeros INVALID_HANDLE)]
     fn (module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
-    [cuKernelGetFunction: (Current, zeros SUCCESS, since 12_000)]
-    fn (function: Out<u64>, kernel: u64) { function.set(kernel) }
-    [cudaGetFuncBySymbol, cudaGetKernel, __cudaGetKernel: (Primary, zeros SUCCESS)]
-    fn (function: Out<u64>, symbol: u64) { function.set(symbol) }
-    [cuKernelGetAttribute: (Init, zeros SUCCESS, since 12_000)]
-    [_cuKernelGetAttribute: (Init, zeros SUCCESS)]
+    [cuKernelGetFunction: (Current, zeros INVALID_HANDLE, since 12_000)]
+    fn (function: Out<u64>, kernel: u64) { is_kernel(kernel)?; function.set(kernel) }
+    [cudaGetFuncBySymbol, cudaGetKernel, __cudaGetKernel: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    fn (function: Out<u64>, symbol: u64) { is_kernel(symbol)?; function.set(symbol) }
+    [cuKernelGetAttribute: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [_cuKernelGetAttribute: (Init, zeros INVALID_HANDLE)]
     fn (value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
-    [cuFuncGetAttribute: (Init, zeros SUCCESS, since 2_020)]
+    [cuFuncGetAttribute: (Init, zeros INVALID_HANDLE, since 2_020)]
     fn (value: Out<c_int>, number: c_int, function: u64) { attribute(value, number, function) }
-    [cuKernelSetAttribute: (Init, zeros SUCCESS, since 12_000)]
+    [cuKernelSetAttribute: (Init, zeros INVALID_HANDLE, since 12_000)]
     fn (number: c_int, value: c_int, kernel: u64, _device: c_int) { set_attribute(kernel, number, value) }
-    [cudaKernelSetAttributeForDevice, cudaFuncSetAttribute, _cudaKernelSetAttributeForDevice, _cudaFuncSetAttribute: (Primary, zeros SUCCESS)]
-    [cuFuncSetAttribute: (Init, zeros SUCCESS, since 9_000)]
+    [cudaKernelSetAttributeForDevice, cudaFuncSetAttribute, _cudaKernelSetAttributeForDevice, _cudaFuncSetAttribute: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuFuncSetAttribute: (Init, zeros INVALID_HANDLE, since 9_000)]
     fn (symbol: u64, number: c_int, value: c_int) {
         set_attribute(symbol, number, value)
     }
-    [cuKernelSetCacheConfig: (Init, zeros SUCCESS, since 12_000)]
-    fn (_kernel: u64, _config: c_int, _number: c_int) { Ok(()) }
-    [cuFuncLoad: (Init, zeros SUCCESS, since 12_040)]
-    fn (_function: u64) { Ok(()) }
-    [cuFuncIsLoaded: (Init, zeros SUCCESS, since 12_040)]
-    fn (state: Out<c_int>, _function: u64) { state.set(1) }
-    [cuFuncGetModule: (Init, zeros SUCCESS, since 11_000)]
-    [cuKernelGetLibrary: (Init, zeros SUCCESS, since 12_050)]
+    [cuKernelSetCacheConfig: (Init, zeros INVALID_HANDLE, since 12_000)]
+    fn (kernel: u64, _config: c_int, _number: c_int) { is_kernel(kernel) }
+    [cuFuncLoad: (Init, zeros INVALID_HANDLE, since 12_040)]
+    fn (function: u64) { is_kernel(function) }
+    [cuFuncIsLoaded: (Init, zeros INVALID_HANDLE, since 12_040)]
+    fn (state: Out<c_int>, function: u64) { is_kernel(function)?; state.set(1) }
+    [cuFuncGetModule: (Init, zeros INVALID_HANDLE, since 11_000)]
+    [cuKernelGetLibrary: (Init, zeros INVALID_HANDLE, since 12_050)]
     fn (module: Out<u64>, function: u64) {
         let mut device = device()?;
         let module_index = kernel(&mut device, function)?.module;
         module.set(Handle::Module.make(module_index))
     }
-    [cuFuncGetName, cuKernelGetName: (Init, zeros SUCCESS, since 12_030)]
-    [cudaFuncGetName: (Primary, zeros SUCCESS)]
+    [cuFuncGetName, cuKernelGetName: (Init, zeros INVALID_HANDLE, since 12_030)]
+    [cudaFuncGetName: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (name: Out<*const c_char>, function: u64) {
         let mut device = device()?;
         let function = kernel(&mut device, function)?;
         let text = device.text(&function.name);
         name.set(text)
     }
-    [cuFuncGetParamInfo: (Init, zeros SUCCESS, since 12_040)]
-    [cuKernelGetParamInfo: (Current, zeros SUCCESS, since 12_040)]
+    [cuFuncGetParamInfo: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cuKernelGetParamInfo: (Current, zeros INVALID_HANDLE, since 12_040)]
     fn (function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
         parameter(function, n, offset, size)
     }
-    [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros SUCCESS, since 13_020)]
+    [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros INVALID_HANDLE, since 13_020)]
     fn (function: u64, count: Out<usize>) {
         let mut device = device()?;
         let function = kernel(&mut device, function)?;
         let parameters = device.parameters(&function)?.len();
         count.set(parameters)
     }
-    [cudaFuncGetAttributes: (Primary, zeros SUCCESS)]
-    fn (to: u64, symbol: u64) {
+    [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    fn (to: Out<u8>, symbol: u64) {
         let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
         let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
         let dynamic = optin.saturating_sub(static_shared);
         let words = [threads, REGISTERS, arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
         let mut bytes = [longs, words].concat();
         bytes.resize(144, 0);
-        put_host_bytes(to, &bytes)
+        put_host_bytes(to.address(), &bytes)
     }
 
-    [cudaOccupancyMaxActiveBlocksPerMultiprocessor, _cudaOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Primary, zeros SUCCESS)]
-    [cuOccupancyMaxActiveBlocksPerMultiprocessor: (Current, zeros SUCCESS, since 6_050)]
-    [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Init, zeros SUCCESS, since 7_000)]
+    [cudaOccupancyMaxActiveBlocksPerMultiprocessor, _cudaOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessor: (Current, zeros INVALID_HANDLE, since 6_050)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
     fn (
-        count: Out<c_int>, _function: u64, threads: c_int, shared: usize,
-    ) { occupancy(count, threads, shared) }
-    [cuOccupancyMaxPotentialBlockSize: (Current, zeros SUCCESS, since 6_050)]
-    [cuOccupancyMaxPotentialBlockSizeWithFlags: (Init, zeros SUCCESS, since 7_000)]
+        count: Out<c_int>, function: u64, threads: c_int, shared: usize,
+    ) { is_kernel(function)?; occupancy(count, threads, shared) }
+    [cuOccupancyMaxPotentialBlockSize: (Current, zeros INVALID_HANDLE, since 6_050)]
+    [cuOccupancyMaxPotentialBlockSizeWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
     fn (
-        grid: Out<c_int>, block: Out<c_int>, _function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
+        grid: Out<c_int>, block: Out<c_int>, function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
     ) {
+        is_kernel(function)?;
         let threads = if limit > 0 { limit.min(1024) } else { 1024 };
         let shared = size.map_or(shared, |size| size(threads));
         let blocks = blocks(threads, shared)?;
         block.set(threads)?;
         grid.set(blocks * device()?.gpu.sms as c_int)
     }
-    [cudaOccupancyMaxActiveClusters: (Primary, zeros SUCCESS)]
-    [cuOccupancyMaxActiveClusters: (Current, zeros SUCCESS, since 11_070)]
-    fn (count: Out<c_int>, _function: u64, _config: u64) {
+    [cudaOccupancyMaxActiveClusters: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxActiveClusters: (Current, zeros INVALID_HANDLE, since 11_070)]
+    fn (count: Out<c_int>, function: u64, _config: u64) {
+        is_kernel(function)?;
         count.set(device()?.gpu.sms as c_int)
     }
-    [cudaOccupancyMaxPotentialClusterSize: (Primary, zeros SUCCESS)]
-    [cuOccupancyMaxPotentialClusterSize: (Init, zeros SUCCESS, since 11_070)]
-    fn (size: Out<c_int>, _function: u64, _config: u64) { size.set(8) }
-    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros SUCCESS)]
-    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros SUCCESS, since 10_020)]
+    [cudaOccupancyMaxPotentialClusterSize: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxPotentialClusterSize: (Init, zeros INVALID_HANDLE, since 11_070)]
+    fn (size: Out<c_int>, function: u64, _config: u64) { is_kernel(function)?; size.set(8) }
+    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros INVALID_HANDLE, since 10_020)]
     fn (
-        size: Out<usize>, _function: u64, _blocks: c_int, _threads: c_int,
-    ) { size.set(device()?.gpu.shared_optin as usize) }
+        size: Out<usize>, function: u64, _blocks: c_int, _threads: c_int,
+    ) { is_kernel(function)?; size.set(device()?.gpu.shared_optin as usize) }
 }

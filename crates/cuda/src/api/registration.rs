@@ -177,4 +177,3 @@ struct ChannelDesc([c_int; 5]);
 extern "C" fn cudaCreateChannelDesc(x: c_int, y: c_int, z: c_int, w: c_int, kind: c_int) -> ChannelDesc {
     ChannelDesc([x, y, z, w, kind])
 }
-

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::api::graph_parameters::{nodes};
+use crate::api::graph_parameters::nodes;
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::{Device, device};
@@ -61,9 +61,14 @@ fn end(stream: u64, graph: Out<u64>) -> Answer {
     let mut device = device()?;
     let Device { streams, graphs, .. } = &mut *device;
     let made = streams.end(stream, |heads| graphs.reached(heads));
-    // A failed capture returns a null graph.
-    graph.set(made.as_ref().map_or(0, |graph| Handle::Graph.make(*graph as usize)))?;
-    made.map(drop)
+    match made {
+        Ok(made) => graph.set(Handle::Graph.make(made as usize)),
+        Err(status) => {
+            // A failed capture returns a null graph.
+            graph.set_if(0);
+            Err(status)
+        }
+    }
 }
 
 /// Where the caller wants the graph and the nodes that the stream's next work depends on.
@@ -101,16 +106,16 @@ fn update(stream: u64, list: In<u64>, count: usize, flags: u32) -> Answer {
 entry_points! {
     STREAM, STREAM_CALLS;
 
-    [cudaStreamCreate, _cudaStreamCreate: (Primary, zeros SUCCESS)]
+    [cudaStreamCreate, _cudaStreamCreate: (Primary, zeros INVALID_VALUE)]
     fn (to: Out<u64>) { created(to, 0) }
-    [cudaStreamCreateWithFlags: (Primary, zeros SUCCESS)]
-    [cuStreamCreate: (Current, zeros SUCCESS, since 2_000)]
+    [cudaStreamCreateWithFlags: (Primary, zeros INVALID_VALUE)]
+    [cuStreamCreate: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (to: Out<u64>, flags: u32) { created(to, flags) }
-    [cudaStreamCreateWithPriority: (Primary, zeros SUCCESS)]
-    [cuStreamCreateWithPriority: (Current, zeros SUCCESS, since 5_050)]
+    [cudaStreamCreateWithPriority: (Primary, zeros INVALID_VALUE)]
+    [cuStreamCreateWithPriority: (Current, zeros INVALID_VALUE, since 5_050)]
     fn (to: Out<u64>, flags: u32, _priority: c_int) { created(to, flags) }
-    [cudaStreamDestroy, _cudaStreamDestroy: (Primary, zeros SUCCESS)]
-    [cuStreamDestroy_v2: (Init, zeros SUCCESS, since 4_000)]
+    [cudaStreamDestroy, _cudaStreamDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuStreamDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (stream: u64) { device()?.streams.end_stream(stream) }
     [cudaStreamSynchronize, cudaStreamSynchronize_ptsz, _cudaStreamSynchronize: (Primary, zeros SUCCESS)]
     [cuStreamSynchronize, cuStreamSynchronize_ptsz: (Init, zeros SUCCESS, since 2_000)]
@@ -118,44 +123,44 @@ entry_points! {
     [cudaStreamQuery, cudaStreamQuery_ptsz: (Primary, zeros SUCCESS)]
     [cuStreamQuery, cuStreamQuery_ptsz: (Init, zeros SUCCESS, since 2_000)]
     fn (stream: u64) { waits(stream) }
-    [cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamWaitEvent, cuStreamWaitEvent_ptsz: (Init, zeros SUCCESS, since 3_020)]
+    [cudaStreamWaitEvent, cudaStreamWaitEvent_ptsz: (Primary, zeros INVALID_HANDLE)]
+    [cuStreamWaitEvent, cuStreamWaitEvent_ptsz: (Init, zeros INVALID_HANDLE, since 3_020)]
     fn (stream: u64, event: u64, flags: u32) {
         wait(stream, event, flags)
     }
-    [cudaStreamGetPriority, cudaStreamGetPriority_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetPriority, cuStreamGetPriority_ptsz: (Init, zeros SUCCESS, since 5_050)]
+    [cudaStreamGetPriority, cudaStreamGetPriority_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetPriority, cuStreamGetPriority_ptsz: (Init, zeros INVALID_VALUE, since 5_050)]
     fn (stream: u64, priority: Out<c_int>) {
         priority.set(0)
     }
-    [cudaStreamGetFlags, cudaStreamGetFlags_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetFlags, cuStreamGetFlags_ptsz: (Init, zeros SUCCESS, since 5_050)]
+    [cudaStreamGetFlags, cudaStreamGetFlags_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetFlags, cuStreamGetFlags_ptsz: (Init, zeros INVALID_VALUE, since 5_050)]
     fn (stream: u64, flags: Out<u32>) {
         let held = device()?.streams.flags_of(stream);
         flags.set(held)
     }
-    [cudaStreamGetDevice, cudaStreamGetDevice_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetDevice, cuStreamGetDevice_ptsz: (Init, zeros SUCCESS, since 12_080)]
+    [cudaStreamGetDevice, cudaStreamGetDevice_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetDevice, cuStreamGetDevice_ptsz: (Init, zeros INVALID_VALUE, since 12_080)]
     fn (stream: u64, number: Out<c_int>) { number.set(0) }
-    [cudaStreamGetId, cudaStreamGetId_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetId, cuStreamGetId_ptsz: (Init, zeros SUCCESS, since 12_000)]
+    [cudaStreamGetId, cudaStreamGetId_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetId, cuStreamGetId_ptsz: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (stream: u64, id: Out<u64>) { id.set(stream) }
-    [cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz: (Init, zeros SUCCESS, since 6_000)]
+    [cudaStreamAttachMemAsync, cudaStreamAttachMemAsync_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamAttachMemAsync, cuStreamAttachMemAsync_ptsz: (Init, zeros INVALID_VALUE, since 6_000)]
     fn (
-        stream: u64, _at: u64, _len: usize, _flags: u32,
-    ) { Ok(()) }
+        stream: u64, at: u64, _len: usize, _flags: u32,
+    ) { if at == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
     // Attributes concern caches, priorities and synchronisation; none changes a result.
-    [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros SUCCESS, since 11_000)]
+    [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (
-        stream: u64, _attribute: c_int, _value: u64,
-    ) { Ok(()) }
+        stream: u64, _attribute: c_int, value: u64,
+    ) { if value == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
     [cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Init, zeros SUCCESS, since 11_000)]
+    [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Current, zeros SUCCESS, since 11_000)]
     fn (_to: u64, _from: u64) { Ok(()) }
-    [cudaStreamAddCallback, cudaStreamAddCallback_ptsz, _cudaStreamAddCallback: (Primary, zeros SUCCESS)]
-    [cuStreamAddCallback, cuStreamAddCallback_ptsz: (Init, zeros SUCCESS, since 5_000)]
+    [cudaStreamAddCallback, cudaStreamAddCallback_ptsz, _cudaStreamAddCallback: (Primary, zeros INVALID_VALUE)]
+    [cuStreamAddCallback, cuStreamAddCallback_ptsz: (Init, zeros INVALID_VALUE, since 5_000)]
     fn (
         stream: u64, function: Option<extern "C" fn(u64, c_int, *mut c_void)>, data: *mut c_void, _flags: u32,
     ) {
@@ -163,100 +168,100 @@ entry_points! {
         function.ok_or(Status::INVALID_VALUE)?(stream, 0, data);
         Ok(())
     }
-    [cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz: (Primary, zeros SUCCESS)]
-    [cuLaunchHostFunc, cuLaunchHostFunc_ptsz: (Init, zeros SUCCESS, since 10_000)]
-    [cuLaunchHostFunc_v2: (Init, zeros SUCCESS, since 13_010)]
+    [cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuLaunchHostFunc, cuLaunchHostFunc_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
+    [cuLaunchHostFunc_v2: (Init, zeros INVALID_VALUE, since 13_010)]
     fn (stream: u64, function: HostFunction, data: u64) {
         submit(stream, Work::Host { function, data })
     }
 
-    [cudaEventCreate, _cudaEventCreate: (Primary, zeros SUCCESS)]
+    [cudaEventCreate, _cudaEventCreate: (Primary, zeros INVALID_VALUE)]
     fn (event: Out<u64>) { new_event(event) }
-    [cudaEventCreateWithFlags: (Primary, zeros SUCCESS)]
-    [cuEventCreate: (Current, zeros SUCCESS, since 2_000)]
+    [cudaEventCreateWithFlags: (Primary, zeros INVALID_VALUE)]
+    [cuEventCreate: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (event: Out<u64>, _flags: u32) { new_event(event) }
-    [cudaEventDestroy, _cudaEventDestroy: (Primary, zeros SUCCESS)]
-    [cuEventDestroy_v2: (Init, zeros SUCCESS, since 4_000)]
+    [cudaEventDestroy, _cudaEventDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuEventDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (event: u64) { device()?.streams.forget(event) }
-    [cudaEventRecord, cudaEventRecord_ptsz, _cudaEventRecord: (Primary, zeros SUCCESS)]
-    [cuEventRecord, cuEventRecord_ptsz: (Init, zeros SUCCESS, since 2_000)]
+    [cudaEventRecord, cudaEventRecord_ptsz, _cudaEventRecord: (Primary, zeros INVALID_HANDLE)]
+    [cuEventRecord, cuEventRecord_ptsz: (Init, zeros INVALID_HANDLE, since 2_000)]
     fn (event: u64, stream: u64) { record(event, stream, 0) }
-    [cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz: (Primary, zeros SUCCESS)]
-    [cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz: (Init, zeros SUCCESS, since 11_010)]
+    [cudaEventRecordWithFlags, cudaEventRecordWithFlags_ptsz: (Primary, zeros INVALID_HANDLE)]
+    [cuEventRecordWithFlags, cuEventRecordWithFlags_ptsz: (Init, zeros INVALID_HANDLE, since 11_010)]
     fn (
         event: u64, stream: u64, flags: u32,
     ) { record(event, stream, flags) }
-    [cudaEventSynchronize, cudaEventQuery: (Primary, zeros SUCCESS)]
-    [cuEventSynchronize, cuEventQuery: (Init, zeros SUCCESS, since 2_000)]
+    [cudaEventSynchronize, cudaEventQuery: (Primary, zeros INVALID_HANDLE)]
+    [cuEventSynchronize, cuEventQuery: (Init, zeros INVALID_HANDLE, since 2_000)]
     fn (event: u64) { ended(event) }
-    [cudaEventElapsedTime, cudaEventElapsedTime_v2, _cudaEventElapsedTime: (Primary, zeros SUCCESS)]
-    [cuEventElapsedTime: (Init, zeros SUCCESS, since 2_000)]
-    [cuEventElapsedTime_v2: (Init, zeros SUCCESS, since 12_080)]
+    [cudaEventElapsedTime, cudaEventElapsedTime_v2, _cudaEventElapsedTime: (Primary, zeros INVALID_HANDLE)]
+    [cuEventElapsedTime: (Init, zeros INVALID_HANDLE, since 2_000)]
+    [cuEventElapsedTime_v2: (Init, zeros INVALID_HANDLE, since 12_080)]
     fn (ms: Out<f32>, start: u64, end: u64) {
         let time = device()?.streams.between(start, end)?;
         ms.set(time)
     }
 
-    [cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz, _cudaStreamBeginCapture: (Primary, zeros SUCCESS)]
-    [cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz: (Init, zeros SUCCESS, since 10_010)]
+    [cudaStreamBeginCapture, cudaStreamBeginCapture_ptsz, _cudaStreamBeginCapture: (Primary, zeros CAPTURE_UNSUPPORTED)]
+    [cuStreamBeginCapture_v2, cuStreamBeginCapture_v2_ptsz: (Init, zeros CAPTURE_UNSUPPORTED, since 10_010)]
     fn (stream: u64, mode: u32) {
         begin(stream, mode, None)
     }
-    [cuStreamBeginCapture: (Init, zeros SUCCESS, since 10_000)]
+    [cuStreamBeginCapture: (Init, zeros CAPTURE_UNSUPPORTED, since 10_000)]
     fn (stream: u64) { begin(stream, 0, None) }
-    [cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz: (Init, zeros SUCCESS, since 12_030)]
+    [cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz: (Init, zeros INVALID_VALUE, since 12_030)]
     fn (
         stream: u64, graph: u64, list: In<u64>, _edges: u64, count: usize, mode: u32,
     ) {
         let graph = Handle::Graph.index(graph).ok_or(Status::INVALID_VALUE)?;
         begin(stream, mode, Some((graph as u64, nodes(list, count)?)))
     }
-    [cudaStreamEndCapture, cudaStreamEndCapture_ptsz, _cudaStreamEndCapture: (Primary, zeros SUCCESS)]
-    [cuStreamEndCapture, cuStreamEndCapture_ptsz: (Init, zeros SUCCESS, since 10_000)]
+    [cudaStreamEndCapture, cudaStreamEndCapture_ptsz, _cudaStreamEndCapture: (Primary, zeros ILLEGAL_STATE)]
+    [cuStreamEndCapture, cuStreamEndCapture_ptsz: (Init, zeros ILLEGAL_STATE, since 10_000)]
     fn (stream: u64, graph: Out<u64>) {
         end(stream, graph)
     }
-    [cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamIsCapturing, cuStreamIsCapturing_ptsz: (Init, zeros SUCCESS, since 10_000)]
+    [cudaStreamIsCapturing, cudaStreamIsCapturing_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamIsCapturing, cuStreamIsCapturing_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (stream: u64, status: Out<c_int>) {
         info(stream, status, Out::none(), None)
     }
-    [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz: (Init, zeros SUCCESS, since 10_010)]
+    [cuStreamGetCaptureInfo, cuStreamGetCaptureInfo_ptsz: (Init, zeros INVALID_VALUE, since 10_010)]
     fn (stream: u64, status: Out<c_int>, id: Out<u64>) { info(stream, status, id, None) }
-    [cudaStreamGetCaptureInfo_v2, cudaStreamGetCaptureInfo_v2_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz: (Init, zeros SUCCESS, since 11_030)]
+    [cudaStreamGetCaptureInfo_v2, cudaStreamGetCaptureInfo_v2_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetCaptureInfo_v2, cuStreamGetCaptureInfo_v2_ptsz: (Init, zeros INVALID_VALUE, since 11_030)]
     fn (
         stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<u64>, nodes: Out<u64>, count: Out<usize>,
     ) { info(stream, status, id, Some(Shown { graph, nodes, edges: Out::none(), count })) }
-    [cudaStreamGetCaptureInfo_v3, cudaStreamGetCaptureInfo_v3_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz: (Init, zeros SUCCESS, since 12_030)]
+    [cudaStreamGetCaptureInfo_v3, cudaStreamGetCaptureInfo_v3_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetCaptureInfo_v3, cuStreamGetCaptureInfo_v3_ptsz: (Init, zeros INVALID_VALUE, since 12_030)]
     fn (
         stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<u64>, nodes: Out<u64>, edges: Out<u64>, count: Out<usize>,
     ) { info(stream, status, id, Some(Shown { graph, nodes, edges, count })) }
     // CUDA 12 passes three arguments, CUDA 13 seven.
-    [cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz: (Primary, zeros SUCCESS)]
+    [cudaStreamGetCaptureInfo, cudaStreamGetCaptureInfo_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (
         stream: u64, status: Out<c_int>, id: Out<u64>, graph: Out<u64>, nodes: Out<u64>, edges: Out<u64>, count: Out<usize>,
     ) { info(stream, status, id, (!runtime_is_12()).then_some(Shown { graph, nodes, edges, count })) }
-    [cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_ptsz: (Primary, zeros SUCCESS)]
+    [cudaStreamUpdateCaptureDependencies, cudaStreamUpdateCaptureDependencies_ptsz: (Primary, zeros ILLEGAL_STATE)]
     fn (
         stream: u64, list: In<u64>, second: u64, third: usize, flags: u32,
     ) {
         // CUDA 13 passes a list of edges before the count.
         if runtime_is_12() { update(stream, list, second as usize, third as u32) } else { update(stream, list, third, flags) }
     }
-    [cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz: (Init, zeros SUCCESS, since 11_030)]
+    [cuStreamUpdateCaptureDependencies, cuStreamUpdateCaptureDependencies_ptsz: (Init, zeros ILLEGAL_STATE, since 11_030)]
     fn (stream: u64, list: In<u64>, count: usize, flags: u32) {
         update(stream, list, count, flags)
     }
-    [cudaStreamUpdateCaptureDependencies_v2, cudaStreamUpdateCaptureDependencies_v2_ptsz: (Primary, zeros SUCCESS)]
-    [cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz: (Init, zeros SUCCESS, since 12_030)]
+    [cudaStreamUpdateCaptureDependencies_v2, cudaStreamUpdateCaptureDependencies_v2_ptsz: (Primary, zeros ILLEGAL_STATE)]
+    [cuStreamUpdateCaptureDependencies_v2, cuStreamUpdateCaptureDependencies_v2_ptsz: (Init, zeros ILLEGAL_STATE, since 12_030)]
     fn (stream: u64, list: In<u64>, _edges: u64, count: usize, flags: u32) {
         update(stream, list, count, flags)
     }
-    [cudaThreadExchangeStreamCaptureMode: (Primary, zeros SUCCESS)]
-    [cuThreadExchangeStreamCaptureMode: (Init, zeros SUCCESS, since 10_010)]
+    [cudaThreadExchangeStreamCaptureMode: (Primary, zeros INVALID_VALUE)]
+    [cuThreadExchangeStreamCaptureMode: (Init, zeros INVALID_VALUE, since 10_010)]
     fn (mode: Out<u32>) {
         let wanted = mode.input().get()?;
         let before = device()?.streams.exchange(wanted)?;

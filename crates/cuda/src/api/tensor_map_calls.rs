@@ -5,7 +5,7 @@ use emulator::{Im2col, Interleave, L2Promotion, OobFill, Swizzle, TensorMap, Ten
 
 use crate::api::table::entry_points;
 use crate::device::results::say;
-use crate::program::pointers::{In, host_bytes, put_host_bytes};
+use crate::program::pointers::{In, Out, host_bytes, put_host_bytes};
 use crate::status::{Answer, Status};
 
 fn values<T: Copy>(list: In<T>, count: u32) -> Result<Vec<T>, Status> {
@@ -66,15 +66,15 @@ unsafe fn encode(to: u64, function: &str, map: TensorMap) -> Answer {
 entry_points! {
     TENSOR_MAP, TENSOR_MAP_CALLS;
 
-    [cuTensorMapEncodeTiled: (Init, zeros SUCCESS, since 12_000)]
-    [_cuTensorMapEncodeTiled: (Init, zeros SUCCESS)]
-    fn (map: u64, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, boxes: In<u32>, steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32) {
+    [cuTensorMapEncodeTiled: (Current, zeros INVALID_VALUE, since 12_000)]
+    [_cuTensorMapEncodeTiled: (Current, zeros INVALID_VALUE)]
+    fn (map: Out<u8>, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, boxes: In<u32>, steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32) {
         let made = tensor(kind, rank, address, (dims, strides, steps), &values(boxes, rank)?)?;
-        encode(map, "cuTensorMapEncodeTiled", styled(made, interleave, swizzle, promotion, fill)?)
+        encode(map.address(), "cuTensorMapEncodeTiled", styled(made, interleave, swizzle, promotion, fill)?)
     }
-    [cuTensorMapEncodeIm2col: (Init, zeros SUCCESS, since 12_000)]
+    [cuTensorMapEncodeIm2col: (Current, zeros INVALID_VALUE, since 12_000)]
     fn (
-        map: u64, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, lower: In<i32>, upper: In<i32>, channels: u32, pixels: u32,
+        map: Out<u8>, kind: u32, rank: u32, address: u64, dims: In<u64>, strides: In<u64>, lower: In<i32>, upper: In<i32>, channels: u32, pixels: u32,
         steps: In<u32>, interleave: u32, swizzle: u32, promotion: u32, fill: u32,
     ) {
         let mut made = tensor(kind, rank, address, (dims, strides, steps), &[channels])?;
@@ -84,9 +84,9 @@ entry_points! {
             walk.upper[n] = upper.nth(n)?;
         }
         made.im2col = Some(walk);
-        encode(map, "cuTensorMapEncodeIm2col", styled(made, interleave, swizzle, promotion, fill)?)
+        encode(map.address(), "cuTensorMapEncodeIm2col", styled(made, interleave, swizzle, promotion, fill)?)
     }
-    [cuTensorMapReplaceAddress: (Init, zeros SUCCESS, since 12_000)]
+    [cuTensorMapReplaceAddress: (Current, zeros INVALID_VALUE, since 12_000)]
     fn (map: u64, address: u64) {
         let bytes = host_bytes(map, 128)?.first_chunk::<128>().ok_or(Status::INVALID_VALUE)?;
         let mut made = TensorMap::decode(bytes).map_err(|_| Status::INVALID_VALUE)?;

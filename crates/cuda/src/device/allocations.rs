@@ -1,6 +1,5 @@
 //! What the device knows about a block of memory that the program allocated.
 
-
 /// The kind of an allocation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Kind {

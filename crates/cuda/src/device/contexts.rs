@@ -148,6 +148,11 @@ pub(crate) fn current() -> Result<u64, Status> {
     }
 }
 
+/// Returns a live context; 0 denotes the current one.
+pub(crate) fn current_or(context: u64) -> Result<u64, Status> {
+    if context == 0 { current() } else { known(context).map(handle) }
+}
+
 /// The handle of the thread's current context, live or destroyed; 0 without one.
 pub(crate) fn current_handle() -> u64 {
     STACK.get().top().map_or(0, handle)
@@ -174,6 +179,11 @@ pub(crate) fn set_current(context: u64) -> Answer {
 fn known(context: u64) -> Result<u8, Status> {
     let bit = bit(context)?;
     if lives(bit) { Ok(bit) } else { Err(Status::CONTEXT_IS_DESTROYED) }
+}
+
+/// Whether a handle is that of a live context.
+pub(crate) fn is_live(context: u64) -> bool {
+    known(context).is_ok()
 }
 
 /// Makes a context current until it is popped.

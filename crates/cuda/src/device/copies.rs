@@ -13,8 +13,8 @@ use crate::device::allocations::Kind;
 use crate::device::state::Device;
 use crate::device::undefined::UndefinedBytes;
 use crate::device::work::{CopyWork, Extent, FillWork, Memory, Side};
-use crate::program::host_memory;
 use crate::program::caller::called_function;
+use crate::program::host_memory;
 use crate::program::pointers::{host_bytes, put_host_bytes};
 use crate::status::{Answer, Status};
 

@@ -1,6 +1,5 @@
 //! Handles: numbers that the program treats as pointers.
 
-
 /// A number that the program treats as a pointer; its upper half tells the kind of object.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Handle {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, HashMap, HashSet};
 use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
+use emulator::GlobalMemory;
 use emulator::events::{self, Event};
 use emulator::trials::{ContractedPrograms, Plan};
-use emulator::GlobalMemory;
 
 use crate::device::allocations::{Allocation, Copied, Kind};
 use crate::device::graphs::Graphs;

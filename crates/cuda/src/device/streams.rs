@@ -120,6 +120,11 @@ impl Streams {
         Ok(())
     }
 
+    /// Checks that a stream exists: one of the default streams (0 to 2), or one that the program has created and not destroyed.
+    pub(crate) fn known(&self, stream: u64) -> Answer {
+        if stream <= 2 || self.flags.contains_key(&stream) { Ok(()) } else { Err(Status::INVALID_HANDLE) }
+    }
+
     /// The flags of a stream.
     pub(crate) fn flags_of(&self, stream: u64) -> u32 {
         self.flags.get(&stream).copied().unwrap_or(0)
@@ -130,6 +135,11 @@ impl Streams {
         let handle = self.handle();
         self.events.insert(handle, Event::default());
         handle
+    }
+
+    /// Checks that an event exists.
+    pub(crate) fn known_event(&self, event: u64) -> Answer {
+        if self.events.contains_key(&event) { Ok(()) } else { Err(Status::INVALID_VALUE) }
     }
 
     /// Destroys an event.
@@ -170,9 +180,10 @@ impl Streams {
     /// Returns the capture that receives work submitted to a stream.
     ///
     /// # Errors
-    /// If the capture is invalidated, or for the legacy stream while a stream that synchronises with it is captured, which invalidates
+    /// If the stream does not exist, if the capture is invalidated, or for the legacy stream while a stream that synchronises with it is captured, which invalidates
     /// that capture.
     pub(crate) fn capturing(&mut self, stream: u64) -> Result<Option<&mut Capture>, Status> {
+        self.known(stream)?;
         if self.captures.is_empty() {
             return Ok(None);
         }

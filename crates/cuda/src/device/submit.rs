@@ -57,12 +57,7 @@ pub(crate) unsafe fn perform(work: &Work) -> Answer {
 }
 
 /// Submits a launch to a stream.
-pub(crate) fn launch(
-    stream: u64,
-    symbol: u64,
-    shape: Shape,
-    arguments: &dyn Arguments,
-) -> Answer {
+pub(crate) fn launch(stream: u64, symbol: u64, shape: Shape, arguments: &dyn Arguments) -> Answer {
     let work = kernel_work(symbol, shape, arguments)?;
     // SAFETY: a launch has its arguments, and accesses memory by itself.
     unsafe { submit(stream, Work::Launch(Box::new(work))) }
