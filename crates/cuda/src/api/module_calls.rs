@@ -22,19 +22,32 @@ fn module_of(handle: u64) -> Result<usize, Status> {
 
 /// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
 fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
+    if module.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
     let mut device = device()?;
-    let index = device.load(image);
-    if device.modules[index].is_empty() {
+    let number = device.load(image);
+    let usable = is_usable(&mut device, number);
+    if usable.is_err() {
+        device.unload(number)?;
+    }
+    usable?;
+    module.set(Handle::Module.make(number))
+}
+
+fn is_usable(device: &mut Device, number: usize) -> Answer {
+    let module = device.modules.get_mut(&number).ok_or(Status::INVALID_HANDLE)?;
+    if module.is_empty() {
         device.results.unchecked("a module that the program loads has neither PTX nor kernels".to_owned());
         return Err(Status::INVALID_IMAGE);
     }
-    if let Some((kernels, why)) = device.modules[index].unrunnable() {
+    if let Some((kernels, why)) = module.unrunnable() {
         for kernel in kernels {
             device.refuse(&kernel, why.clone());
         }
         return Err(Status::NO_BINARY);
     }
-    if let Err(stop) = device.modules[index].program("") {
+    if let Err(stop) = module.program("") {
         device.results.unchecked(format!("a module cannot be loaded: {stop}"));
         return Err(if matches!(stop, Stop::Launch(_)) {
             Status::INVALID_PTX
@@ -42,13 +55,13 @@ fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
             Status::NOT_SUPPORTED
         });
     }
-    module.set(Handle::Module.make(index))
+    Ok(())
 }
 
 fn function_of(found: Out<u64>, module: u64, name: Text) -> Answer {
     let (index, name) = (module_of(module)?, name.text()?);
     let mut device = device()?;
-    if !device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.has(&name) {
+    if !device.modules.get_mut(&index).ok_or(Status::INVALID_HANDLE)?.has(&name) {
         return Err(Status::NOT_FOUND);
     }
     let handle = device.function(index, &name);
@@ -64,14 +77,14 @@ fn global_of(at: Out<u64>, len: Out<usize>, module: u64, name: Text) -> Answer {
 
 fn count_of(count: Out<u32>, module: u64) -> Answer {
     let mut device = device()?;
-    let module = device.modules.get_mut(module_of(module)?).ok_or(Status::INVALID_HANDLE)?;
+    let module = device.modules.get_mut(&module_of(module)?).ok_or(Status::INVALID_HANDLE)?;
     count.set(module.entries().len() as u32)
 }
 
 fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
     let index = module_of(module)?;
     let mut device = device()?;
-    let names = device.modules.get_mut(index).ok_or(Status::INVALID_HANDLE)?.entries();
+    let names = device.modules.get_mut(&index).ok_or(Status::INVALID_HANDLE)?.entries();
     for (n, name) in names.iter().take(count as usize).enumerate() {
         let handle = device.function(index, name);
         // SAFETY: the caller says that there is room for `count`.
@@ -92,7 +105,7 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let function = kernel(device, symbol)?;
     device.parameters(&function)?;
     let (optin, arch) = (device.gpu.shared_optin, device.gpu.arch());
-    let module = device.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
+    let module = device.modules.get_mut(&function.module).ok_or(Status::INVALID_HANDLE)?;
     let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
     let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
     let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
@@ -161,12 +174,11 @@ entry_points! {
     [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
     [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (module: Out<u64>, code: u64) { load(module, image(code)?) }
-    // Handles stay valid, because programs unload a module and keep using kernels of others.
     [cuModuleUnload: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuLibraryUnload: (Init, zeros INVALID_HANDLE, since 12_000)]
     [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros INVALID_HANDLE)]
     [_cuLibraryUnload: (Init, zeros INVALID_HANDLE)]
-    fn (module: u64) { module_of(module).map(drop) }
+    fn (module: u64) { device()?.unload(module_of(module)?) }
     [cuModuleGetLoadingMode: (Init, zeros INVALID_VALUE, since 11_070)]
     fn (mode: Out<c_int>) { mode.set(2) }
     [cuModuleGetFunction: (Init, zeros INVALID_HANDLE, since 2_000)]
@@ -215,7 +227,12 @@ entry_points! {
     }
     [cuLibraryGetModule: (Current, zeros INVALID_HANDLE, since 12_000)]
     [_cuLibraryGetModule: (Current, zeros INVALID_HANDLE)]
-    fn (module: Out<u64>, library: u64) { module_of(library)?; module.set(library) }
+    fn (module: Out<u64>, library: u64) {
+        if !device()?.modules.contains_key(&module_of(library)?) {
+            return Err(Status::INVALID_HANDLE);
+        }
+        module.set(library)
+    }
     [cuKernelGetFunction: (Current, zeros INVALID_HANDLE, since 12_000)]
     fn (function: Out<u64>, kernel: u64) { is_kernel(kernel)?; function.set(kernel) }
     [cudaGetFuncBySymbol, cudaGetKernel, __cudaGetKernel: (Primary, zeros INVALID_DEVICE_FUNCTION)]

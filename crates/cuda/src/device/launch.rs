@@ -38,7 +38,7 @@ pub(crate) struct Launched {
 impl Device {
     /// Offset and size in bytes of each parameter of a kernel.
     pub(crate) fn parameters(&mut self, function: &Function) -> Result<Vec<(usize, usize)>, Status> {
-        let module = self.modules.get_mut(function.module).ok_or(Status::INVALID_HANDLE)?;
+        let module = self.modules.get_mut(&function.module).ok_or(Status::INVALID_HANDLE)?;
         let program = match module.program(&function.name) {
             Ok(program) => program,
             Err(stop) => {
@@ -175,7 +175,7 @@ impl Device {
         (progress, printed): (Option<&Arc<Progress>>, &mut Vec<String>),
     ) -> Result<Verdict, Stop> {
         let gone = || Stop::Launch("the module is unloaded".to_owned());
-        let module = self.modules.get_mut(function.module).ok_or_else(gone)?;
+        let module = self.modules.get_mut(&function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
         let constants = if self.recorder.is_some() { module.constants(&self.memory) } else { Vec::default() };
         let program = module.program(&function.name)?;
@@ -191,6 +191,7 @@ impl Device {
         let bytes = || self.allocations.values().map(|allocation| allocation.len).sum::<usize>();
         let keep_before = tried.is_none_or(|tried| (1..=LANE_TRIALS).contains(&tried)) && bytes() <= SMALL;
         let plan = Plan { keep_before, ..self.plan.clone() };
+        let contracted = self.contracted.entry(function.module).or_default();
         let mut launcher = Launcher {
             allocations: &self.allocations,
             recorder: &mut self.recorder,
@@ -199,7 +200,7 @@ impl Device {
             printed,
             progress,
         };
-        let Ok(verdict) = judge(&mut launcher, &[step], &mut self.memory, &plan, &mut self.contracted);
+        let Ok(verdict) = judge(&mut launcher, &[step], &mut self.memory, &plan, contracted);
         let overlaps = !verdict.undetermined_stores.is_empty();
         *tried = Some(tried.unwrap_or(0) + u32::from(overlaps));
         Ok(verdict)

@@ -1,7 +1,7 @@
 //! The simulated device. `state.rs` has the one value with its memory, modules, streams and graphs, behind one lock; begin there.
 //!
 //! The files before it in the list hold a part of that state each and know nothing of the rest. Those after it are what the device does:
-//! copies, launches, and work that is run at once or kept for a graph. No file here knows an entry point: `crate::api` calls the device,
+//! copies, launches, and work that is run at once or kept for a graph. No file here knows an entry point: entry points call the device,
 //! never the other way round.
 
 pub(crate) mod allocations;

@@ -150,6 +150,14 @@ impl Module {
         all
     }
 
+    /// Frees the memory of a module that is unloaded; returns the addresses of its variables.
+    pub(crate) fn free(self, memory: &mut GlobalMemory) -> Vec<u64> {
+        for (address, _) in self.constants.values() {
+            memory.free(*address);
+        }
+        self.text.map(|text| memory.free_variables(&text)).unwrap_or_default()
+    }
+
     /// Applies the host's writes to constant variables to the program of a kernel.
     pub(crate) fn take_constants(&mut self, memory: &mut GlobalMemory, kernel: &str) {
         let Some(Ok(program)) = self.programs.get_mut(kernel) else { return };

@@ -75,7 +75,7 @@ impl Registry {
 /// The kernel of a host symbol or of a handle.
 pub(crate) fn kernel(device: &mut Device, symbol: u64) -> Result<Function, Status> {
     if let Some(index) = Handle::Function.index(symbol) {
-        return device.functions.get(index).cloned().ok_or(Status::INVALID_HANDLE);
+        return device.functions.get(&index).cloned().ok_or(Status::INVALID_HANDLE);
     }
     let mut registry = registry();
     let (binary, name) = registry.kernels.get(&symbol).cloned().ok_or(Status::INVALID_DEVICE_FUNCTION)?;

@@ -26,6 +26,8 @@ type Instruction = (String, String, usize, Option<String>);
 #[derive(Debug, Default)]
 pub(crate) struct Results {
     events: Option<File>,
+    /// The folder of the run, locked as long as this process may load something from it.
+    folder: Option<File>,
     counts: Option<File>,
     process: String,
     slots: Vec<[u64; 2]>,
@@ -47,6 +49,11 @@ impl Results {
         let mut all = Self::default();
         let Some(path) = std::env::var_os(RESULTS).map(PathBuf::from) else { return all };
         all.events = OpenOptions::new().append(true).open(&path).ok();
+        all.folder = path.parent().and_then(|folder| File::open(folder).ok());
+        if let Some(folder) = &all.folder {
+            // Where locks are not supported, the folder of a killed run may go early.
+            let _ = folder.try_lock_shared();
+        }
         // A process that replaces its program (`exec`) keeps its id.
         for n in 0..1000 {
             all.process = format!("{}.{n}", std::process::id());

@@ -31,10 +31,14 @@ pub(crate) struct Device {
     pub(crate) allocations: BTreeMap<u64, Allocation>,
     /// Addresses and sizes of the allocations that the CPU accesses at the same address.
     pub(crate) shared: BTreeMap<u64, usize>,
-    pub(crate) modules: Vec<Module>,
-    pub(crate) functions: Vec<Function>,
-    /// Handles by module and name.
-    by_name: HashMap<(usize, Arc<str>), usize>,
+    /// Loaded modules by number. Numbers are never used again, so that a handle of an unloaded module is invalid.
+    pub(crate) modules: HashMap<usize, Module>,
+    modules_loaded: usize,
+    /// Kernels to which the program has handles, by number.
+    pub(crate) functions: HashMap<usize, Function>,
+    functions_named: usize,
+    /// The numbers of a module's kernels, by name.
+    by_name: HashMap<usize, HashMap<Arc<str>, usize>>,
     /// The error left by a launch; every later call returns it, as in CUDA.
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
@@ -43,8 +47,8 @@ pub(crate) struct Device {
     pub(crate) launches: u64,
     /// The trials of each launch.
     pub(crate) plan: Plan,
-    /// Programs with every product and sum contracted.
-    pub(crate) contracted: ContractedPrograms,
+    /// Programs of each module with every product and sum contracted.
+    pub(crate) contracted: HashMap<usize, ContractedPrograms>,
     /// For each kernel that was launched, the number of launches in which lanes of a store wrote different values to one address.
     pub(crate) lane_trials: HashMap<Arc<str>, Option<u32>>,
     /// Whether an unqualified product and the sum that uses it are rounded once.
@@ -113,15 +117,17 @@ impl Device {
             memory: GlobalMemory::filled_with(limits.poison).bounded(WINDOW_END),
             allocations: BTreeMap::new(),
             shared: BTreeMap::new(),
-            modules: Vec::new(),
-            functions: Vec::new(),
+            modules: HashMap::new(),
+            modules_loaded: 0,
+            functions: HashMap::new(),
+            functions_named: 0,
             by_name: HashMap::new(),
             sticky: None,
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
             plan: plan(gpu, &limits),
             limits,
             launches: 0,
-            contracted: ContractedPrograms::default(),
+            contracted: HashMap::new(),
             lane_trials: HashMap::new(),
             contracts: std::env::var_os(events::CONTRACT).is_some(),
             streams: Streams::default(),
@@ -314,18 +320,40 @@ impl Device {
 
     /// Loads a module.
     pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
-        self.modules.push(Module::of(image, self.gpu, self.contracts));
-        self.modules.len() - 1
+        let number = self.modules_loaded;
+        self.modules_loaded += 1;
+        self.modules.insert(number, Module::of(image, self.gpu, self.contracts));
+        number
+    }
+
+    /// Unloads a module: its memory is freed, and its handles and those of its kernels become invalid.
+    pub(crate) fn unload(&mut self, module: usize) -> Result<(), Status> {
+        let gone = self.modules.remove(&module).ok_or(Status::INVALID_HANDLE)?;
+        for number in self.by_name.remove(&module).into_iter().flat_map(HashMap::into_values) {
+            self.functions.remove(&number);
+        }
+        self.contracted.remove(&module);
+        for address in gone.free(&mut self.memory) {
+            if let Some(variable) = self.allocations.remove(&address) {
+                self.shared.remove(&address);
+                // SAFETY: `share_variable` mapped the pages, and the emulator no longer has them.
+                unsafe { host_memory::unmap(address, variable.len) };
+            }
+        }
+        Ok(())
     }
 
     /// Returns the handle of a kernel.
     pub(crate) fn function(&mut self, module: usize, name: &str) -> u64 {
-        let (functions, name) = (&mut self.functions, Arc::<str>::from(name));
-        let index = *self.by_name.entry((module, Arc::clone(&name))).or_insert_with(|| {
-            functions.push(Function { module, name });
-            functions.len() - 1
+        let (functions, count) = (&mut self.functions, &mut self.functions_named);
+        let name = Arc::<str>::from(name);
+        let number = *self.by_name.entry(module).or_default().entry(Arc::clone(&name)).or_insert_with(|| {
+            let number = *count;
+            *count += 1;
+            functions.insert(number, Function { module, name });
+            number
         });
-        Handle::Function.make(index)
+        Handle::Function.make(number)
     }
 
     /// Returns a C string that stays at its address.
@@ -336,7 +364,7 @@ impl Device {
 
     /// Returns address and size in bytes of a module's variable.
     pub(crate) fn variable(&mut self, module: usize, name: &str) -> Result<(u64, usize), Status> {
-        let found = self.modules.get_mut(module).ok_or(Status::INVALID_HANDLE)?;
+        let found = self.modules.get_mut(&module).ok_or(Status::INVALID_HANDLE)?;
         found.variable(&mut self.memory, name)
     }
 }
