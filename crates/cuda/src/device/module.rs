@@ -35,6 +35,7 @@ impl Module {
         let mut machine_code = Vec::new();
         let mut other_targets = Vec::new();
         let mut kept = None;
+        let whole = text_of(&image);
         scan_bytes("image", image, &Limits::default(), &mut |found| {
             let Found::Entry { entry, code } = found else { return };
             if entry.kind != CodeKind::Ptx {
@@ -54,6 +55,17 @@ impl Module {
                 best = Some((rank, text.trim_end_matches('\0').into()));
             }
         });
+        // The scan finds no PTX behind a comment of some kilobytes.
+        if best.is_none()
+            && machine_code.is_empty()
+            && let Some((text, target)) = whole
+            && !other_targets.contains(&target)
+        {
+            match runs(target, gpu.arch()) {
+                Some(rank) => best = Some((rank, text)),
+                None => other_targets.push(target),
+            }
+        }
         Self {
             text: best.map(|(_, text)| text).or(kept.map(Arc::from)),
             machine_code,
@@ -170,6 +182,16 @@ impl Module {
     }
 }
 
+/// The text of an image that is PTX as a whole, and its target.
+fn text_of(image: &[u8]) -> Option<(Arc<str>, Target)> {
+    let text = std::str::from_utf8(image).ok()?.trim_end_matches('\0');
+    let directive =
+        |name| text.lines().find_map(|line| line.trim_start().strip_prefix(name)).map(str::trim_start);
+    directive(".version")?;
+    let target = directive(".target")?.split([',', ';', ' ', '\t']).next()?;
+    Some((text.into(), Target::written(target)?))
+}
+
 /// Why a module without PTX for the GPU cannot run, and how to build it.
 fn no_ptx(gpu: &Gpu, other_targets: &[Target], machine_code: &[String]) -> String {
     let flag = gpu.nvcc_architecture();
@@ -211,6 +233,19 @@ fn runs(target: Target, arch: u32) -> Option<u32> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ptx_may_begin_with_a_long_comment() {
+        let text = |target: &str| {
+            let comment = "// a comment\n".repeat(1000);
+            format!("{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n").into_bytes()
+        };
+        let gpu = Gpu::of("gb10").unwrap();
+        assert_eq!(Module::of(text("sm_120"), gpu, false).entries(), ["k"]);
+        let mut other = Module::of(text("sm_90a"), gpu, false);
+        assert!(!other.is_empty() && other.unrunnable().unwrap().1.contains("sm_90a"));
+        assert!(Module::of(b"no module".to_vec(), gpu, false).is_empty());
+    }
 
     #[test]
     fn the_best_ptx_that_the_gpu_runs_is_chosen() {
