@@ -2,6 +2,8 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+mod circles;
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +11,8 @@ use std::path::{Path, PathBuf};
 use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 
 /// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
-const MODULES: [(&str, &[&str]); 3] = [
+const MODULES: [(&str, &[&str]); 4] = [
+    ("crates/cuda/src", &["status", "gpus", "program", "device", "api"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
     ("crates/pipeline/src", &["case", "kernel", "checks", "moe"]),
     (

@@ -4,36 +4,13 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
-mod contexts;
-mod copies;
-mod cute_dsl;
 mod device;
-mod device_calls;
-mod entry_points;
-mod error_calls;
 mod gpus;
-mod graph_calls;
-mod graph_parameters;
-mod graphs;
-mod host_memory;
-mod launch;
-mod launch_calls;
-mod memory_calls;
-mod module;
-mod module_calls;
-mod pages;
-mod pools;
-mod properties;
-mod record;
-mod registration;
-mod results;
+mod program;
 mod status;
-mod stream_calls;
-mod streams;
-mod tensor_map_calls;
-mod undefined;
-mod unserved;
-mod work;
 
+pub use api::entry_points::entry_points;
+pub use api::table::{Call, EntryPoint};
+pub use device::contexts::Needs;
 pub use gpus::{GPUS, Gpu};
 pub use status::Status;

@@ -4,9 +4,14 @@
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Status(pub i32);
 
+/// The result of an entry point's body.
+pub(crate) type Answer = Result<(), Status>;
+
 macro_rules! codes {
     ($($constant:ident = $code:literal, $runtime:literal, $driver:literal, $text:literal;)*) => {
         impl Status {
+            /// No error.
+            pub const SUCCESS: Self = Self(0);
             $(#[doc = $text] pub const $constant: Self = Self($code);)*
         }
 
@@ -67,6 +72,16 @@ impl Status {
         CODES.iter().find(|(code, ..)| *code == self.0)
     }
 
+    /// The status with which the driver says what the runtime has a code of its own for.
+    pub(crate) const fn of_driver(self) -> Self {
+        match self {
+            Self::INVALID_CONFIGURATION => Self::INVALID_VALUE,
+            Self::INVALID_SYMBOL => Self::NOT_FOUND,
+            Self::INVALID_DEVICE_FUNCTION => Self::INVALID_HANDLE,
+            other => other,
+        }
+    }
+
     /// Returns the runtime's name, terminated by NUL.
     #[must_use]
     pub fn runtime_name(self) -> &'static str {
@@ -76,7 +91,7 @@ impl Status {
     /// Returns the driver's name, terminated by NUL; `None` for a code the driver does not have.
     #[must_use]
     pub fn driver_name(self) -> Option<&'static str> {
-        self.row().map(|row| row.2)
+        self.row().map(|row| row.2).filter(|name| name.starts_with("CUDA_"))
     }
 
     /// Returns the description, terminated by NUL.

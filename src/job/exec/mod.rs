@@ -2,6 +2,7 @@
 
 mod assembler;
 mod child;
+mod folder;
 mod linked;
 mod python;
 mod stub;
@@ -23,6 +24,7 @@ use numerics::tensor_core::Model;
 use object::ReadCache;
 use serde::Serialize;
 
+use self::folder::RunFolder;
 use crate::job::Context;
 use crate::record::{Completeness, Incomplete, readable_kernel};
 
@@ -239,8 +241,7 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     {
         return Err(ExecError::StaticRuntime(path));
     }
-    let folder = tempfile::Builder::new().prefix("sm121probe-exec").tempdir();
-    let folder = folder.map_err(failed("a temporary folder cannot be made"))?;
+    let folder = RunFolder::create().map_err(failed("a temporary folder cannot be made"))?;
     libraries(folder.path(), &library).map_err(failed("the folder of libraries cannot be made"))?;
     let results = folder.path().join("results.jsonl");
     fs::write(&results, "").map_err(failed("the file of results cannot be made"))?;

@@ -175,7 +175,7 @@ impl GlobalMemory {
         at.checked_add(len).and_then(|_| held.region.view(at, len))
     }
 
-    /// Addresses of a module's variables, which live as long as this memory.
+    /// Addresses of a module's variables, which live until [`free_variables`](Self::free_variables).
     pub(crate) fn variables(&self, module: &Arc<str>) -> Option<&[u64]> {
         self.variables.iter().find(|(text, _)| Arc::ptr_eq(text, module)).map(|(_, at)| at.as_slice())
     }
@@ -183,6 +183,16 @@ impl GlobalMemory {
     /// Records the addresses of a module's variables.
     pub(crate) fn keep_variables(&mut self, module: &Arc<str>, addresses: &[u64]) {
         self.variables.push((Arc::clone(module), addresses.to_vec()));
+    }
+
+    /// Frees the variables of a module that is unloaded, by its text; returns their addresses.
+    pub fn free_variables(&mut self, module: &Arc<str>) -> Vec<u64> {
+        let place = self.variables.iter().position(|(text, _)| Arc::ptr_eq(text, module));
+        let addresses = place.map(|at| self.variables.swap_remove(at).1).unwrap_or_default();
+        for base in &addresses {
+            self.free(*base);
+        }
+        addresses
     }
 
     /// Bytes of host memory in use.

@@ -1,0 +1,328 @@
+//! Entry points of both APIs for modules, libraries, kernels and their attributes.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::ffi::{c_char, c_int};
+
+use emulator::Stop;
+
+use crate::api::table::entry_points;
+use crate::device::handles::Handle;
+use crate::device::registry::kernel;
+use crate::device::state::{Device, device};
+use crate::program::pointers::{Out, Text, image, put_host_bytes};
+use crate::status::{Answer, Status};
+
+fn file(path: Text) -> Result<Vec<u8>, Status> {
+    std::fs::read(path.text()?).map_err(|_| Status::FILE_NOT_FOUND)
+}
+
+fn module_of(handle: u64) -> Result<usize, Status> {
+    Handle::Module.index(handle).ok_or(Status::INVALID_HANDLE)
+}
+
+/// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
+fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
+    if module.is_null() {
+        return Err(Status::INVALID_VALUE);
+    }
+    let mut device = device()?;
+    let number = device.load(image);
+    let usable = is_usable(&mut device, number);
+    if usable.is_err() {
+        device.unload(number)?;
+    }
+    usable?;
+    module.set(Handle::Module.make(number))
+}
+
+fn is_usable(device: &mut Device, number: usize) -> Answer {
+    let module = device.modules.get_mut(&number).ok_or(Status::INVALID_HANDLE)?;
+    if module.is_empty() {
+        device.results.unchecked("a module that the program loads has neither PTX nor kernels".to_owned());
+        return Err(Status::INVALID_IMAGE);
+    }
+    if let Some((kernels, why)) = module.unrunnable() {
+        for kernel in kernels {
+            device.refuse(&kernel, why.clone());
+        }
+        return Err(Status::NO_BINARY);
+    }
+    if let Err(stop) = module.program("") {
+        device.results.unchecked(format!("a module cannot be loaded: {stop}"));
+        return Err(if matches!(stop, Stop::Launch(_)) {
+            Status::INVALID_PTX
+        } else {
+            Status::NOT_SUPPORTED
+        });
+    }
+    Ok(())
+}
+
+fn function_of(found: Out<u64>, module: u64, name: Text) -> Answer {
+    let (index, name) = (module_of(module)?, name.text()?);
+    let mut device = device()?;
+    if !device.modules.get_mut(&index).ok_or(Status::INVALID_HANDLE)?.has(&name) {
+        return Err(Status::NOT_FOUND);
+    }
+    let handle = device.function(index, &name);
+    found.set(handle)
+}
+
+fn global_of(at: Out<u64>, len: Out<usize>, module: u64, name: Text) -> Answer {
+    let (address, size) = device()?.variable(module_of(module)?, &name.text()?)?;
+    at.set_if(address);
+    len.set_if(size);
+    Ok(())
+}
+
+fn count_of(count: Out<u32>, module: u64) -> Answer {
+    let mut device = device()?;
+    let module = device.modules.get_mut(&module_of(module)?).ok_or(Status::INVALID_HANDLE)?;
+    count.set(module.entries().len() as u32)
+}
+
+fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
+    let index = module_of(module)?;
+    let mut device = device()?;
+    let names = device.modules.get_mut(&index).ok_or(Status::INVALID_HANDLE)?.entries();
+    for (n, name) in names.iter().take(count as usize).enumerate() {
+        let handle = device.function(index, name);
+        // SAFETY: the caller says that there is room for `count`.
+        unsafe { list.nth(n) }.set(handle)?;
+    }
+    Ok(())
+}
+
+/// The attributes of a kernel.
+struct Known {
+    static_shared: u32,
+    threads: u32,
+    arch: u32,
+    optin: u32,
+}
+
+fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
+    let function = kernel(device, symbol)?;
+    device.parameters(&function)?;
+    let (optin, arch) = (device.gpu.shared_optin, device.gpu.arch());
+    let module = device.modules.get_mut(&function.module).ok_or(Status::INVALID_HANDLE)?;
+    let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
+    let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
+    let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
+    Ok(Known { static_shared: kernel.shared_bytes, threads, arch, optin })
+}
+
+/// No compiler has allocated registers, so this is a number with which every launch fits.
+const REGISTERS: u32 = 64;
+
+fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
+    let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+    let found = match attribute {
+        0 => threads,
+        1 => static_shared,
+        4 => REGISTERS,
+        5 | 6 => arch,
+        8 => optin.saturating_sub(static_shared),
+        _ => 0,
+    };
+    value.set(found as c_int)
+}
+
+/// Only the maximum dynamic shared memory (8) is checked.
+fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
+    let mut device = device()?;
+    kernel(&mut device, symbol)?;
+    if attribute == 8 && value > device.gpu.shared_optin as c_int {
+        Err(Status::INVALID_VALUE)
+    } else {
+        Ok(())
+    }
+}
+
+/// The number of resident blocks per multiprocessor, limited by threads and shared memory.
+fn occupancy(count: Out<c_int>, threads: c_int, shared: usize) -> Answer {
+    count.set(blocks(threads, shared)?)
+}
+
+fn blocks(threads: c_int, shared: usize) -> Result<c_int, Status> {
+    let gpu = device()?.gpu;
+    let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
+    let by_threads = gpu.threads_sm / threads.next_multiple_of(32);
+    let by_shared = gpu.shared_sm / u32::try_from(shared + 1024).unwrap_or(u32::MAX);
+    Ok(by_threads.min(by_shared).min(gpu.blocks_sm) as c_int)
+}
+
+fn is_kernel(symbol: u64) -> Answer {
+    kernel(&mut *device()?, symbol).map(drop)
+}
+
+fn parameter(symbol: u64, n: usize, offset: Out<usize>, size: Out<usize>) -> Answer {
+    let mut device = device()?;
+    let function = kernel(&mut device, symbol)?;
+    let (at, len) = *device.parameters(&function)?.get(n).ok_or(Status::INVALID_VALUE)?;
+    offset.set_if(at);
+    size.set_if(len);
+    Ok(())
+}
+
+entry_points! {
+    MODULE, MODULE_CALLS;
+
+    [cuModuleLoad: (Current, zeros INVALID_VALUE, since 2_000)]
+    fn (module: Out<u64>, path: Text) { load(module, file(path)?) }
+    [cuModuleLoadData: (Current, zeros INVALID_VALUE, since 2_000)]
+    [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
+    [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
+    fn (module: Out<u64>, code: u64) { load(module, image(code)?) }
+    [cuModuleUnload: (Init, zeros INVALID_HANDLE, since 2_000)]
+    [cuLibraryUnload: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryUnload: (Init, zeros INVALID_HANDLE)]
+    fn (module: u64) { device()?.unload(module_of(module)?) }
+    [cuModuleGetLoadingMode: (Init, zeros INVALID_VALUE, since 11_070)]
+    fn (mode: Out<c_int>) { mode.set(2) }
+    [cuModuleGetFunction: (Init, zeros INVALID_HANDLE, since 2_000)]
+    [cuLibraryGetKernel: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetKernel, _cudaLibraryGetKernel: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetKernel: (Init, zeros INVALID_HANDLE)]
+    fn (found: Out<u64>, module: u64, name: Text) { function_of(found, module, name) }
+    [cuModuleGetFunctionCount, cuLibraryGetKernelCount: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cudaLibraryGetKernelCount, _cudaLibraryGetKernelCount: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetKernelCount: (Init, zeros INVALID_HANDLE)]
+    fn (count: Out<u32>, module: u64) { count_of(count, module) }
+    [cuModuleEnumerateFunctions, cuLibraryEnumerateKernels: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cudaLibraryEnumerateKernels: (Primary, zeros INVALID_HANDLE)]
+    fn (list: Out<u64>, count: u32, module: u64) {
+        enumerate(list, count, module)
+    }
+    [cuModuleGetGlobal_v2: (Init, zeros INVALID_HANDLE, since 3_020)]
+    [cuLibraryGetGlobal: (Current, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetGlobal, _cudaLibraryGetGlobal: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetGlobal: (Current, zeros INVALID_HANDLE)]
+    fn (at: Out<u64>, len: Out<usize>, module: u64, name: Text) {
+        global_of(at, len, module, name)
+    }
+    [cuLibraryGetManaged: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [cudaLibraryGetManaged, _cudaLibraryGetManaged: (Primary, zeros INVALID_HANDLE)]
+    [_cuLibraryGetManaged: (Init, zeros INVALID_HANDLE)]
+    fn (at: Out<u64>, len: Out<usize>, library: u64, name: Text) {
+        let mut device = device()?;
+        let (address, size) = device.variable(module_of(library)?, &name.text()?)?;
+        device.share_variable(address, size)?;
+        at.set_if(address);
+        len.set_if(size);
+        Ok(())
+    }
+    [cuLibraryLoadData: (Init, zeros INVALID_VALUE, since 12_000)]
+    [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros INVALID_VALUE)]
+    [_cuLibraryLoadData: (Init, zeros INVALID_VALUE)]
+    fn (library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, image(code)?)
+    }
+    [cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE, since 12_000)]
+    [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros INVALID_VALUE)]
+    [_cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE)]
+    fn (library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
+        load(library, file(path)?)
+    }
+    [cuLibraryGetModule: (Current, zeros INVALID_HANDLE, since 12_000)]
+    [_cuLibraryGetModule: (Current, zeros INVALID_HANDLE)]
+    fn (module: Out<u64>, library: u64) {
+        if !device()?.modules.contains_key(&module_of(library)?) {
+            return Err(Status::INVALID_HANDLE);
+        }
+        module.set(library)
+    }
+    [cuKernelGetFunction: (Current, zeros INVALID_HANDLE, since 12_000)]
+    fn (function: Out<u64>, kernel: u64) { is_kernel(kernel)?; function.set(kernel) }
+    [cudaGetFuncBySymbol, cudaGetKernel, __cudaGetKernel: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    fn (function: Out<u64>, symbol: u64) { is_kernel(symbol)?; function.set(symbol) }
+    [cuKernelGetAttribute: (Init, zeros INVALID_HANDLE, since 12_000)]
+    [_cuKernelGetAttribute: (Init, zeros INVALID_HANDLE)]
+    fn (value: Out<c_int>, number: c_int, kernel: u64, _device: c_int) { attribute(value, number, kernel) }
+    [cuFuncGetAttribute: (Init, zeros INVALID_HANDLE, since 2_020)]
+    fn (value: Out<c_int>, number: c_int, function: u64) { attribute(value, number, function) }
+    [cuKernelSetAttribute: (Init, zeros INVALID_HANDLE, since 12_000)]
+    fn (number: c_int, value: c_int, kernel: u64, _device: c_int) { set_attribute(kernel, number, value) }
+    [cudaKernelSetAttributeForDevice, cudaFuncSetAttribute, _cudaKernelSetAttributeForDevice, _cudaFuncSetAttribute: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuFuncSetAttribute: (Init, zeros INVALID_HANDLE, since 9_000)]
+    fn (symbol: u64, number: c_int, value: c_int) {
+        set_attribute(symbol, number, value)
+    }
+    [cuKernelSetCacheConfig: (Init, zeros INVALID_HANDLE, since 12_000)]
+    fn (kernel: u64, _config: c_int, _number: c_int) { is_kernel(kernel) }
+    [cuFuncLoad: (Init, zeros INVALID_HANDLE, since 12_040)]
+    fn (function: u64) { is_kernel(function) }
+    [cuFuncIsLoaded: (Init, zeros INVALID_HANDLE, since 12_040)]
+    fn (state: Out<c_int>, function: u64) { is_kernel(function)?; state.set(1) }
+    [cuFuncGetModule: (Init, zeros INVALID_HANDLE, since 11_000)]
+    [cuKernelGetLibrary: (Init, zeros INVALID_HANDLE, since 12_050)]
+    fn (module: Out<u64>, function: u64) {
+        let mut device = device()?;
+        let module_index = kernel(&mut device, function)?.module;
+        module.set(Handle::Module.make(module_index))
+    }
+    [cuFuncGetName, cuKernelGetName: (Init, zeros INVALID_HANDLE, since 12_030)]
+    [cudaFuncGetName: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    fn (name: Out<*const c_char>, function: u64) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let text = device.text(&function.name);
+        name.set(text)
+    }
+    [cuFuncGetParamInfo: (Init, zeros INVALID_HANDLE, since 12_040)]
+    [cuKernelGetParamInfo: (Current, zeros INVALID_HANDLE, since 12_040)]
+    fn (function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
+        parameter(function, n, offset, size)
+    }
+    [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros INVALID_HANDLE, since 13_020)]
+    fn (function: u64, count: Out<usize>) {
+        let mut device = device()?;
+        let function = kernel(&mut device, function)?;
+        let parameters = device.parameters(&function)?.len();
+        count.set(parameters)
+    }
+    [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    fn (to: Out<u8>, symbol: u64) {
+        let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+        let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
+        let dynamic = optin.saturating_sub(static_shared);
+        let words = [threads, REGISTERS, arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
+        let mut bytes = [longs, words].concat();
+        bytes.resize(144, 0);
+        put_host_bytes(to.address(), &bytes)
+    }
+
+    [cudaOccupancyMaxActiveBlocksPerMultiprocessor, _cudaOccupancyMaxActiveBlocksPerMultiprocessor, cudaOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessor: (Current, zeros INVALID_HANDLE, since 6_050)]
+    [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
+    fn (
+        count: Out<c_int>, function: u64, threads: c_int, shared: usize,
+    ) { is_kernel(function)?; occupancy(count, threads, shared) }
+    [cuOccupancyMaxPotentialBlockSize: (Current, zeros INVALID_HANDLE, since 6_050)]
+    [cuOccupancyMaxPotentialBlockSizeWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
+    fn (
+        grid: Out<c_int>, block: Out<c_int>, function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
+    ) {
+        is_kernel(function)?;
+        let threads = if limit > 0 { limit.min(1024) } else { 1024 };
+        let shared = size.map_or(shared, |size| size(threads));
+        let blocks = blocks(threads, shared)?;
+        block.set(threads)?;
+        grid.set(blocks * device()?.gpu.sms as c_int)
+    }
+    [cudaOccupancyMaxActiveClusters: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxActiveClusters: (Current, zeros INVALID_HANDLE, since 11_070)]
+    fn (count: Out<c_int>, function: u64, _config: u64) {
+        is_kernel(function)?;
+        count.set(device()?.gpu.sms as c_int)
+    }
+    [cudaOccupancyMaxPotentialClusterSize: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyMaxPotentialClusterSize: (Init, zeros INVALID_HANDLE, since 11_070)]
+    fn (size: Out<c_int>, function: u64, _config: u64) { is_kernel(function)?; size.set(8) }
+    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros INVALID_DEVICE_FUNCTION)]
+    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros INVALID_HANDLE, since 10_020)]
+    fn (
+        size: Out<usize>, function: u64, _blocks: c_int, _threads: c_int,
+    ) { is_kernel(function)?; size.set(device()?.gpu.shared_optin as usize) }
+}

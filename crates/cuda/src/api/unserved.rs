@@ -1,0 +1,129 @@
+//! Functions of the headers that are not supported: each reports its name once and returns `CUDA_ERROR_NOT_SUPPORTED`, so that a program that
+//! links them can start.
+#![expect(unsafe_code, reason = "exported names")]
+
+use std::ffi::c_int;
+
+use crate::api::call::answer;
+use crate::api::table::{Call, EntryPoint, call, row};
+use crate::device::contexts::Needs;
+use crate::status::Status;
+
+macro_rules! unserved {
+    ($rows:ident, $calls:ident, $needs:ident; $($name:ident,)*) => {
+        $(
+            #[unsafe(no_mangle)]
+            extern "C" fn $name() -> c_int {
+                // SAFETY: the body uses no address.
+                unsafe { answer(stringify!($name), Needs::$needs, None, || Err(Status::NOT_SUPPORTED)) }
+            }
+        )*
+
+        /// The rows of these functions.
+        pub(crate) static $rows: &[EntryPoint] = &[$(EntryPoint {
+            is_served: false,
+            ..row! { $name ($needs, zeros NOT_SUPPORTED, valid NOT_SUPPORTED) () }
+        },)*];
+
+        /// How to call the function of each row.
+        pub(crate) static $calls: &[Call] = &[$(call! { $name () },)*];
+    };
+}
+
+#[rustfmt::skip]
+unserved! {
+    DRIVER, DRIVER_CALLS, Init;
+    cuArray3DCreate, cuArray3DCreate_v2, cuArray3DGetDescriptor, cuArray3DGetDescriptor_v2, cuArrayCreate, cuArrayCreate_v2, cuArrayDestroy,
+    cuArrayGetDescriptor, cuArrayGetDescriptor_v2, cuArrayGetMemoryRequirements, cuArrayGetPlane, cuArrayGetSparseProperties,
+    cuCheckpointOperationComplete, cuCheckpointProcessCheckpoint, cuCheckpointProcessGetRestoreThreadId, cuCheckpointProcessGetState,
+    cuCheckpointProcessLock, cuCheckpointProcessRestore, cuCheckpointProcessUnlock, cuCoredumpDeregisterCompleteCallback,
+    cuCoredumpDeregisterStartCallback, cuCoredumpGetAttribute, cuCoredumpGetAttributeGlobal, cuCoredumpRegisterCompleteCallback,
+    cuCoredumpRegisterStartCallback, cuCoredumpSetAttribute, cuCoredumpSetAttributeGlobal, cuCtxFromGreenCtx, cuCtxGetDevResource,
+    cuCtxGetExecAffinity, cuCtxRecordEvent, cuCtxWaitEvent, cuDestroyExternalMemory,
+    cuDestroyExternalSemaphore, cuDevResourceGenerateDesc, cuDevSmResourceSplit, cuDevSmResourceSplitByCount, cuDeviceGetCliqueCount,
+    cuDeviceGetCliqueInfo, cuDeviceGetDevResource, cuDeviceGetExecAffinitySupport, cuDeviceGetGraphMemAttribute,
+    cuDeviceGetHostAtomicCapabilities, cuDeviceGetLuid, cuDeviceGetNvSciSyncAttributes, cuDeviceGetP2PAtomicCapabilities,
+    cuDeviceGetTexture1DLinearMaxWidth, cuDeviceRegisterAsyncNotification, cuDeviceSetGraphMemAttribute,
+    cuDeviceUnregisterAsyncNotification, cuExternalMemoryGetMappedBuffer, cuExternalMemoryGetMappedMipmappedArray, cuFabricCpyBatchAsync,
+    cuFlushGPUDirectRDMAWrites, cuGraphAddBatchMemOpNode, cuGraphAddExternalSemaphoresSignalNode, cuGraphAddExternalSemaphoresWaitNode,
+    cuGraphBatchMemOpNodeGetParams, cuGraphBatchMemOpNodeSetParams, cuGraphConditionalHandleCreate, cuGraphDebugDotPrint,
+    cuGraphExecBatchMemOpNodeSetParams, cuGraphExecExternalSemaphoresSignalNodeSetParams, cuGraphExecExternalSemaphoresWaitNodeSetParams,
+    cuGraphExecGetId, cuGraphExternalSemaphoresSignalNodeGetParams, cuGraphExternalSemaphoresSignalNodeSetParams,
+    cuGraphExternalSemaphoresWaitNodeGetParams, cuGraphExternalSemaphoresWaitNodeSetParams, cuGraphGetId,     cuGraphNodeGetLocalId, cuGraphNodeGetParams, cuGraphNodeGetToolsId, cuGraphReleaseUserObject, cuGraphRetainUserObject,
+    cuGraphicsMapResources, cuGraphicsResourceGetMappedMipmappedArray, cuGraphicsResourceGetMappedPointer,
+    cuGraphicsResourceGetMappedPointer_v2, cuGraphicsResourceSetMapFlags, cuGraphicsResourceSetMapFlags_v2,
+    cuGraphicsSubResourceGetMappedArray, cuGraphicsUnmapResources, cuGraphicsUnregisterResource, cuGreenCtxCreate, cuGreenCtxDestroy,
+    cuGreenCtxGetDevResource, cuGreenCtxGetId, cuGreenCtxRecordEvent, cuGreenCtxStreamCreate, cuGreenCtxWaitEvent, cuImportExternalMemory,
+    cuImportExternalSemaphore, cuIpcCloseMemHandle, cuIpcGetEventHandle, cuIpcGetMemHandle, cuIpcOpenEventHandle, cuIpcOpenMemHandle,
+    cuIpcOpenMemHandle_v2, cuLibraryGetUnifiedFunction, _cuLibraryGetUnifiedFunction, cuLinkAddData, cuLinkAddData_v2, cuLinkAddFile,
+    cuLinkAddFile_v2, cuLinkComplete, cuLinkCreate, cuLinkCreate_v2, cuLinkDestroy, cuLogicalEndpointAddDevice, cuLogicalEndpointBindAddr,
+    cuLogicalEndpointBindMem, cuLogicalEndpointCreate, cuLogicalEndpointDestroy, cuLogicalEndpointExport, cuLogicalEndpointGetLimits,
+    cuLogicalEndpointIdRelease, cuLogicalEndpointIdReserve, cuLogicalEndpointImport, cuLogicalEndpointQuery, cuLogicalEndpointUnbind,
+    cuLogsCurrent, cuLogsDumpToFile, cuLogsDumpToMemory, cuLogsRegisterCallback, cuLogsUnregisterCallback, cuMemAddressFree,
+    cuMemAddressReserve, cuMemBatchDecompressAsync, cuMemCreate, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardBatchAsync,
+    cuMemExportToShareableHandle, cuMemGetAccess, cuMemGetAllocationGranularity, cuMemGetAllocationPropertiesFromHandle,
+    cuMemGetHandleForAddressRange, cuMemGetLocationInfo, cuMemImportFromShareableHandle, cuMemMap, cuMemMapArrayAsync,
+    cuMemPoolExportToShareableHandle, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer, cuMemPrefetchBatchAsync,
+    cuMemRangeGetAttribute, cuMemRangeGetAttributes, cuMemRelease, cuMemRetainAllocationHandle, cuMemSetAccess, cuMemSetMemPool, cuMemUnmap,
+    cuMemcpy3D, cuMemcpy3DAsync, cuMemcpy3DBatchAsync, cuMemcpy3DWithAttributesAsync, cuMemcpyAtoA, cuMemcpyAtoD, cuMemcpyAtoH,
+    cuMemcpyAtoHAsync, cuMemcpyDtoA, cuMemcpyHtoA, cuMemcpyHtoAAsync, cuMemcpyWithAttributesAsync, cuMemsetD2D16,
+    cuMipmappedArrayCreate, cuMipmappedArrayDestroy, cuMipmappedArrayGetLevel, cuMipmappedArrayGetMemoryRequirements,
+    cuMipmappedArrayGetSparseProperties, cuMulticastAddDevice, cuMulticastBindAddr, cuMulticastBindAddr_v2, cuMulticastBindMem,
+    cuMulticastBindMem_v2, cuMulticastCreate, cuMulticastGetGranularity, cuMulticastUnbind, cuSignalExternalSemaphoresAsync,
+    cuStreamBatchMemOp, cuStreamBeginCaptureToCig, cuStreamBeginRecaptureToGraph, cuStreamEndCaptureToCig, cuStreamGetAttribute,
+    cuStreamGetDevResource, cuStreamGetGreenCtx, cuStreamWaitValue32, cuStreamWaitValue64, cuStreamWriteValue32,
+    cuStreamWriteValue64, cuSurfObjectCreate, cuSurfObjectDestroy, cuSurfObjectGetResourceDesc,
+    cuTensorMapEncodeIm2colWide, cuTensorMapSetAllocationClass, cuTexObjectCreate, cuTexObjectDestroy, cuTexObjectGetResourceDesc,
+    cuTexObjectGetResourceViewDesc, cuTexObjectGetTextureDesc, cuTexRefGetAddress_v2, cuTexRefSetAddress2D_v3, cuTexRefSetAddress_v2,
+    cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain, cuWaitExternalSemaphoresAsync,
+}
+
+#[rustfmt::skip]
+unserved! {
+    RUNTIME, RUNTIME_CALLS, Primary;
+    cudaArrayGetInfo, cudaArrayGetMemoryRequirements, cudaArrayGetPlane, cudaArrayGetSparseProperties, cudaCreateSurfaceObject,
+    cudaCreateTextureObject, cudaDestroyExternalMemory, cudaDestroyExternalSemaphore, cudaDestroySurfaceObject, cudaDestroyTextureObject,
+    cudaDevResourceGenerateDesc, cudaDevSmResourceSplit, cudaDevSmResourceSplitByCount, cudaDeviceFlushGPUDirectRDMAWrites,
+    cudaDeviceGetDevResource, cudaDeviceGetExecutionCtx, cudaDeviceGetGraphMemAttribute, cudaDeviceGetHostAtomicCapabilities,
+    cudaDeviceGetNvSciSyncAttributes, cudaDeviceGetP2PAtomicCapabilities, cudaDeviceGetTexture1DLinearMaxWidth,
+    cudaDeviceRegisterAsyncNotification, cudaDeviceSetGraphMemAttribute, cudaDeviceUnregisterAsyncNotification,
+    cudaEGLStreamConsumerAcquireFrame, cudaEGLStreamConsumerConnect, cudaEGLStreamConsumerConnectWithFlags, cudaEGLStreamConsumerDisconnect,
+    cudaEGLStreamConsumerReleaseFrame, cudaEGLStreamProducerConnect, cudaEGLStreamProducerDisconnect, cudaEGLStreamProducerPresentFrame,
+    cudaEGLStreamProducerReturnFrame, cudaEventCreateFromEGLSync, cudaExecutionCtxDestroy, cudaExecutionCtxGetDevResource,
+    cudaExecutionCtxGetDevice, cudaExecutionCtxGetId, cudaExecutionCtxRecordEvent, cudaExecutionCtxStreamCreate,
+    cudaExecutionCtxSynchronize, cudaExecutionCtxWaitEvent, cudaExternalMemoryGetMappedBuffer, cudaExternalMemoryGetMappedMipmappedArray,
+    cudaFreeArray, cudaFreeMipmappedArray, cudaFuncGetParamCount, cudaFuncGetParamInfo, cudaGLGetDevices, cudaGLMapBufferObject,
+    cudaGLMapBufferObjectAsync, cudaGLRegisterBufferObject, cudaGLSetBufferObjectMapFlags, cudaGLSetGLDevice, cudaGLUnmapBufferObject,
+    cudaGLUnmapBufferObjectAsync, cudaGLUnregisterBufferObject, cudaGetChannelDesc, cudaGetExportTable, cudaGetMipmappedArrayLevel,
+    cudaGetSurfaceObjectResourceDesc, cudaGetTextureObjectResourceDesc, cudaGetTextureObjectResourceViewDesc,
+    cudaGetTextureObjectTextureDesc, cudaGraphAddExternalSemaphoresSignalNode, cudaGraphAddExternalSemaphoresWaitNode,
+    cudaGraphAddMemcpyNodeFromSymbol, cudaGraphAddMemcpyNodeToSymbol, cudaGraphConditionalHandleCreate, cudaGraphConditionalHandleCreate_v2,
+    cudaGraphDebugDotPrint, cudaGraphExecExternalSemaphoresSignalNodeSetParams, cudaGraphExecExternalSemaphoresWaitNodeSetParams,
+    cudaGraphExecGetId, cudaGraphExecMemcpyNodeSetParamsFromSymbol, cudaGraphExecMemcpyNodeSetParamsToSymbol,
+    cudaGraphExternalSemaphoresSignalNodeGetParams, cudaGraphExternalSemaphoresSignalNodeSetParams,
+    cudaGraphExternalSemaphoresWaitNodeGetParams, cudaGraphExternalSemaphoresWaitNodeSetParams, cudaGraphGetId,
+    cudaGraphMemcpyNodeSetParamsFromSymbol, cudaGraphMemcpyNodeSetParamsToSymbol, cudaGraphNodeGetLocalId,
+    cudaGraphNodeGetParams, cudaGraphNodeGetToolsId, cudaGraphReleaseUserObject, cudaGraphRetainUserObject, cudaGraphicsEGLRegisterImage,
+    cudaGraphicsGLRegisterBuffer, cudaGraphicsGLRegisterImage, cudaGraphicsMapResources, cudaGraphicsResourceGetMappedEglFrame,
+    cudaGraphicsResourceGetMappedMipmappedArray, cudaGraphicsResourceGetMappedPointer, cudaGraphicsResourceSetMapFlags,
+    cudaGraphicsSubResourceGetMappedArray, cudaGraphicsUnmapResources, cudaGraphicsUnregisterResource,
+    cudaGraphicsVDPAURegisterOutputSurface, cudaGraphicsVDPAURegisterVideoSurface, cudaGreenCtxCreate, cudaImportExternalMemory,
+    cudaImportExternalSemaphore, cudaIpcCloseMemHandle, cudaIpcGetEventHandle, cudaIpcGetMemHandle, cudaIpcOpenEventHandle,
+    cudaIpcOpenMemHandle, cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz, cudaLibraryGetUnifiedFunction, _cudaLibraryGetUnifiedFunction, cudaLogsCurrent,
+    cudaLogsDumpToFile, cudaLogsDumpToMemory, cudaLogsRegisterCallback, cudaLogsUnregisterCallback, cudaMalloc3DArray, cudaMallocArray,
+    cudaMallocMipmappedArray, cudaMemDiscardAndPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync_ptsz, cudaMemDiscardBatchAsync,
+    cudaMemDiscardBatchAsync_ptsz, cudaMemGetLocationInfo, cudaMemPoolExportToShareableHandle, cudaMemPoolImportFromShareableHandle,
+    cudaMemPoolImportPointer, cudaMemPrefetchBatchAsync, cudaMemPrefetchBatchAsync_ptsz, cudaMemRangeGetAttribute,
+    cudaMemRangeGetAttributes, cudaMemSetMemPool, cudaMemcpy2DArrayToArray, cudaMemcpy2DArrayToArray_ptds, cudaMemcpy2DFromArray,
+    cudaMemcpy2DFromArrayAsync, cudaMemcpy2DFromArrayAsync_ptsz, cudaMemcpy2DFromArray_ptds, cudaMemcpy2DToArray, cudaMemcpy2DToArrayAsync,
+    cudaMemcpy2DToArrayAsync_ptsz, cudaMemcpy2DToArray_ptds, cudaMemcpy3DBatchAsync, cudaMemcpy3DBatchAsync_ptsz,
+    cudaMemcpy3DWithAttributesAsync, cudaMemcpy3DWithAttributesAsync_ptsz, cudaMemcpyArrayToArray, cudaMemcpyArrayToArray_ptds,
+    cudaMemcpyFromArray, cudaMemcpyFromArrayAsync, cudaMemcpyFromArrayAsync_ptsz,
+    cudaMemcpyFromArray_ptds, cudaMemcpyToArray, cudaMemcpyToArrayAsync, cudaMemcpyToArrayAsync_ptsz, cudaMemcpyToArray_ptds,
+    cudaMemcpyWithAttributesAsync, cudaMemcpyWithAttributesAsync_ptsz, cudaMipmappedArrayGetMemoryRequirements,
+    cudaMipmappedArrayGetSparseProperties, cudaSignalExternalSemaphoresAsync, cudaSignalExternalSemaphoresAsync_ptsz,
+    cudaStreamBeginRecaptureToGraph, cudaStreamBeginRecaptureToGraph_ptsz, cudaStreamGetAttribute, cudaStreamGetAttribute_ptsz,
+    cudaStreamGetDevResource, cudaStreamGetDevResource_ptsz, cudaSubgridCreate, cudaSubgridWorkerGridCreate, cudaSubgridWorksetCreate,
+    cudaUserObjectCreate, cudaUserObjectRelease, cudaUserObjectRetain, cudaVDPAUGetDevice, cudaVDPAUSetVDPAUDevice,
+    cudaWaitExternalSemaphoresAsync, cudaWaitExternalSemaphoresAsync_ptsz,
+}

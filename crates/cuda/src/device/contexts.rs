@@ -1,0 +1,269 @@
+//! Contexts: which one is current in a thread, and what a call requires of it. What each entry point requires, in its row of the table, was
+//! measured call by call on an H200 with driver 580.
+
+use std::cell::Cell;
+use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+
+use crate::status::{Answer, Status};
+
+/// What an entry point requires of its thread.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Needs {
+    /// Nothing.
+    Nothing,
+    /// Driver: `cuInit`.
+    Init,
+    /// Driver: a current context.
+    Current,
+    /// Runtime: nothing; it creates no context.
+    Runtime,
+    /// Runtime: makes the primary context current if there is none.
+    Primary,
+}
+
+impl Needs {
+    /// Whether an error of the function becomes the runtime's last error.
+    pub(crate) const fn is_runtime(self) -> bool {
+        matches!(self, Self::Runtime | Self::Primary)
+    }
+}
+
+/// The handle of the primary context; those of created contexts follow at multiples of `STEP`.
+const PRIMARY: u64 = 0x0059_0000_0000_0010;
+const STEP: u64 = 16;
+
+static INITIALIZED: AtomicBool = AtomicBool::new(false);
+/// One bit per live context; bit 0 is the primary context.
+static LIVE: AtomicU64 = AtomicU64::new(0);
+/// How often the program has retained the primary context through the driver.
+static RETAINED: AtomicU32 = AtomicU32::new(0);
+/// Whether the runtime holds the primary context.
+static HELD_BY_RUNTIME: AtomicBool = AtomicBool::new(false);
+
+/// The context stack of a thread, as bit numbers. It has no destructor, because programs make calls from their exit handlers.
+#[derive(Clone, Copy)]
+struct Stack {
+    len: usize,
+    bits: [u8; 32],
+}
+
+impl Stack {
+    fn top(&self) -> Option<u8> {
+        self.bits.get(self.len.checked_sub(1)?).copied()
+    }
+
+    fn push(&mut self, bit: u8) -> Answer {
+        *self.bits.get_mut(self.len).ok_or(Status::OUT_OF_MEMORY)? = bit;
+        self.len += 1;
+        Ok(())
+    }
+
+    fn pop(&mut self) -> Option<u8> {
+        let top = self.top();
+        self.len = self.len.saturating_sub(1);
+        top
+    }
+}
+
+thread_local! {
+    static STACK: Cell<Stack> = const { Cell::new(Stack { len: 0, bits: [0; 32] }) };
+    static CALLED_AS: Cell<Option<(Needs, &'static str)>> = const { Cell::new(None) };
+}
+
+fn change<T>(by: impl FnOnce(&mut Stack) -> T) -> T {
+    let mut stack = STACK.get();
+    let result = by(&mut stack);
+    STACK.set(stack);
+    result
+}
+
+fn lives(bit: u8) -> bool {
+    LIVE.load(Ordering::SeqCst) >> bit & 1 != 0
+}
+
+fn handle(bit: u8) -> u64 {
+    PRIMARY + u64::from(bit) * STEP
+}
+
+fn bit(context: u64) -> Result<u8, Status> {
+    let distance = context.checked_sub(PRIMARY).filter(|d| d.is_multiple_of(STEP) && d / STEP < 64);
+    distance.map(|d| (d / STEP) as u8).ok_or(Status::INVALID_CONTEXT)
+}
+
+fn end(bit: u8) {
+    LIVE.fetch_and(!(1 << bit), Ordering::SeqCst);
+}
+
+/// Records that an entry point was called under another name, with the requirements of that name.
+pub(crate) fn called_as(needs: Needs, name: &'static str) {
+    CALLED_AS.set(Some((needs, name)));
+}
+
+/// Prepares the thread for an entry point, by the name that was called; `stream` is the stream it works in.
+///
+/// # Errors
+/// [`Status::NOT_INITIALIZED`], [`Status::INVALID_CONTEXT`] without a current context, [`Status::CONTEXT_IS_DESTROYED`].
+pub(crate) fn enter(needs: Needs, stream: Option<u64>) -> Result<(), Status> {
+    match needs {
+        Needs::Nothing => return Ok(()),
+        Needs::Runtime => INITIALIZED.store(true, Ordering::SeqCst),
+        Needs::Primary => return enter_primary(),
+        Needs::Init | Needs::Current => {}
+    }
+    if !INITIALIZED.load(Ordering::SeqCst) {
+        return Err(Status::NOT_INITIALIZED);
+    }
+    if needs == Needs::Current { current().map(drop) } else { stream.map_or(Ok(()), stream_has_context) }
+}
+
+/// A created stream belongs to a context; the default streams (0 to 2) belong to the current one.
+pub(crate) fn stream_has_context(stream: u64) -> Answer {
+    if stream <= 2 { current().map(drop) } else { Ok(()) }
+}
+
+fn enter_primary() -> Answer {
+    INITIALIZED.store(true, Ordering::SeqCst);
+    match STACK.get().top() {
+        Some(bit) if lives(bit) => Ok(()),
+        Some(bit) if bit != 0 => Err(Status::CONTEXT_IS_DESTROYED),
+        top => {
+            HELD_BY_RUNTIME.store(true, Ordering::SeqCst);
+            LIVE.fetch_or(1, Ordering::SeqCst);
+            if top.is_none() { change(|stack| stack.push(0)) } else { Ok(()) }
+        }
+    }
+}
+
+/// `cuInit`.
+pub(crate) fn initialize() {
+    INITIALIZED.store(true, Ordering::SeqCst);
+}
+
+/// Returns the current context.
+pub(crate) fn current() -> Result<u64, Status> {
+    match STACK.get().top() {
+        None => Err(Status::INVALID_CONTEXT),
+        Some(bit) if lives(bit) => Ok(handle(bit)),
+        Some(_) => Err(Status::CONTEXT_IS_DESTROYED),
+    }
+}
+
+/// Returns a live context; 0 denotes the current one.
+pub(crate) fn current_or(context: u64) -> Result<u64, Status> {
+    if context == 0 { current() } else { known(context).map(handle) }
+}
+
+/// The handle of the thread's current context, live or destroyed; 0 without one.
+pub(crate) fn current_handle() -> u64 {
+    STACK.get().top().map_or(0, handle)
+}
+
+/// The context that owns what the program creates: the current one, or the primary one in a thread without a context.
+pub(crate) fn owner() -> u64 {
+    STACK.get().top().map_or(PRIMARY, handle)
+}
+
+/// Replaces the thread's current context; 0 pops it.
+pub(crate) fn set_current(context: u64) -> Answer {
+    if context == 0 {
+        change(Stack::pop);
+        return Ok(());
+    }
+    let bit = known(context)?;
+    change(|stack| {
+        stack.pop();
+        stack.push(bit)
+    })
+}
+
+fn known(context: u64) -> Result<u8, Status> {
+    let bit = bit(context)?;
+    if lives(bit) { Ok(bit) } else { Err(Status::CONTEXT_IS_DESTROYED) }
+}
+
+/// Whether a handle is that of a live context.
+pub(crate) fn is_live(context: u64) -> bool {
+    known(context).is_ok()
+}
+
+/// Makes a context current until it is popped.
+pub(crate) fn push(context: u64) -> Answer {
+    if context == 0 {
+        return Err(Status::INVALID_VALUE);
+    }
+    let bit = known(context)?;
+    change(|stack| stack.push(bit))
+}
+
+/// Pops the current context and makes the one below it current.
+pub(crate) fn pop() -> Result<u64, Status> {
+    change(Stack::pop).map(handle).ok_or(Status::INVALID_CONTEXT)
+}
+
+/// Creates a context and makes it current.
+pub(crate) fn create() -> Result<u64, Status> {
+    let mut live = LIVE.load(Ordering::SeqCst);
+    loop {
+        let bit = (1..64).find(|bit| live >> bit & 1 == 0).ok_or(Status::OUT_OF_MEMORY)?;
+        match LIVE.compare_exchange(live, live | 1 << bit, Ordering::SeqCst, Ordering::SeqCst) {
+            Ok(_) => {
+                change(|stack| stack.push(bit))?;
+                return Ok(handle(bit));
+            }
+            Err(now) => live = now,
+        }
+    }
+}
+
+/// Destroys a context that the program created.
+pub(crate) fn destroy(context: u64) -> Answer {
+    let bit = known(context)?;
+    if bit == 0 {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    end(bit);
+    change(|stack| {
+        if stack.top() == Some(bit) {
+            stack.pop();
+        }
+    });
+    Ok(())
+}
+
+/// Retains the primary context.
+pub(crate) fn retain_primary() -> u64 {
+    RETAINED.fetch_add(1, Ordering::SeqCst);
+    LIVE.fetch_or(1, Ordering::SeqCst);
+    PRIMARY
+}
+
+/// Releases the primary context; it is destroyed with its last holder.
+pub(crate) fn release_primary() -> Answer {
+    let before =
+        RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |retained| retained.checked_sub(1));
+    match before {
+        Err(_) => Err(Status::INVALID_CONTEXT),
+        Ok(1) if !HELD_BY_RUNTIME.load(Ordering::SeqCst) => {
+            end(0);
+            Ok(())
+        }
+        Ok(_) => Ok(()),
+    }
+}
+
+/// Destroys the primary context, regardless of its holders.
+pub(crate) fn reset_primary() {
+    RETAINED.store(0, Ordering::SeqCst);
+    HELD_BY_RUNTIME.store(false, Ordering::SeqCst);
+    end(0);
+}
+
+/// Whether the primary context is live.
+pub(crate) fn primary_is_active() -> bool {
+    lives(0)
+}
+
+/// The requirements and the name of this call: those of the name it was called by, if recorded.
+pub(crate) fn name_of_call(needs: Needs, name: &'static str) -> (Needs, &'static str) {
+    CALLED_AS.take().unwrap_or((needs, name))
+}

@@ -1,0 +1,347 @@
+//! Graphs: nodes with work and dependencies, and instances, which keep the work in a valid order.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use crate::device::work::Work;
+use crate::status::{Answer, Status};
+
+/// The bytes of the parameters, and the address of each.
+pub(crate) type Shown = (Box<[u8]>, Box<[u64]>);
+
+/// A node of a graph.
+#[derive(Debug, Clone)]
+pub(crate) struct Node {
+    pub(crate) graph: u64,
+    pub(crate) work: Work,
+    /// The nodes it depends on.
+    pub(crate) after: Vec<u64>,
+    /// The node that this one was copied from.
+    original: u64,
+    /// The values returned by `cudaGraphKernelNodeGetParams`.
+    pub(crate) shown: Option<Shown>,
+}
+
+/// A node of an instance.
+#[derive(Debug, Clone)]
+pub(crate) struct Step {
+    pub(crate) node: u64,
+    pub(crate) work: Work,
+    pub(crate) enabled: bool,
+}
+
+/// An instance of a graph.
+#[derive(Debug, Clone)]
+pub(crate) struct Instance {
+    pub(crate) steps: Vec<Step>,
+    pub(crate) flags: u64,
+    /// The step of each node.
+    index: HashMap<u64, usize>,
+}
+
+/// All graphs of the process, by numbers that are never reused.
+#[derive(Debug, Default)]
+pub(crate) struct Graphs {
+    next: u64,
+    /// The nodes of each graph in order of creation.
+    graphs: BTreeMap<u64, Vec<u64>>,
+    nodes: BTreeMap<u64, Node>,
+    instances: BTreeMap<u64, Instance>,
+}
+
+impl Graphs {
+    fn number(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Creates an empty graph.
+    pub(crate) fn create(&mut self) -> u64 {
+        let graph = self.number();
+        self.graphs.insert(graph, Vec::new());
+        graph
+    }
+
+    /// The nodes of a graph.
+    pub(crate) fn nodes(&self, graph: u64) -> Result<&[u64], Status> {
+        self.graphs.get(&graph).map(Vec::as_slice).ok_or(Status::INVALID_VALUE)
+    }
+
+    pub(crate) fn node(&self, node: u64) -> Result<&Node, Status> {
+        self.nodes.get(&node).ok_or(Status::INVALID_VALUE)
+    }
+
+    pub(crate) fn node_mut(&mut self, node: u64) -> Result<&mut Node, Status> {
+        self.nodes.get_mut(&node).ok_or(Status::INVALID_VALUE)
+    }
+
+    /// Adds a node that depends on other nodes of the graph. A child-graph node gets a copy of the child graph.
+    pub(crate) fn add(&mut self, graph: u64, work: Work, after: Vec<u64>) -> Result<u64, Status> {
+        self.nodes(graph)?;
+        if after.iter().any(|node| self.nodes.get(node).is_none_or(|n| n.graph != graph)) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let work = match work {
+            Work::Child(child) => Work::Child(self.clone_graph(child)?),
+            other => other,
+        };
+        let node = self.number();
+        self.nodes.insert(node, Node { graph, work, after, original: node, shown: None });
+        self.graphs.entry(graph).or_default().push(node);
+        Ok(node)
+    }
+
+    /// Adds or removes an edge.
+    pub(crate) fn connect(&mut self, from: u64, to: u64, add: bool) -> Answer {
+        let same = self.node(from)?.graph == self.node(to)?.graph && from != to;
+        let after = &mut self.node_mut(to)?.after;
+        match (add, after.iter().position(|node| *node == from)) {
+            (true, None) if same => after.push(from),
+            (false, Some(at)) => drop(after.remove(at)),
+            _ => return Err(Status::INVALID_VALUE),
+        }
+        Ok(())
+    }
+
+    /// These nodes and all nodes they depend on.
+    pub(crate) fn reached(&self, heads: &[u64]) -> BTreeSet<u64> {
+        let (mut all, mut open) = (BTreeSet::new(), heads.to_vec());
+        while let Some(node) = open.pop() {
+            if all.insert(node) {
+                open.extend(self.nodes.get(&node).into_iter().flat_map(|n| &n.after));
+            }
+        }
+        all
+    }
+
+    /// The nodes that depend on this one.
+    pub(crate) fn behind(&self, node: u64) -> Result<Vec<u64>, Status> {
+        let all = self.nodes(self.node(node)?.graph)?;
+        Ok(all
+            .iter()
+            .filter(|n| self.nodes.get(n).is_some_and(|n| n.after.contains(&node)))
+            .copied()
+            .collect())
+    }
+
+    /// The nodes in topological order: by the longest path that leads to them, then by creation. Every node and every edge is visited
+    /// once.
+    fn order(&self, graph: u64) -> Result<Vec<u64>, Status> {
+        let nodes = self.nodes(graph)?;
+        let mut waits: HashMap<u64, usize> = HashMap::with_capacity(nodes.len());
+        let mut behind: HashMap<u64, Vec<u64>> = HashMap::new();
+        let mut order = Vec::with_capacity(nodes.len());
+        for node in nodes {
+            let after = &self.node(*node)?.after;
+            waits.insert(*node, after.len());
+            after.iter().for_each(|before| behind.entry(*before).or_default().push(*node));
+            if after.is_empty() {
+                order.push(*node);
+            }
+        }
+        let mut layer = 0..order.len();
+        while !layer.is_empty() {
+            let mut next = Vec::new();
+            for at in layer.clone() {
+                for node in behind.remove(&order[at]).unwrap_or_default() {
+                    if let Some(count) = waits.get_mut(&node) {
+                        *count -= 1;
+                        if *count == 0 {
+                            next.push(node);
+                        }
+                    }
+                }
+            }
+            // Numbers ascend in order of creation.
+            next.sort_unstable();
+            layer = order.len()..order.len() + next.len();
+            order.append(&mut next);
+        }
+        // If a node is never ready, the dependencies are cyclic.
+        if order.len() == nodes.len() { Ok(order) } else { Err(Status::INVALID_VALUE) }
+    }
+
+    fn steps(&self, graph: u64) -> Result<Vec<Step>, Status> {
+        let mut steps = Vec::new();
+        for node in self.order(graph)? {
+            let work = self.node(node)?.work.clone();
+            let child = if let Work::Child(child) = work { self.steps(child)? } else { Vec::new() };
+            steps.push(Step { node, work, enabled: true });
+            steps.extend(child);
+        }
+        Ok(steps)
+    }
+
+    /// Instantiates the current state of a graph.
+    pub(crate) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Status> {
+        let steps = self.steps(graph)?;
+        let instance = self.number();
+        // The first step, if a child graph is used twice.
+        let index = steps.iter().enumerate().rev().map(|(at, step)| (step.node, at)).collect();
+        self.instances.insert(instance, Instance { steps, flags, index });
+        Ok(instance)
+    }
+
+    pub(crate) fn instance(&self, instance: u64) -> Result<&Instance, Status> {
+        self.instances.get(&instance).ok_or(Status::INVALID_VALUE)
+    }
+
+    /// The step of an instance, by the node it was created from.
+    pub(crate) fn step(&mut self, instance: u64, node: u64) -> Result<&mut Step, Status> {
+        let original = self.nodes.get(&node).map_or(node, |n| n.original);
+        let instance = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
+        let at = instance.index.get(&node).or_else(|| instance.index.get(&original));
+        at.and_then(|at| instance.steps.get_mut(*at)).ok_or(Status::INVALID_VALUE)
+    }
+
+    /// Copies the work of a graph with the same topology into an instance; returns the first node that does not match.
+    pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<u64>, Status> {
+        let fresh = self.steps(graph)?;
+        let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
+        let fits = |(old, new): &(&Step, &Step)| old.work.node_type() == new.work.node_type();
+        if let Some((_, wrong)) = held.steps.iter().zip(&fresh).find(|pair| !fits(pair)) {
+            return Ok(Some(wrong.node));
+        }
+        if held.steps.len() != fresh.len() {
+            return Ok(Some(fresh.last().map_or(0, |s| s.node)));
+        }
+        for (old, new) in held.steps.iter_mut().zip(fresh) {
+            old.work = new.work;
+        }
+        Ok(None)
+    }
+
+    /// Copies the work of a graph into the child graph of a node in an instance.
+    pub(crate) fn update_child(&mut self, instance: u64, node: u64, graph: u64) -> Answer {
+        let fresh = self.steps(graph)?;
+        let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
+        let at = held.index.get(&node).ok_or(Status::INVALID_VALUE)? + 1;
+        let old = held.steps.get_mut(at..at + fresh.len()).ok_or(Status::GRAPH_UPDATE)?;
+        if old.iter().zip(&fresh).any(|(a, b)| a.work.node_type() != b.work.node_type()) {
+            return Err(Status::GRAPH_UPDATE);
+        }
+        for (old, new) in old.iter_mut().zip(fresh) {
+            old.work = new.work;
+        }
+        Ok(())
+    }
+
+    /// Clones a graph.
+    pub(crate) fn clone_graph(&mut self, graph: u64) -> Result<u64, Status> {
+        let nodes = self.nodes(graph)?.to_vec();
+        let copy = self.create();
+        let mut new = BTreeMap::new();
+        for node in &nodes {
+            let work = self.node(*node)?.work.clone();
+            new.insert(*node, self.add(copy, work, Vec::new())?);
+        }
+        for node in &nodes {
+            let old = self.node(*node)?;
+            let (original, after) =
+                (old.original, old.after.iter().filter_map(|a| new.get(a).copied()).collect());
+            let node = self.node_mut(new[node])?;
+            (node.original, node.after) = (original, after);
+        }
+        Ok(copy)
+    }
+
+    /// The copy of a node in a cloned graph.
+    pub(crate) fn in_clone(&self, node: u64, graph: u64) -> Result<u64, Status> {
+        let original = self.node(node)?.original;
+        let found =
+            self.nodes(graph)?.iter().find(|n| self.nodes.get(n).is_some_and(|n| n.original == original));
+        found.copied().ok_or(Status::INVALID_VALUE)
+    }
+
+    /// Destroys a graph and the child graphs of its nodes.
+    pub(crate) fn destroy(&mut self, graph: u64) -> Answer {
+        let nodes = self.graphs.remove(&graph).ok_or(Status::INVALID_VALUE)?;
+        for node in nodes {
+            if let Some(Node { work: Work::Child(child), .. }) = self.nodes.remove(&node) {
+                self.destroy(child)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// Destroys a node; nodes that depend on it lose the dependency.
+    pub(crate) fn destroy_node(&mut self, node: u64) -> Answer {
+        let gone = self.nodes.remove(&node).ok_or(Status::INVALID_VALUE)?;
+        let left = self.graphs.entry(gone.graph).or_default();
+        left.retain(|n| *n != node);
+        for other in left.clone() {
+            self.node_mut(other)?.after.retain(|n| *n != node);
+        }
+        if let Work::Child(child) = gone.work { self.destroy(child) } else { Ok(()) }
+    }
+
+    /// Destroys an instance.
+    pub(crate) fn destroy_instance(&mut self, instance: u64) -> Answer {
+        self.instances.remove(&instance).map(drop).ok_or(Status::INVALID_VALUE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::device::work::FillWork;
+
+    fn fill(value: u32) -> Work {
+        Work::Fill(FillWork::plain(0, value, 4, 1).unwrap())
+    }
+
+    fn values(graphs: &Graphs, instance: u64) -> Vec<u32> {
+        let steps = &graphs.instance(instance).unwrap().steps;
+        steps.iter().filter_map(|s| if let Work::Fill(f) = &s.work { Some(f.value) } else { None }).collect()
+    }
+
+    #[test]
+    fn a_long_chain_and_a_wide_graph_are_instantiated_in_one_pass() {
+        // In the square of the nodes, this would take hours.
+        const NODES: u32 = 200_000;
+        let mut all = Graphs::default();
+        let graph = all.create();
+        let mut last = Vec::new();
+        for n in 0..NODES {
+            last = vec![all.add(graph, fill(n), last).unwrap()];
+        }
+        for n in NODES..2 * NODES {
+            all.add(graph, fill(n), last.clone()).unwrap();
+        }
+        let instance = all.instantiate(graph, 0).unwrap();
+        assert_eq!(values(&all, instance), (0..2 * NODES).collect::<Vec<_>>());
+        let nodes = all.nodes(graph).unwrap().to_vec();
+        for node in nodes.iter().rev() {
+            assert_eq!(all.step(instance, *node).unwrap().node, *node);
+        }
+        assert_eq!(all.add(graph, fill(0), vec![u64::MAX]), Err(Status::INVALID_VALUE));
+    }
+
+    #[test]
+    fn instances_keep_the_order_of_the_edges() {
+        let mut all = Graphs::default();
+        let graph = all.create();
+        let first = all.add(graph, fill(1), Vec::new()).unwrap();
+        let second = all.add(graph, fill(2), Vec::new()).unwrap();
+        all.connect(second, first, true).unwrap();
+        let child = all.create();
+        all.add(child, fill(3), Vec::new()).unwrap();
+        let inner = all.add(graph, Work::Child(child), vec![first]).unwrap();
+        let instance = all.instantiate(graph, 0).unwrap();
+        assert_eq!(values(&all, instance), [2, 1, 3]);
+        all.step(instance, first).unwrap().work = fill(9);
+        assert_eq!(values(&all, instance), [2, 9, 3]);
+        let copy = all.clone_graph(graph).unwrap();
+        let there = all.in_clone(second, copy).unwrap();
+        all.node_mut(there).unwrap().work = fill(5);
+        assert_eq!(all.update(instance, copy), Ok(None));
+        assert_eq!(values(&all, instance), [5, 1, 3]);
+        all.destroy_node(inner).unwrap();
+        assert!(all.update(instance, graph).unwrap().is_some());
+        assert_eq!(all.behind(second), Ok(vec![first]));
+        all.connect(first, second, true).unwrap();
+        assert!(all.instantiate(graph, 0).is_err());
+        all.destroy(graph).unwrap();
+        assert!(all.nodes(graph).is_err() && all.node(first).is_err());
+        assert_eq!(values(&all, instance), [5, 1, 3]);
+    }
+}

@@ -1,0 +1,27 @@
+//! The simulated device. `state.rs` has the one value with its memory, modules, streams and graphs, behind one lock; begin there.
+//!
+//! The files before it in the list hold a part of that state each and know nothing of the rest. Those after it are what the device does:
+//! copies, launches, and work that is run at once or kept for a graph. No file here knows an entry point: entry points call the device,
+//! never the other way round.
+
+pub(crate) mod allocations;
+pub(crate) mod arguments;
+pub(crate) mod contexts;
+pub(crate) mod graphs;
+pub(crate) mod handles;
+mod kept_ptx;
+mod limits;
+mod module;
+mod pools;
+mod record;
+pub(crate) mod results;
+pub(crate) mod streams;
+pub(crate) mod work;
+
+pub(crate) mod state;
+
+mod copies;
+mod launch;
+pub(crate) mod registry;
+pub(crate) mod submit;
+mod undefined;

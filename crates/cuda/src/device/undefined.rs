@@ -1,0 +1,121 @@
+//! Undefined bytes that a copy carries to the host: what is a violation, and what is worth a remark.
+//!
+//! compute-sanitizer's initcheck reports any byte of a copy that nothing has written. That finds real faults and much that is none:
+//! structs have padding, pitched rows have ends, and buffers are copied as a whole though a part of them is used. Here the origin of a
+//! byte decides:
+//!
+//! * A kernel stored it, and the stored value was computed from undefined bits. A program that computes a value wants it: a violation,
+//!   named with the kernel and the line.
+//! * A kernel stored it as it had loaded it. If fewer than [`PADDING`] bytes are undefined in a row, they may be the padding of a struct
+//!   that the kernel moves: a remark. More are data: a violation.
+//! * Nothing wrote it. If something wrote to other bytes of the allocation, the rest may be unused: a remark. If nothing ever wrote to any
+//!   of it, although kernels ran, nobody can want what the host reads: a violation.
+
+use std::ops::Range;
+
+use emulator::events::ViolationRecord;
+use emulator::{GlobalMemory, Rule, Trap};
+
+use crate::device::state::Device;
+use crate::program::caller::called_function;
+
+/// No scalar or vector type of CUDA is aligned to more bytes, so that the padding of a struct is shorter.
+const PADDING: u64 = 16;
+
+/// Undefined bytes of one origin.
+#[derive(Debug)]
+struct Origin {
+    /// The store that left them; `None` if nothing wrote them.
+    left: Option<Trap>,
+    /// Whether all of them may be padding.
+    padding: bool,
+    count: u64,
+    /// From the first to the last of them.
+    range: Range<u64>,
+}
+
+/// The undefined bytes of a copy to the host.
+#[derive(Debug, Default)]
+pub(crate) struct UndefinedBytes {
+    origins: Vec<Origin>,
+    copied: u64,
+}
+
+impl UndefinedBytes {
+    /// Adds those of a range in device memory.
+    pub(crate) fn add(&mut self, memory: &GlobalMemory, address: u64, len: usize) {
+        self.copied += len as u64;
+        let origins = &mut self.origins;
+        memory.each_undefined(address, len, |run| {
+            let count = run.range.end - run.range.start;
+            let padding = run.moved && count < PADDING;
+            let same =
+                |origin: &&mut Origin| origin.left.as_ref().map(|t| &t.place) == run.left.map(|t| &t.place);
+            match origins.iter_mut().find(same) {
+                Some(origin) => {
+                    origin.count += count;
+                    origin.padding &= padding;
+                    origin.range =
+                        origin.range.start.min(run.range.start)..origin.range.end.max(run.range.end);
+                }
+                None => origins.push(Origin { left: run.left.cloned(), padding, count, range: run.range }),
+            }
+        });
+    }
+}
+
+impl Device {
+    /// Reports the undefined bytes that a copy has carried to the host.
+    pub(crate) fn report_undefined(&mut self, undefined: UndefinedBytes) {
+        let UndefinedBytes { origins, copied } = undefined;
+        for Origin { left, padding, count, range } in origins {
+            let Some((base, len)) = self.memory.buffer_around(range.start) else { continue };
+            let call = called_function();
+            let (first, last) = (range.start - base, range.end - 1 - base);
+            let bytes = format!("{count} of {copied} bytes");
+            let place = format!("between bytes {first} and {last} of an allocation of {len} bytes");
+            match left {
+                Some(trap) => {
+                    let cause = trap.what.split_once("; they come from").map_or("", |(_, cause)| cause);
+                    let cause =
+                        if cause.is_empty() { String::new() } else { format!("; they come from{cause}") };
+                    let what =
+                        format!("{call} copies {bytes} to the host that are undefined, {place}{cause}");
+                    let trap = Trap { what, ..trap };
+                    if padding {
+                        self.results.remark(format!(
+                            "{} (they may be padding that the kernel moves); {}",
+                            trap.what, trap.place
+                        ));
+                    } else {
+                        let record =
+                            ViolationRecord { call: Some(call.to_owned()), ..ViolationRecord::of(&trap, 1) };
+                        self.results.violated(vec![record]);
+                    }
+                }
+                None if self.launches > 0 && !self.memory.is_touched(base) => {
+                    let what = format!(
+                        "it copies {bytes} to the host, {place} that neither the host nor a kernel has ever written to"
+                    );
+                    self.results.violated(vec![ViolationRecord::of_call(call, Rule::Uninitialised, what)]);
+                }
+                None => {
+                    let what = format!("{call} copies {bytes} to the host that nothing has written, {place}");
+                    self.results.remark(what);
+                }
+            }
+        }
+    }
+
+    /// Remarks that a kernel left undefined bytes in memory that the host reads without a copy, if it does.
+    pub(crate) fn remark_shared_undefined(&mut self, address: u64, len: usize) {
+        if let Some(trap) = self.memory.undefined(address) {
+            let cause = trap.what.split_once("; they come from").map_or("", |(_, cause)| cause);
+            let what = format!(
+                "undefined bytes are left in an allocation of {len} bytes that the host can read; they come from{cause}; {}",
+                trap.place
+            );
+            self.results.remark(what);
+        }
+    }
+}

@@ -1,0 +1,178 @@
+//! Work that the program submits to a stream: run at once, or kept as a node of the graph into which the stream is captured.
+
+use std::ffi::c_void;
+use std::sync::Arc;
+
+use crate::status::Status;
+
+/// A function of the program that runs in a stream.
+pub(crate) type HostFunction = Option<extern "C" fn(*mut c_void)>;
+
+/// A kernel to which the program has a handle.
+#[derive(Debug, Clone)]
+pub(crate) struct Function {
+    pub(crate) module: usize,
+    pub(crate) name: Arc<str>,
+}
+
+/// The launch configuration of a kernel.
+#[derive(Debug, Clone, Default)]
+pub(crate) struct Shape {
+    pub(crate) grid: [u32; 3],
+    pub(crate) block: [u32; 3],
+    pub(crate) shared_bytes: u32,
+    pub(crate) cluster: Option<[u32; 3]>,
+    pub(crate) cooperative: bool,
+}
+
+/// A kernel with its launch configuration and arguments.
+#[derive(Debug, Clone)]
+pub(crate) struct KernelWork {
+    /// The kernel as named by the program: a host symbol or a handle.
+    pub(crate) symbol: u64,
+    pub(crate) function: Function,
+    pub(crate) shape: Shape,
+    /// The bytes of all parameters.
+    pub(crate) params: Arc<[u8]>,
+}
+
+/// What a call says about an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Memory {
+    /// Nothing, or that it is of the host: the address decides.
+    Any,
+    /// It is an address of the device.
+    Device,
+}
+
+/// One side of a copy: the first address, and the distances in bytes between rows and between slices.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Side {
+    pub(crate) address: u64,
+    pub(crate) pitch: usize,
+    pub(crate) slice: usize,
+    pub(crate) memory: Memory,
+}
+
+/// A box of bytes to copy or fill.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Extent {
+    /// Bytes per row.
+    pub(crate) width: usize,
+    /// Rows per slice.
+    pub(crate) height: usize,
+    /// Number of slices.
+    pub(crate) depth: usize,
+}
+
+/// A copy.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct CopyWork {
+    pub(crate) to: Side,
+    pub(crate) from: Side,
+    pub(crate) extent: Extent,
+}
+
+impl CopyWork {
+    /// A copy of contiguous bytes.
+    pub(crate) fn plain(to: u64, from: u64, len: usize) -> Self {
+        let side = |address| Side { address, pitch: len, slice: len, memory: Memory::Any };
+        Self { to: side(to), from: side(from), extent: Extent { width: len, height: 1, depth: 1 } }
+    }
+
+    /// A copy of rows.
+    pub(crate) fn rows(to: (u64, usize), from: (u64, usize), width: usize, height: usize) -> Self {
+        let side = |(address, pitch): (u64, usize)| Side {
+            address,
+            pitch,
+            slice: pitch.saturating_mul(height),
+            memory: Memory::Any,
+        };
+        Self { to: side(to), from: side(from), extent: Extent { width, height, depth: 1 } }
+    }
+
+    /// The copy with what the call says about its addresses.
+    pub(crate) fn between(self, to: Memory, from: Memory) -> Self {
+        Self { to: Side { memory: to, ..self.to }, from: Side { memory: from, ..self.from }, ..self }
+    }
+
+    /// The copy with the direction of a `cudaMemcpyKind`.
+    pub(crate) fn of_kind(self, kind: u32) -> Self {
+        let (to, from) = match kind {
+            1 => (Memory::Device, Memory::Any),
+            2 => (Memory::Any, Memory::Device),
+            3 => (Memory::Device, Memory::Device),
+            _ => (Memory::Any, Memory::Any),
+        };
+        self.between(to, from)
+    }
+}
+
+/// A fill with a value of 1, 2 or 4 bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct FillWork {
+    pub(crate) to: Side,
+    pub(crate) value: u32,
+    pub(crate) element: usize,
+    pub(crate) extent: Extent,
+}
+
+impl FillWork {
+    /// A fill of `count` contiguous elements.
+    pub(crate) fn plain(to: u64, value: u32, element: usize, count: usize) -> Result<Self, Status> {
+        Self::rows((to, count.saturating_mul(element)), value, element, count, 1)
+    }
+
+    /// A fill of rows of `width` elements.
+    pub(crate) fn rows(
+        (address, pitch): (u64, usize),
+        value: u32,
+        element: usize,
+        width: usize,
+        height: usize,
+    ) -> Result<Self, Status> {
+        let width = width.checked_mul(element).filter(|_| matches!(element, 1 | 2 | 4));
+        let width = width.ok_or(Status::INVALID_VALUE)?;
+        let to = Side { address, pitch, slice: pitch.saturating_mul(height), memory: Memory::Device };
+        Ok(Self { to, value, element, extent: Extent { width, height, depth: 1 } })
+    }
+}
+
+/// A unit of work.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    Launch(Box<KernelWork>),
+    Copy(CopyWork),
+    Fill(FillWork),
+    Host {
+        function: HostFunction,
+        data: u64,
+    },
+    /// A child graph owned by the node, by its number.
+    Child(u64),
+    /// No work: a node that others depend on.
+    Empty,
+    Wait(u64),
+    Record(u64),
+    /// Memory owned by a graph: address and size in bytes.
+    Allocate(u64, usize),
+    Free(u64),
+}
+
+impl Work {
+    /// The `cudaGraphNodeType` of the work.
+    pub(crate) const fn node_type(&self) -> u32 {
+        match self {
+            Self::Launch(_) => 0,
+            Self::Copy(_) => 1,
+            Self::Fill(_) => 2,
+            Self::Host { .. } => 3,
+            Self::Child(_) => 4,
+            Self::Empty => 5,
+            Self::Wait(_) => 6,
+            Self::Record(_) => 7,
+            Self::Allocate(..) => 10,
+            Self::Free(_) => 11,
+        }
+    }
+}
