@@ -43,10 +43,13 @@ fn synchronized() -> Answer {
     device.healthy()
 }
 
+/// `cudaLimitStackSize`.
+const STACK: c_int = 0;
+
 /// Limits by number: stack, printf buffer, heap.
 fn limit(number: c_int) -> usize {
     match number {
-        0 => 1024,
+        STACK => 1024,
         1 => 1 << 20,
         2 => 8 << 20,
         _ => 0,
@@ -137,9 +140,21 @@ entry_points! {
         Ok(())
     }
     fn cudaDeviceSynchronize | cuCtxSynchronize | cuCtxSynchronize_v2 | _cudaDeviceSynchronize() { synchronized() }
-    fn cudaDeviceReset() { contexts::reset_primary(); Ok(()) }
-    fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) { value.set(limit(number)) }
-    fn cudaDeviceSetLimit | cuCtxSetLimit(_limit: c_int, _value: usize) { Ok(()) }
+    fn cudaDeviceReset() {
+        contexts::reset_primary();
+        device()?.stack_bytes = None;
+        Ok(())
+    }
+    fn cudaDeviceGetLimit | cuCtxGetLimit(value: Out<usize>, number: c_int) {
+        let stack = device()?.stack_bytes.filter(|_| number == STACK);
+        value.set(stack.unwrap_or(limit(number)))
+    }
+    fn cudaDeviceSetLimit | cuCtxSetLimit(number: c_int, value: usize) {
+        if number == STACK {
+            device()?.stack_bytes = Some(value);
+        }
+        Ok(())
+    }
     fn cudaDeviceSetCacheConfig | cuCtxSetCacheConfig(_config: c_int) { Ok(()) }
     fn cudaDeviceGetCacheConfig | cuCtxGetCacheConfig(config: Out<c_int>) { config.set(0) }
     fn cudaDeviceSetSharedMemConfig | cuCtxSetSharedMemConfig(_config: c_int) { Ok(()) }
