@@ -1,8 +1,10 @@
 //! Programs that end in another way than they would on their own.
 
-use crate::api::Api;
+use std::time::Duration;
 
-/// A kernel that takes hours, and one that traps.
+use crate::api::{Api, call};
+
+/// A kernel that takes hours, one that traps, and one that waits until a word is not 0.
 const KERNELS: &str = "
 .version 8.7
 .target sm_120
@@ -18,7 +20,17 @@ again:
     ret;
 }
 .visible .entry traps() { trap; }
-.visible .entry ends() { ret; }";
+.visible .entry ends() { ret; }
+.visible .entry waits(.param .u64 flag)
+{
+    .reg .pred %p; .reg .b64 %a; .reg .b32 %v;
+    ld.param.u64 %a, [flag];
+again:
+    ld.volatile.u32 %v, [%a];
+    setp.eq.u32 %p, %v, 0;
+    @%p bra again;
+    ret;
+}";
 
 fn launch(name: &str) -> i32 {
     let api = Api::open("libcuda.so.1");
@@ -46,4 +58,42 @@ fn program_that_expects_a_trap() {
 #[ignore = "a program for `exec`"]
 fn program_without_a_trap() {
     assert_eq!(launch("ends"), 0);
+}
+
+fn wait_for(api: &Api, flag: u64) -> i32 {
+    api.launch(api.kernel(api.module(KERNELS), "waits"), 32, 0, &[(&raw const flag).cast()])
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_waits_for_nobody() {
+    let api = Api::open("libcuda.so.1");
+    api.enter();
+    let flag = api.allocate(4);
+    assert_eq!(call!(api, "cuMemsetD32_v2", flag => u64, 0 => u32, 1 => usize), 0);
+    assert_eq!(wait_for(&api, flag), 702);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_whose_host_ends_a_loop() {
+    let api = Api::open("libcuda.so.1");
+    api.enter();
+    let (mut managed, mut pinned, registered) = (0u64, 0u64, Box::leak(vec![0u32; 4].into_boxed_slice()));
+    assert_eq!(call!(api, "cuMemAllocManaged", &raw mut managed => *mut u64, 4 => usize, 1 => u32), 0);
+    assert_eq!(call!(api, "cuMemHostAlloc", &raw mut pinned => *mut u64, 4 => usize, 0 => u32), 0);
+    let registered = registered.as_mut_ptr() as u64;
+    assert_eq!(call!(api, "cuMemHostRegister_v2", registered => u64, 16 => usize, 0 => u32), 0);
+    for flag in [managed, pinned, registered] {
+        // SAFETY: the host shares the word.
+        unsafe { (flag as *mut u32).write_volatile(0) };
+        std::thread::scope(|scope| {
+            scope.spawn(move || {
+                std::thread::sleep(Duration::from_millis(300));
+                // SAFETY: as above.
+                unsafe { (flag as *mut u32).write_volatile(1) };
+            });
+            assert_eq!(wait_for(&api, flag), 0);
+        });
+    }
 }

@@ -7,6 +7,7 @@
 mod addresses;
 mod api;
 mod assembler;
+mod calls;
 mod contexts;
 mod contraction;
 mod definedness;
@@ -450,19 +451,41 @@ fn a_launch_ends_at_its_limits() {
     assert_eq!(output.status.code(), Some(4), "{text}");
     assert!(text.contains("INCOMPLETE: a launch was ended by --time-limit: more than 0.5 s; "), "{text}");
     assert!(
-        text.contains(" warp instructions so far; 0 of 1 CTAs have ended; kernel long, PTX line "),
+        text.contains(
+            " warp instructions so far; 0 of 1 CTAs have ended, and 1 warp still runs; kernel long, PTX line "
+        ),
         "{text}"
     );
     let output = exec(&["--fuel", "100000"], program);
     let text = told(&output);
     assert_eq!(output.status.code(), Some(100), "{text}");
     assert!(
-        text.contains("fuel: more than 100000 instructions; 0 of 1 CTAs have ended; kernel long, PTX line"),
+        text.contains("fuel: more than 100000 instructions; 0 of 1 CTAs have ended, and 1 warp still runs; kernel long, PTX line"),
         "{text}"
     );
     for wrong in [["--time-limit", "0"], ["--poison", "256"], ["--poison", "0xG"]] {
         assert_eq!(exec(&wrong, program).status.code(), Some(2), "{wrong:?}");
     }
+}
+
+#[test]
+fn a_loop_ends_as_a_deadlock_unless_the_host_can_end_it() {
+    let (code, report) = report(&[], "ends::program_that_waits_for_nobody");
+    let all = violations(&report);
+    assert!(code == 100 && all.len() == 1 && all[0][0] == "deadlock", "{all:?}");
+    let part = "warp 0 lanes 0xffffffff repeat a loop for ever at line 22 `ld.volatile.u32 %v, [%a];`, and no warp changes";
+    assert!(all[0][3].contains(part), "{all:?}");
+    passes("ends::program_whose_host_ends_a_loop");
+}
+
+#[test]
+fn functions_call_themselves_within_the_stack_that_the_program_sets() {
+    passes("calls::program_that_recurses");
+    let (code, report) = report(&[], "calls::program_that_recurses_beyond_its_limit");
+    let all = violations(&report);
+    assert!(code == 100 && all.len() == 1 && all[0][0] == "out_of_bounds", "{all:?}");
+    let part = "stack overflow: `sum_to` is called with 2056 bytes of frames, and a thread has 2048";
+    assert!(all[0][3].contains(part) && all[0][3].contains("called by `sum_to` at line"), "{all:?}");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 
+use crate::api::trap::Stop;
 use crate::front::load::load;
 use crate::memory::global::GlobalMemory;
 use crate::run::launch::{Launch, Options, launch, launch_stream};
@@ -178,5 +179,113 @@ fn stores_of_the_same_value_cost_little_more_than_others() {
             ctas,
             0,
         )
+    });
+}
+
+/// A chain of functions, each of which calls the last one `calls` times, and a kernel that calls the last of all.
+fn chain(functions: usize, calls: usize) -> String {
+    let call = |n: usize| {
+        format!("{{ .param .b32 p, q; st.param.b32 [p], x; call (q), f{n}, (p); ld.param.b32 x, [q]; }}\n")
+    };
+    let function = |n: usize| {
+        let calls = if n == 0 { String::new() } else { call(n - 1).repeat(calls) };
+        format!(
+            ".func (.param .b32 r) f{n}(.param .b32 a) {{ .reg .b32 x; ld.param.b32 x, [a];\n{calls}st.param.b32 [r], x; ret; }}\n"
+        )
+    };
+    let functions: String = (0..functions).map(function).collect();
+    let last = functions.matches(".func").count() - 1;
+    let kernel = module(".reg .b32 x;\n", &format!("mov.u32 x, 1;\n{}", call(last)));
+    kernel
+        .replace(".visible", &format!("{functions}.visible"))
+        .replace(".b32 p, q;", ".b32 p; .param .b32 q;")
+}
+
+#[test]
+fn calls_are_not_copies() {
+    linear("a chain of functions that call twice", 10, |functions| load_steps(&chain(functions, 2)));
+    linear("a chain of functions that call once", 1000, |functions| load_steps(&chain(functions, 1)));
+    linear("calls of one function", 500, |calls| load_steps(&chain(2, calls)));
+    linear("a chain that runs", 250, |functions| launch_steps(&chain(functions, 1), 1, 0));
+}
+
+#[test]
+fn recursion_is_linear_in_its_depth() {
+    // All lanes return together, or each in another activation.
+    let deep = |depth: usize, lane: &str| {
+        let body = format!(
+            "add.u32 x, {lane}, {depth};\n{{ .param .b32 m; st.param.b32 [m], x; call down, (m); }}\n"
+        );
+        let down = ".func down(.param .b32 a) { .reg .b32 x; .reg .pred p; ld.param.b32 x, [a]; setp.eq.u32 p, x, 0; @p ret;\n\
+                    sub.u32 x, x, 1; { .param .b32 m; st.param.b32 [m], x; call down, (m); } ret; }\n";
+        module(".reg .b32 x;\n", &body).replace(".visible", &format!("{down}.visible"))
+    };
+    for (what, lane) in [("activations", "0"), ("activations of some lanes", "%x")] {
+        for seed in [0, 1] {
+            linear(what, 500, |depth| launch_steps(&deep(depth, lane), 1, seed));
+        }
+    }
+}
+
+#[test]
+fn endless_loops_end_after_few_instructions() {
+    let wait = "ld.volatile.global.u32 %y, [%out];\nsetp.eq.u32 %q, %y, 0;\n";
+    let long = "add.u32 %x, %x, 1;\nsub.u32 %x, %x, 1;\n".repeat(300);
+    let counts = "mov.u32 %x, 0;\nM: add.u32 %x, %x, 1;\nsetp.lt.u32 %q, %x, 40;\n@%q bra M;\n";
+    let call = ".func (.reg .b32 r) load(.reg .b64 a) { .local .align 4 .b32 v; .reg .b32 x; ld.volatile.global.u32 x, [a];\n\
+                st.local.u32 [v], x; ld.local.u32 r, [v]; ret; }\n";
+    for (what, body) in [
+        ("a load", format!("L: {wait}@%q bra L;\n")),
+        ("a long body", format!("L: {long}{wait}@%q bra L;\n")),
+        ("a loop in the loop", format!("L: {counts}{wait}@%q bra L;\n")),
+        ("a call", "L: call (%y), load, (%out);\nsetp.eq.u32 %q, %y, 0;\n@%q bra L;\n".to_owned()),
+        ("barriers", format!("L: bar.sync 0;\n{wait}bar.sync 0;\n@%q bra L;\n")),
+        ("some lanes", format!("setp.gt.u32 %q, %x, 7;\n@%q bra END;\nL: {wait}@%q bra L;\nEND:\n")),
+    ] {
+        let text = module("", &body).replace("st.global.u32 [%out], %y;", "");
+        let program = load(&text.replace(".visible", &format!("{call}.visible"))).unwrap();
+        for (grid, block, seed) in [(1, 1, 0), (1, 32, 1), (64, 64, 0), (32, 64, 3), (100, 32, 1)] {
+            let mut memory = GlobalMemory::default();
+            let params = memory.allocate_with(vec![0; 64]).to_le_bytes().to_vec();
+            let how = Launch { grid: [grid, 1, 1], block: [block, 1, 1], shared_bytes: 0, params };
+            let options = Options { seed, fuel: 8_000_000, ..Options::default() };
+            let end = launch(&program, &program.kernels[0], &how, &mut memory, &options);
+            let rule = match &end {
+                Err(Stop::Trap(trap)) => trap.rule.word(),
+                _ => "none",
+            };
+            assert_eq!(rule, "deadlock", "{what}, {grid} CTAs of {block}, seed {seed}: {end:?}");
+        }
+    }
+}
+
+#[test]
+fn nesting_and_chains_of_any_depth_end() {
+    let text = |depth: usize, open: &str, close: &str| {
+        module("", &format!("{}mov.u32 %y, 1;{}\n", open.repeat(depth), close.repeat(depth)))
+    };
+    assert!(load(&text(100, "{ ", " }")).is_ok());
+    let deep = 100_000;
+    for text in [
+        text(deep, "{", "}"),
+        module("", &format!("mov.u32 %y, {}1{};\n", "(".repeat(deep), ")".repeat(deep))),
+        module("", &format!("mov.u32 %y, {}1;\n", "-".repeat(deep))),
+        module("", &format!("mov.u32 %y, {}1;\n", "1 ? 1 : ".repeat(deep))),
+        module("", &format!("mov.b64 %out, {}%y{};\n", "{".repeat(deep), "}".repeat(deep))),
+        module("", "").replace(
+            ".visible",
+            &format!(".global .u32 v = {}1{};\n.visible", "{".repeat(deep), "}".repeat(deep)),
+        ),
+    ] {
+        let refused = load(&text).err().map(|stop| stop.to_string());
+        assert!(refused.as_ref().is_some_and(|why| why.contains("levels of nesting")), "{refused:?}");
+    }
+    // Each calls the one before it.
+    assert!(load(&chain(20_000, 1)).is_ok());
+    // Variables that hold each other's addresses, and at last one that cannot be initialised.
+    linear("addresses", 500, |count| {
+        let chain = repeated(count, |t, n| writeln!(t, ".global .u64 v{n} = v{};", n + 1));
+        let last = format!(".const .u32 c = 1;\n.global .u64 v{count} = c;\n.visible");
+        load_steps(&module("", "").replace(".visible", &(chain + &last)))
     });
 }

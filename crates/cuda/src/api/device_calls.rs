@@ -51,10 +51,13 @@ fn synchronized() -> Answer {
     device.healthy()
 }
 
+/// `cudaLimitStackSize`.
+const STACK: c_int = 0;
+
 /// Limits by number: stack, printf buffer, heap.
 fn limit(number: c_int) -> usize {
     match number {
-        0 => 1024,
+        STACK => 1024,
         1 => 1 << 20,
         2 => 8 << 20,
         _ => 0,
@@ -193,13 +196,26 @@ entry_points! {
     [cuCtxSynchronize_v2: (Current, zeros SUCCESS, since 13_000)]
     fn () { synchronized() }
     [cudaDeviceReset: (Runtime, zeros SUCCESS)]
-    fn () { contexts::reset_primary(); Ok(()) }
+    fn () {
+        contexts::reset_primary();
+        device()?.stack_bytes = None;
+        Ok(())
+    }
     [cudaDeviceGetLimit: (Primary, zeros INVALID_VALUE)]
     [cuCtxGetLimit: (Current, zeros INVALID_VALUE, since 3_010)]
-    fn (value: Out<usize>, number: c_int) { value.set(limit(number)) }
+    fn (value: Out<usize>, number: c_int) {
+        let stack = device()?.stack_bytes.filter(|_| number == STACK);
+        value.set(stack.unwrap_or(limit(number)))
+    }
     [cudaDeviceSetLimit: (Primary, zeros SUCCESS)]
     [cuCtxSetLimit: (Current, zeros SUCCESS, since 3_010)]
-    fn (_limit: c_int, _value: usize) { Ok(()) }
+    fn (number: c_int, value: usize) {
+        if number == STACK {
+            // Nothing is a request for the default.
+            device()?.stack_bytes = Some(value).filter(|bytes| *bytes > 0);
+        }
+        Ok(())
+    }
     [cudaDeviceSetCacheConfig: (Primary, zeros SUCCESS)]
     [cuCtxSetCacheConfig: (Current, zeros SUCCESS, since 3_020)]
     fn (_config: c_int) { Ok(()) }

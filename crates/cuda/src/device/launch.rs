@@ -199,6 +199,7 @@ impl Device {
             recorded: (program, kernel, shape, &constants),
             printed,
             progress,
+            stack_bytes: self.stack_bytes.map(|bytes| bytes as u64),
         };
         let Ok(verdict) = judge(&mut launcher, &[step], &mut self.memory, &plan, contracted);
         let shows = !verdict.undetermined_stores.is_empty() || verdict.lanes_conflict;
@@ -227,6 +228,7 @@ struct Launcher<'a> {
     recorded: (&'a Program, &'a Kernel, &'a Shape, &'a [(String, Vec<u8>)]),
     printed: &'a mut Vec<String>,
     progress: Option<&'a Arc<Progress>>,
+    stack_bytes: Option<u64>,
 }
 
 impl Door for Launcher<'_> {
@@ -238,7 +240,11 @@ impl Door for Launcher<'_> {
     }
 
     fn launch(&mut self, launching: &Launching<'_>, memory: &mut GlobalMemory) -> Result<Ran, Infallible> {
-        let options = &Options { progress: self.progress.cloned(), ..launching.options.clone() };
+        let options = &Options {
+            progress: self.progress.cloned(),
+            stack_bytes: self.stack_bytes,
+            ..launching.options.clone()
+        };
         let launching = &Launching { options, ..*launching };
         if !launching.is_first {
             return Ok(launching.collect(memory).0);

@@ -43,6 +43,8 @@ pub(crate) struct Device {
     pub(crate) sticky: Option<Status>,
     pub(crate) keep_going: bool,
     pub(crate) limits: Limits,
+    /// The stack of a thread that the program has set.
+    pub(crate) stack_bytes: Option<usize>,
     /// The number of launches that ran.
     pub(crate) launches: u64,
     /// The trials of each launch.
@@ -126,6 +128,7 @@ impl Device {
             keep_going: std::env::var_os(events::KEEP_GOING).is_some(),
             plan: plan(gpu, &limits),
             limits,
+            stack_bytes: None,
             launches: 0,
             contracted: HashMap::new(),
             lane_trials: HashMap::new(),

@@ -42,7 +42,7 @@ impl AsRef<[u8]> for Shared {
 /// The bytes stay mapped and readable as long as the value lives. If another thread of the program writes them during a launch, it races
 /// with the launch, as it would on a GPU.
 pub(crate) unsafe fn lent(address: u64, len: usize) -> HostBytes {
-    HostBytes::new(Shared { address: address as usize, len })
+    HostBytes::shared(Shared { address: address as usize, len })
 }
 
 /// Reserves the device addresses. If the system refuses, managed and pinned memory are unavailable.

@@ -29,17 +29,16 @@ fn set(bits: &mut Bits, i: usize, value: bool) {
     }
 }
 
-/// Finds the registers to track and adds their rows; returns their number. `steps` identify registers by unshared slots, `shared`
+/// Finds the registers to track and adds their rows; returns for each a row that names it. `steps` identify registers by unshared slots, `shared`
 /// by the slots that the rows use. Execution begins at the rows of `entries`.
 pub(crate) fn watch(
     rows: &[Row],
-    successors: &[[usize; 2]],
-    entries: &[usize],
+    (successors, entries): (&[[usize; 2]], &[usize]),
     steps: &[Step],
     shared: &[Step],
     before: &mut Vec<(usize, Row)>,
     behind: &mut Vec<(usize, Row)>,
-) -> usize {
+) -> Vec<usize> {
     let incoming = Incoming::new(successors, entries, steps);
     // Reads that need tracking, and then the sources of copies into tracked registers.
     let mut watched: HashSet<Place> = HashSet::new();
@@ -58,7 +57,7 @@ pub(crate) fn watch(
         work.extend(sources.remove(&place).into_iter().flatten().filter(|source| watched.insert(*source)));
     }
     if watched.is_empty() {
-        return 0;
+        return Vec::new();
     }
     let mut order: Vec<Place> = watched.into_iter().collect();
     order.sort_by_key(|(bank, slot)| (*bank as u8, *slot));
@@ -90,7 +89,13 @@ pub(crate) fn watch(
             behind.push((step.rows.end, Row { d: *n, ..row(mark_written) }));
         }
     }
-    order.len()
+    let mut named = vec![0; order.len()];
+    for step in steps {
+        for n in step.reads.iter().chain(&step.writes).filter_map(|place| number.get(place)) {
+            named[*n as usize] = step.rows.start;
+        }
+    }
+    named
 }
 
 /// The reads that some path reaches without a write.

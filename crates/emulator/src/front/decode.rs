@@ -1,10 +1,11 @@
-//! Translates the syntax tree of a kernel into rows: names to slots, labels to row numbers, calls to copies of the callee.
+//! Translates the syntax tree of a kernel into rows: names to slots, labels to row numbers, calls to functions that are decoded once.
 
 mod calls;
 mod declarations;
 mod effects;
 mod names;
 mod operands;
+mod units;
 mod unknown;
 
 use std::collections::{HashMap, HashSet};
@@ -18,9 +19,11 @@ use crate::isa::availability::Arch;
 use crate::rules::drafts::Watch;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock;
+use crate::work;
 pub(crate) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
 pub(crate) use operands::immediate_bits;
 use ptx::{Function, Instruction, Span, Statement, Type, Variable};
+pub(crate) use units::{Actual, CallSite, Formal, Function as CalledFunction, Target};
 
 /// A register bank.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
@@ -106,6 +109,16 @@ pub(crate) struct Scope<'a> {
     pub(crate) version: (u32, u32),
     /// Where the lines of the text begin.
     pub(crate) lines: Vec<usize>,
+    pub(crate) code: Code<'a>,
+}
+
+/// The functions that have an address.
+#[derive(Default)]
+pub(crate) struct Code<'a> {
+    /// Their addresses.
+    pub(crate) addresses: HashMap<&'a str, u64>,
+    /// Those whose address the module takes: an indirect call may reach them.
+    pub(crate) taken: Vec<&'a str>,
 }
 
 /// A jump whose label is still to be resolved.
@@ -160,21 +173,27 @@ pub(crate) struct Decoder<'a> {
     constants_d: HashMap<Constant, u32>,
     specials_w: HashMap<Special, u32>,
     specials_d: HashMap<Special, u32>,
+    /// Bytes of the frame of the function being decoded.
     local_bytes: u32,
     pub(crate) shared_bytes: u32,
-    /// Shared variables of functions, by their position in the text: all inlined copies of a function share them.
+    /// Shared variables of functions, by their position in the text.
     statics: HashMap<u32, Symbol>,
-    /// Prefix of the labels of the function being inlined.
+    /// Prefix of the labels of the function being decoded.
     prefix: String,
-    copies: u32,
-    /// Functions being inlined, outermost first.
-    calling: Vec<String>,
+    /// The functions that may run, in the order in which they are decoded.
+    units: Vec<units::Unit<'a>>,
+    /// The units by name.
+    unit_numbers: HashMap<&'a str, u32>,
+    /// The unit being decoded; `None` for the entry.
+    unit: Option<u32>,
+    /// Whether a call reaches any function whose address is taken.
+    pub(crate) calls_pointers: bool,
+    /// Prototypes and targets of indirect calls, by unique name.
+    prototypes: HashMap<String, units::Prototype<'a>>,
     /// Registers that the current instruction reads and writes.
     step: Step,
     steps: Vec<Step>,
     effects: Vec<Effect>,
-    /// Label after the copy being inlined, where `ret` continues.
-    return_to: Option<String>,
     at: Span,
     loc: (u32, u32),
     text: &'a str,
@@ -211,12 +230,14 @@ impl<'a> Decoder<'a> {
             shared_bytes,
             statics: HashMap::new(),
             prefix: String::new(),
-            copies: 0,
-            calling: Vec::new(),
+            units: Vec::new(),
+            unit_numbers: HashMap::new(),
+            unit: None,
+            calls_pointers: false,
+            prototypes: HashMap::new(),
             step: Step::default(),
             steps: Vec::new(),
             effects: Vec::new(),
-            return_to: None,
             at: Span::default(),
             loc: (0, 0),
             text,
@@ -257,7 +278,7 @@ impl<'a> Decoder<'a> {
     // ---- statements
 
     /// Decodes a block; `formals` are the parameters that belong to it.
-    fn statements(&mut self, formals: &[&str], body: &[Statement]) -> Decoded<()> {
+    fn statements(&mut self, formals: &[&str], body: &'a [Statement]) -> Decoded<()> {
         // A label may be used before its definition.
         self.blocks += 1;
         self.declared_once(formals, body)?;
@@ -274,7 +295,7 @@ impl<'a> Decoder<'a> {
         result
     }
 
-    fn statements_in_sight(&mut self, body: &[Statement]) -> Decoded<()> {
+    fn statements_in_sight(&mut self, body: &'a [Statement]) -> Decoded<()> {
         for statement in body {
             match statement {
                 Statement::Variable(variable) => self.declare(variable)?,
@@ -295,14 +316,20 @@ impl<'a> Decoder<'a> {
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
                 Statement::Pragma(words) => self.used_bytes = isa::used_bytes::mask(words),
-                // They list the functions that an indirect call may reach; such calls are refused.
-                Statement::CallTargets { .. } | Statement::CallPrototype { .. } => {}
+                Statement::CallTargets { name, functions } => self.call_targets(name, functions),
+                Statement::CallPrototype { name, returns, params, directives } => {
+                    let never_returns = directives.iter().any(|directive| directive.name == "noreturn");
+                    let signature = units::Signature { returns, params, never_returns };
+                    let prototype = units::Prototype { signature, targets: None };
+                    self.prototypes.insert(format!("{}{name}", self.prefix), prototype);
+                }
             }
         }
         Ok(())
     }
 
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
+        work::count(1);
         self.at = i.span;
         i.each_name(|name| self.take_numbered(name));
         // The mask applies to loads only.
@@ -311,10 +338,7 @@ impl<'a> Decoder<'a> {
         self.step = Step::default();
         let made = match i.opcode.as_str() {
             "call" if self.calls_system(i) => isa::system_call::decode(self, i).map_err(Into::into),
-            "call" => {
-                // The instructions of the inlined callee are separate steps.
-                return self.call(i).map_err(|why| self.refused(i, why));
-            }
+            "call" => self.call(i),
             "ret" => isa::check(self, i).and_then(|()| Ok(self.ret(i)?)),
             _ => isa::decode(self, i),
         };
@@ -339,7 +363,11 @@ impl<'a> Decoder<'a> {
                 *place = *address;
             }
         }
-        self.effect(i, &step, reads, first);
+        match i.opcode.as_str() {
+            "call" if !self.calls_system(i) => self.effect_of_call(first),
+            "ret" => self.effect_of_call(first),
+            _ => self.effect(i, &step, reads, first),
+        }
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
         step.guard = guarded;
@@ -420,7 +448,7 @@ struct Entry<'a> {
 fn entry<'a>(
     scope: &'a Scope<'a>,
     text: &'a str,
-    function: &Function,
+    function: &'a Function,
     module_shared: u32,
     slots: Slots,
 ) -> Decoded<Entry<'a>> {
@@ -442,17 +470,11 @@ fn entry<'a>(
     let formals: Vec<&str> = function.params.iter().map(|v| v.name.as_str()).collect();
     decoder.statements(&formals, function.body.as_deref().unwrap_or_default())?;
     decoder.push(isa::control::ending());
-    let target = |fixup: &Fixup| {
-        decoder.labels.get(&fixup.label).copied().ok_or_else(|| {
-            let line = ptx::line_column(text, fixup.span.start as usize).line;
-            Unsupported {
-                form: fixup.label.clone(),
-                line,
-                why: "there is no such label".to_owned(),
-                lack: Lack::Ptx,
-            }
-        })
-    };
+    let frame_bytes = decoder.local_bytes;
+    decoder.functions()?;
+    decoder.local_bytes = frame_bytes;
+    let target =
+        |fixup: &Fixup| decoder.labels.get(&fixup.label).copied().ok_or_else(|| missing_label(text, fixup));
     let mut targets = vec![None; decoder.rows.len()];
     for fixup in &decoder.fixups {
         targets[fixup.row] = Some(target(fixup)?);
@@ -460,34 +482,44 @@ fn entry<'a>(
     Ok(Entry { decoder, params, param_bytes: offset, targets })
 }
 
+fn missing_label(text: &str, fixup: &Fixup) -> Unsupported {
+    let line = ptx::line_column(text, fixup.span.start as usize).line;
+    let why = "there is no such label".to_owned();
+    Unsupported { form: fixup.label.clone(), line, why, lack: Lack::Ptx }
+}
+
 /// Decodes an entry.
-pub(crate) fn kernel(
-    scope: &Scope<'_>,
-    text: &str,
-    function: &Function,
+pub(crate) fn kernel<'a>(
+    scope: &'a Scope<'a>,
+    text: &'a str,
+    function: &'a Function,
     module_shared: u32,
     registers: Registers,
 ) -> Decoded<Kernel> {
     let mut made = entry(scope, text, function, module_shared, Slots::default())?;
     let successors = crate::front::flow::successors(&made.decoder.rows, &made.targets);
+    let mut entries = made.decoder.entries();
     // Data flow identifies registers by their own slots, before slots are shared.
     let steps = std::mem::take(&mut made.decoder.steps);
     if registers == Registers::Shared {
-        let slots = made.decoder.slots.shared(&successors, &steps);
+        let slots = made.decoder.slots.shared(&successors, &steps, &entries);
         made = entry(scope, text, function, module_shared, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
     isa::atomics::mark_unused_results(&mut decoder.rows, &steps);
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
+    let unit_rows = entries.clone();
     let (watched, branches) = crate::front::flow::finish(
         &mut decoder.rows,
         &mut decoder.origins,
         &targets,
         &successors,
-        &steps,
-        shared,
+        (&steps, shared),
+        &mut entries,
     );
+    let frame_bytes = decoder.local_bytes.next_multiple_of(16) as usize;
+    let functions = decoder.called(&entries, &unit_rows, &watched);
     let hammocks = hammock::hammocks(&decoder.rows, &decoder.origins, &decoder.effects, &branches);
     let reserved = decoder.uses_reserved();
     let pairs = |map: HashMap<Constant, u32>| map.into_iter().map(|(c, slot)| (slot, c)).collect();
@@ -506,7 +538,9 @@ pub(crate) fn kernel(
         constants_d: pairs(decoder.constants_d),
         specials_w: specials(decoder.specials_w),
         specials_d: specials(decoder.specials_d),
-        watched,
+        watched: watched.len(),
+        stack_bytes: units::stack_bytes(frame_bytes, &functions),
+        functions,
         async_copies: decoder.async_copies,
         reserved,
         map_edits: decoder.map_edits,
@@ -514,7 +548,7 @@ pub(crate) fn kernel(
         params,
         param_bytes,
         shared_bytes: decoder.shared_bytes,
-        local_bytes: decoder.local_bytes.next_multiple_of(16) as usize,
+        local_bytes: frame_bytes,
         required_threads: directives::required_threads(function),
         max_threads: directives::max_threads(function),
         cluster: directives::of_cluster(function),

@@ -30,7 +30,8 @@ pub(crate) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 
             match target[i] {
                 Some(t) if rows[i].guard == crate::front::program::UNGUARDED && rows[i].imm == 0 => [t, t],
                 Some(t) => [next, t],
-                None if rows[i].extra::<control::Ends>().is_some()
+                None if (rows[i].extra::<control::Ends>().is_some()
+                    || rows[i].extra::<control::Returns>().is_some())
                     && rows[i].guard == crate::front::program::UNGUARDED =>
                 {
                     [n, n]
@@ -41,16 +42,16 @@ pub(crate) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 
         .collect()
 }
 
-/// Finds reconvergence points and the registers to track, and inserts the rows that both need. Returns the number of tracked
-/// registers, and the rows with a target.
+/// Finds reconvergence points and the registers to track, and inserts the rows that both need. Moves the rows of `entries`, where
+/// execution begins. Returns for each tracked register a row that names it, before the insertion, and the rows with a target.
 pub(crate) fn finish(
     rows: &mut Vec<Row>,
     origins: &mut Vec<Origin>,
     target: &[Option<usize>],
     successors: &[[usize; 2]],
-    steps: &[Step],
-    shared: &[Step],
-) -> (usize, Vec<u32>) {
+    (steps, shared): (&[Step], &[Step]),
+    entries: &mut [usize],
+) -> (Vec<usize>, Vec<u32>) {
     let n = rows.len();
     let mut meets = post_dominators(successors, target);
     // Lanes that reconverge only to exit need not wait for each other: a barrier then no longer counts those that have exited.
@@ -72,8 +73,7 @@ pub(crate) fn finish(
     }
     let watched = assignment::watch(
         rows,
-        successors,
-        &[0],
+        (successors, entries),
         steps,
         shared,
         &mut insertions.before,
@@ -87,6 +87,7 @@ pub(crate) fn finish(
         (behind.iter().map(|(at, _)| *at).collect(), before.iter().map(|(at, _)| *at).collect());
     let moved =
         |row: usize| row + behind_at.partition_point(|p| *p <= row) + before_at.partition_point(|p| *p < row);
+    entries.iter_mut().for_each(|entry| *entry = moved(*entry));
     let mut out = Vec::with_capacity(n + behind.len() + before.len());
     let mut out_origins = Vec::with_capacity(out.capacity());
     let (mut behind, mut before) = (behind.into_iter().peekable(), before.into_iter().peekable());

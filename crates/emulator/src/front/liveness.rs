@@ -45,12 +45,17 @@ struct Wish {
     /// Number of consecutive slots.
     width: usize,
     life: Life,
+    slot: u32,
+    /// The function that it belongs to, from 1; 0 is the entry. Functions share no slots: a caller's registers keep their values.
+    unit: u32,
 }
 
 /// Allocates slots in the order in which decoding requests them.
 #[derive(Debug, Default)]
 pub(crate) struct Slots {
     wishes: Vec<Wish>,
+    /// The function whose registers are requested, from 1; 0 is the entry.
+    pub(crate) unit: u32,
     /// Slots in use per bank: W, D, P.
     counts: [usize; 3],
     /// The slot of each request, if planned by an earlier decoding.
@@ -70,15 +75,18 @@ impl Slots {
     pub(crate) fn take(&mut self, bank: Bank, life: Life) -> u32 {
         let (bank, width) = if bank == Bank::Q { (Bank::D, 2) } else { (bank, 1) };
         let n = self.wishes.len();
-        self.wishes.push(Wish { bank, width, life });
-        if let Some(planned) = &self.planned {
+        let slot = match &self.planned {
             // Decoding the same text makes the same requests.
-            return planned.get(n).copied().unwrap_or(u32::MAX);
-        }
-        let count = &mut self.counts[number(bank)];
-        let slot = *count;
-        *count += width;
-        u32::try_from(slot).unwrap_or(u32::MAX)
+            Some(planned) => planned.get(n).copied().unwrap_or(u32::MAX),
+            None => {
+                let count = &mut self.counts[number(bank)];
+                let slot = *count;
+                *count += width;
+                u32::try_from(slot).unwrap_or(u32::MAX)
+            }
+        };
+        self.wishes.push(Wish { bank, width, life, slot, unit: self.unit });
+        slot
     }
 
     /// Number of slots in the 32-bit, the 64-bit and the predicate bank.
@@ -86,16 +94,39 @@ impl Slots {
         self.counts
     }
 
+    /// Per function, from the entry on, the slots of its registers in the 32-bit, the 64-bit and the predicate bank.
+    pub(crate) fn by_unit(&self, units: usize) -> Vec<[Vec<u32>; 3]> {
+        let mut all: Vec<[Vec<u32>; 3]> = vec![Default::default(); units];
+        for wish in self.wishes.iter().filter(|wish| wish.life != Life::Always) {
+            if let Some(banks) = all.get_mut(wish.unit as usize) {
+                banks[number(wish.bank)].extend((0..wish.width as u32).map(|n| wish.slot + n));
+            }
+        }
+        for slots in all.iter_mut().flatten() {
+            slots.sort_unstable();
+            slots.dedup();
+        }
+        all
+    }
+
     /// Plans slots for another decoding of the same text, shared by registers that are never live together.
-    pub(crate) fn shared(&self, successors: &[[usize; 2]], steps: &[Step]) -> Self {
-        let spans = self.spans(successors, steps);
+    pub(crate) fn shared(&self, successors: &[[usize; 2]], steps: &[Step], entries: &[usize]) -> Self {
+        let spans = self.spans(successors, steps, entries);
         let mut order: Vec<usize> = (0..self.wishes.len()).collect();
-        order.sort_by_key(|n| (self.wishes[*n].life != Life::Always, spans[*n], *n));
+        order.sort_by_key(|n| {
+            let Wish { life, unit, .. } = self.wishes[*n];
+            (life != Life::Always, unit, spans[*n], *n)
+        });
         let mut free: [FreeSlots; 3] = Default::default();
+        let mut unit = 0;
         let mut planned = vec![None; self.wishes.len()];
         for n in order {
             let Some((from, to)) = spans[n] else { continue };
             let Wish { bank, width, .. } = self.wishes[n];
+            if self.wishes[n].unit != unit && self.wishes[n].life != Life::Always {
+                unit = self.wishes[n].unit;
+                free.iter_mut().for_each(FreeSlots::close);
+            }
             planned[n] = Some(free[number(bank)].take(width, from, to));
         }
         // Requests that no instruction names share a spare slot, wide enough for all of them.
@@ -116,14 +147,19 @@ impl Slots {
         }
         let counts = std::array::from_fn(|n| counts[n].min(self.counts[n]));
         let planned = planned.into_iter().flatten().map(|at| u32::try_from(at).unwrap_or(u32::MAX)).collect();
-        Self { wishes: Vec::new(), counts, planned: Some(planned) }
+        Self { unit: 0, wishes: Vec::new(), counts, planned: Some(planned) }
     }
 
     /// The first and the last step at which each request is live; `None` if no step names it.
     ///
     /// The span covers, in text order, all steps where a register is live or written. A register that is live in a loop is live
     /// throughout the loop, so the steps in between cost little.
-    fn spans(&self, successors: &[[usize; 2]], steps: &[Step]) -> Vec<Option<(usize, usize)>> {
+    fn spans(
+        &self,
+        successors: &[[usize; 2]],
+        steps: &[Step],
+        entries: &[usize],
+    ) -> Vec<Option<(usize, usize)>> {
         // Requests by bank and unshared slot.
         let mut by_slot: [Vec<usize>; 3] = Default::default();
         for (n, wish) in self.wishes.iter().enumerate() {
@@ -154,7 +190,7 @@ impl Slots {
                 }
             }
         }
-        let flow = Flow::new(successors, steps, &[0]);
+        let flow = Flow::new(successors, steps, entries);
         flow.live(
             steps,
             named.len(),
@@ -179,6 +215,11 @@ struct FreeSlots {
 }
 
 impl FreeSlots {
+    /// Ends the use of all slots so far.
+    fn close(&mut self) {
+        *self = Self { count: self.count, ..Self::default() };
+    }
+
     /// The lowest `width` consecutive slots that are free during these steps.
     fn take(&mut self, width: usize, from: usize, to: usize) -> usize {
         while let Some(Reverse((_, slot))) = self.taken.peek().filter(|Reverse((last, _))| *last < from) {

@@ -4,17 +4,20 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use ptx::arch::Target;
-use ptx::{Function, Init, Item, Linkage, Module, Space, Type, Variable};
+use ptx::{Function, Init, Item, Linkage, Module, Space, Statement, Type, Variable};
 
 use crate::api::trap::{Lack, Stop, Unsupported};
 use crate::front::contraction::Contraction;
 use crate::front::declared;
 use crate::front::decode::{
-    self, MOST_SHARED, Registers, Scope, Symbol, TOO_MUCH_SHARED, alignment, immediate_bits, placed, size_of,
+    self, Code, MOST_SHARED, Registers, Scope, Symbol, TOO_MUCH_SHARED, alignment, immediate_bits, placed,
+    size_of,
 };
 use crate::front::directives;
 use crate::front::program::{ModuleVariable, Program, Static, VariablePlace};
 use crate::isa::availability::Arch;
+use crate::memory::window::code_address;
+use crate::work;
 
 /// Constant memory of a module in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_CONSTANT: u32 = 64 << 10;
@@ -189,11 +192,11 @@ fn load_chosen(
             functions.insert(alias, function);
         }
     }
-    let refused =
-        initialise(&module, &symbols, &functions, &mut globals, &mut constants).map_err(Stop::Launch)?;
+    let code = code(&module, &functions, text);
+    let refused = initialise(&module, &symbols, &code, &mut globals, &mut constants).map_err(Stop::Launch)?;
     let version = module.version;
     let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let scope = Scope { symbols, functions, imports, refused, arch, version, lines };
+    let scope = Scope { symbols, functions, imports, refused, arch, version, lines, code };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
@@ -221,6 +224,62 @@ fn load_chosen(
     })
 }
 
+/// The functions that have an address, and those whose address the module takes.
+fn code<'a>(module: &'a Module, functions: &HashMap<&'a str, &'a Function>, text: &str) -> Code<'a> {
+    let mut code = Code::default();
+    let tag = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    let module_number = (tag >> 48) as u16;
+    let mut by_name: HashMap<&str, u64> = HashMap::new();
+    for item in &module.items {
+        if let Item::Function(function) = item
+            && !function.entry
+            && function.body.is_some()
+        {
+            let next = u32::try_from(by_name.len()).unwrap_or(u32::MAX);
+            by_name.entry(&function.name).or_insert(code_address(module_number, next));
+        }
+    }
+    // An alias has the address of its function.
+    let addresses = functions.iter().filter_map(|(name, f)| Some((*name, *by_name.get(f.name.as_str())?)));
+    code.addresses = addresses.collect();
+    // Nobody calls through an address otherwise.
+    if !text.contains(".callprototype") && !text.contains(".calltargets") {
+        return code;
+    }
+    let mut known: HashSet<u64> = HashSet::new();
+    let mut take = |name: &str| {
+        if let Some((name, address)) = code.addresses.get_key_value(name)
+            && known.insert(*address)
+        {
+            code.taken.push(*name);
+        }
+    };
+    for item in &module.items {
+        match item {
+            Item::Variable(Variable { init: Some(init), .. }) => {
+                pointed_at(init).into_iter().for_each(&mut take)
+            }
+            Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), &mut take),
+            _ => {}
+        }
+    }
+    code
+}
+
+/// Calls `take` with each name that an instruction uses other than to call it, and each target of an indirect call.
+fn names(body: &[Statement], take: &mut impl FnMut(&str)) {
+    for statement in body {
+        match statement {
+            Statement::Block(inner) => names(inner, take),
+            Statement::Instruction(i) if i.opcode != "call" => i.each_name(&mut *take),
+            Statement::CallTargets { functions, .. } => functions.iter().for_each(|f| take(f)),
+            _ => {}
+        }
+    }
+}
+
 /// Whether a variable is defined in another module. `.extern .shared` is dynamic shared memory.
 fn is_import(variable: &Variable) -> bool {
     variable.linkage == Some(Linkage::Extern) && variable.space != Space::Shared
@@ -230,7 +289,7 @@ fn is_import(variable: &Variable) -> bool {
 fn initialise<'a>(
     module: &'a Module,
     symbols: &HashMap<String, Symbol>,
-    functions: &HashMap<&str, &Function>,
+    code: &Code<'_>,
     globals: &mut [Static],
     constants: &mut [u8],
 ) -> Result<HashMap<&'a str, String>, String> {
@@ -243,8 +302,7 @@ fn initialise<'a>(
         let Some(init) = &v.init else { continue };
         let mut bytes = vec![0; usize::try_from(size_of(v)).unwrap_or(0)];
         let mut relocations = Vec::new();
-        let mut fill =
-            Fill { symbols, functions, ty: v.ty, bytes: &mut bytes, relocations: &mut relocations };
+        let mut fill = Fill { symbols, code, ty: v.ty, bytes: &mut bytes, relocations: &mut relocations };
         let dims: Vec<u64> = v.dims.iter().map(|d| d.unwrap_or(0)).collect();
         match fill.put(init, &dims, usize::from(v.vector), 0) {
             Ok(()) => {}
@@ -277,17 +335,21 @@ fn initialise<'a>(
 
 /// Adds the variables that hold the address of a refused one, since it can be reached through them.
 fn pointing_at<'a>(module: &'a Module, refused: &mut HashMap<&'a str, String>) {
-    let mut known = usize::MAX;
-    while known != refused.len() {
-        known = refused.len();
-        for item in &module.items {
-            let Item::Variable(v) = item else { continue };
-            let Some(init) = v.init.as_ref().filter(|_| !refused.contains_key(v.name.as_str())) else {
-                continue;
-            };
-            if let Some(why) = pointed_at(init).into_iter().find_map(|symbol| refused.get(symbol)) {
-                let why = format!("`{}` holds the address of another variable: {why}", v.name);
-                refused.insert(&v.name, why);
+    let mut holders: HashMap<&str, Vec<&'a str>> = HashMap::new();
+    for item in &module.items {
+        if let Item::Variable(Variable { name, init: Some(init), .. }) = item {
+            pointed_at(init).into_iter().for_each(|symbol| holders.entry(symbol).or_default().push(name));
+        }
+    }
+    let mut next: Vec<(&str, String)> = refused.iter().map(|(name, why)| (*name, why.clone())).collect();
+    next.sort_unstable();
+    while let Some((name, why)) = next.pop() {
+        for holder in holders.remove(name).unwrap_or_default() {
+            work::count(1);
+            if !refused.contains_key(holder) {
+                refused.insert(holder, format!("`{holder}` holds the address of another variable: {why}"));
+                // The reason of the first is enough: a chain of addresses does not make it longer.
+                next.push((holder, why.clone()));
             }
         }
     }
@@ -311,7 +373,7 @@ enum Flaw {
 
 struct Fill<'a> {
     symbols: &'a HashMap<String, Symbol>,
-    functions: &'a HashMap<&'a str, &'a Function>,
+    code: &'a Code<'a>,
     ty: Type,
     bytes: &'a mut [u8],
     relocations: &'a mut Vec<(usize, usize, i64)>,
@@ -350,9 +412,18 @@ impl Fill<'_> {
                     self.relocations.push((at, *index, *offset));
                     Ok(())
                 }
-                _ if self.functions.contains_key(symbol.as_str()) => Err(Flaw::NotEmulated(format!(
-                    "holds the address of the function `{symbol}`: function pointers are not emulated"
-                ))),
+                (None, mask) if self.code.addresses.contains_key(symbol.as_str()) => {
+                    let address = self.code.addresses[symbol.as_str()].wrapping_add_signed(*offset);
+                    // A mask selects a byte.
+                    let (bits, bytes) = match mask {
+                        Some(mask) => (address >> mask.trailing_zeros().min(56) & 0xFF, 1),
+                        None => (address, 8),
+                    };
+                    let place = self.bytes.get_mut(at..at + bytes).filter(|_| self.ty.bytes() == bytes);
+                    let place = place.ok_or_else(|| Flaw::Wrong("an address has 64 bits".to_owned()))?;
+                    place.copy_from_slice(&bits.to_le_bytes()[..bytes]);
+                    Ok(())
+                }
                 _ => Err(Flaw::NotEmulated(format!(
                     "holds the address of `{symbol}`, which is not emulated in an initialiser"
                 ))),

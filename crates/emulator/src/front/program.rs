@@ -219,8 +219,12 @@ pub struct Kernel {
     pub shared_bytes: u32,
     /// The alignment that it declares for dynamic shared memory.
     pub(crate) dynamic_align: u32,
-    /// Local memory of one thread, bytes.
+    /// Bytes of the entry's frame in the local memory of one thread.
     pub(crate) local_bytes: usize,
+    /// Local memory with which a thread begins: enough for all frames if no function calls itself.
+    pub(crate) stack_bytes: usize,
+    /// The functions that it calls, by number in [`CallSite`](crate::front::decode::CallSite).
+    pub(crate) functions: Vec<crate::front::decode::CalledFunction>,
     /// `.reqntid`, if present.
     pub required_threads: Option<[u32; 3]>,
     /// The product of `.maxntid`, if present.

@@ -1,4 +1,4 @@
-//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`. The decoder handles `call` and `ret`.
+//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`; the rows of `call` and `ret`, which the decoder makes.
 
 use ptx::{Instruction, Operand, Type};
 
@@ -7,7 +7,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::front::decode::{Decoder, Refusal};
 use crate::front::program::Row;
 use crate::run::grid_workspace;
-use crate::run::machine::{Flow, Machine};
+use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Control Flow";
 
@@ -86,6 +86,40 @@ pub(crate) fn ending() -> Row {
 /// Ends the masked lanes.
 fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
     Flow::Exit
+}
+
+/// Marks the rows that return from a function.
+pub(crate) struct Returns;
+
+/// The masked lanes return to their callers.
+pub(crate) fn returning() -> Row {
+    Row { extra: Some(Box::new(Returns)), ..Row::new(|_, _| Flow::Return) }
+}
+
+/// The first row of a function.
+pub(crate) fn entered(_: &mut Machine<'_>, _: &Row) -> Flow {
+    Flow::Next
+}
+
+/// The masked lanes call a function: the extra is a [`CallSite`](crate::front::decode::CallSite).
+pub(crate) fn call(_: &mut Machine<'_>, _: &Row) -> Flow {
+    Flow::Call
+}
+
+/// `d = frame + offset`, the address of a variable in the frame of a function, in the 64-bit bank.
+pub(crate) fn frame_address(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let frame = m.r.d[row.a as usize];
+    let d = &mut m.r.d[row.d as usize];
+    lanes(m.mask).for_each(|lane| d[lane] = frame[lane].wrapping_add(row.imm));
+    Flow::Next
+}
+
+/// The same in the 32-bit bank.
+pub(crate) fn frame_address_low(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let frame = m.r.d[row.a as usize];
+    let d = &mut m.r.w[row.d as usize];
+    lanes(m.mask).for_each(|lane| d[lane] = frame[lane].wrapping_add(row.imm) as u32);
+    Flow::Next
 }
 
 /// The place where diverged lanes meet.

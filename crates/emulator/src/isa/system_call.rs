@@ -6,7 +6,7 @@ use ptx::{Instruction, Operand};
 use crate::api::printf::{Values, format};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::{Decoder, Refusal, Symbol};
-use crate::front::program::{Exec, Row};
+use crate::front::program::{Exec, NO_SLOT, Row};
 use crate::memory::window::Window;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
@@ -57,14 +57,20 @@ pub(crate) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
         _ => Err("a call argument that is not a variable".to_owned()),
     };
     let list: Vec<u32> = arguments.iter().chain(results).map(place).collect::<Result<_, _>>()?;
-    d.push(Row { list: list.into(), ..Row::new(system.exec) });
+    // The frame of a function has a slot, and that of an entry starts at 0.
+    d.push(Row { list: list.into(), a: d.frame().unwrap_or(NO_SLOT), ..Row::new(system.exec) });
     Ok(())
+}
+
+/// Where argument `n` of a call lies in local memory.
+fn place(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> usize {
+    let frame = m.r.d.get(row.a as usize).map_or(0, |frame| frame[lane] as usize);
+    lane * m.r.local_bytes + frame + row.list.get(n).map_or(0, |at| *at as usize)
 }
 
 /// Argument `n` of a call, in the frame of a lane.
 fn argument<const N: usize>(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> [u8; N] {
-    let at = row.list.get(n).map_or(0, |at| *at as usize);
-    m.r.local.get::<N>(lane * m.kernel.local_bytes + at).unwrap_or([0; N])
+    m.r.local.get::<N>(place(m, row, n, lane)).unwrap_or([0; N])
 }
 
 fn address(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> u64 {
@@ -73,8 +79,8 @@ fn address(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> u64 {
 
 /// Stores the result of a call in the frame of a lane.
 fn put_result(m: &mut Machine<'_>, row: &Row, n: usize, lane: usize, bytes: &[u8]) {
-    let at = row.list.get(n).map_or(0, |at| *at as usize);
-    m.r.local.put(lane * m.kernel.local_bytes + at, bytes);
+    let at = place(m, row, n, lane);
+    m.r.local.put(at, bytes);
 }
 
 /// The string at a generic address.

@@ -4,20 +4,34 @@ use std::borrow::Cow;
 use std::ops::Range;
 use std::sync::Arc;
 
-/// Host bytes, such as an array of another library. They are neither moved nor changed, and stay valid as long as this value lives.
+/// Host bytes, such as an array of another library. They are neither moved nor, unless they are [shared](HostBytes::shared), changed, and stay valid as long as this value lives.
 #[derive(Clone)]
-pub struct HostBytes(Arc<dyn AsRef<[u8]> + Send + Sync>);
+pub struct HostBytes {
+    owner: Arc<dyn AsRef<[u8]> + Send + Sync>,
+    may_change: bool,
+}
 
 impl HostBytes {
     /// Wraps bytes that `owner` keeps alive.
     pub fn new(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
-        Self(Arc::new(owner))
+        Self { owner: Arc::new(owner), may_change: false }
+    }
+
+    /// Wraps bytes that `owner` keeps alive and that the host may change while kernels run. A kernel that waits for such a change is
+    /// no deadlock.
+    pub fn shared(owner: impl AsRef<[u8]> + Send + Sync + 'static) -> Self {
+        Self { owner: Arc::new(owner), may_change: true }
+    }
+
+    /// Whether the host may change the bytes while kernels run.
+    pub(crate) fn may_change(&self) -> bool {
+        self.may_change
     }
 
     /// The lent bytes.
     #[must_use]
     pub fn bytes(&self) -> &[u8] {
-        (*self.0).as_ref()
+        (*self.owner).as_ref()
     }
 }
 
@@ -30,7 +44,7 @@ impl std::fmt::Debug for HostBytes {
 /// Compares owners by identity, not bytes.
 impl PartialEq for HostBytes {
     fn eq(&self, other: &Self) -> bool {
-        Arc::ptr_eq(&self.0, &other.0)
+        Arc::ptr_eq(&self.owner, &other.owner)
     }
 }
 

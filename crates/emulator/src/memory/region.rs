@@ -31,6 +31,8 @@ pub(crate) struct Region {
     /// One bit per byte that a store left undefined, allocated by the first such store; valid only where `init` is 0.
     undefined: Option<Marks>,
     lent: Option<Box<Lent>>,
+    /// Whether the host may change the bytes while a kernel runs, those that kernels have written included.
+    changes: bool,
 }
 
 impl Region {
@@ -46,12 +48,19 @@ impl Region {
     /// Host bytes, read in place and copied when written.
     pub(crate) fn lent(host: HostBytes) -> Self {
         let len = host.bytes().len();
-        Self { len, lent: Some(Box::new(Lent::new(host))), ..Self::default() }
+        let changes = host.may_change();
+        Self { len, lent: Some(Box::new(Lent::new(host))), changes, ..Self::default() }
     }
 
     /// A region with this region's state, backed by the given host bytes.
     pub(crate) fn lent_by(&self, host: HostBytes) -> Self {
-        Self { init: self.init.clone(), undefined: self.undefined.clone(), ..Self::lent(host) }
+        let (init, undefined) = (self.init.clone(), self.undefined.clone());
+        Self { init, undefined, changes: self.changes, ..Self::lent(host) }
+    }
+
+    /// Whether the host may change the bytes while a kernel runs.
+    pub(crate) fn may_change(&self) -> bool {
+        self.changes
     }
 
     /// Merges the written pages into the lent bytes and takes ownership of them. `base` supplies those bytes once they are no
@@ -320,6 +329,53 @@ impl Region {
                 false if from.has_undefined(at, 1) => self.undefine(at, 1),
                 false => self.unmark(at, 1),
             }
+        }
+    }
+
+    /// Gives each of `lanes` equal parts another size, a multiple of 64 as before; what is new is unwritten.
+    pub(crate) fn resized(&self, lanes: usize, to: usize, poison: u8) -> Self {
+        let from = self.len / lanes;
+        let mut made = Self::unwritten(lanes * to, poison);
+        let (kept, words) = (from.min(to), from.min(to) / 64);
+        for lane in 0..lanes {
+            made.data[lane * to..][..kept].copy_from_slice(&self.data[lane * from..][..kept]);
+            for n in 0..words {
+                let (old, new) = (lane * from / 64 + n, lane * to / 64 + n);
+                made.init.set(new, if self.init.is_empty() { !0 } else { self.init.word(old).unwrap_or(0) });
+                if let Some(undefined) = &self.undefined {
+                    let all = made.undefined.get_or_insert_with(|| Marks::clear(lanes * to));
+                    all.set(new, undefined.word(old).unwrap_or(0));
+                }
+            }
+        }
+        made
+    }
+
+    /// Copies bytes within the region, with their initialisation state.
+    pub(crate) fn copy_within(&mut self, from: usize, to: usize, len: usize) {
+        if from + len > self.data.len() || to + len > self.data.len() {
+            return;
+        }
+        self.data.copy_within(from..from + len, to);
+        if self.is_written(from, len) {
+            return self.mark(to, len);
+        }
+        let state: Vec<(bool, bool)> =
+            (from..from + len).map(|at| (self.is_written(at, 1), self.has_undefined(at, 1))).collect();
+        for (at, (written, undefined)) in (to..).zip(state) {
+            match (written, undefined) {
+                (true, _) => self.mark(at, 1),
+                (false, true) => self.undefine(at, 1),
+                (false, false) => self.unmark(at, 1),
+            }
+        }
+    }
+
+    /// Makes bytes unwritten again.
+    pub(crate) fn forget(&mut self, at: usize, len: usize, poison: u8) {
+        if let Some(bytes) = self.data.get_mut(at..at + len) {
+            bytes.fill(poison);
+            self.unmark(at, len);
         }
     }
 

@@ -7,6 +7,11 @@ pub(crate) const CONST_WINDOW: u64 = 0x7a00_0000_0000;
 pub(crate) const PARAM_WINDOW: u64 = 0x7b00_0000_0000;
 pub(crate) const LOCAL_WINDOW: u64 = 0x7c00_0000_0000;
 pub(crate) const SHARED_WINDOW: u64 = 0x7d00_0000_0000;
+/// Addresses of functions, behind all windows: nothing can be loaded from there.
+const CODE_WINDOW: u64 = 0x7e00_0000_0000;
+/// Bytes between the addresses of modules, and of their functions.
+const MODULE_BYTES: u64 = 1 << 24;
+const FUNCTION_BYTES: u64 = 16;
 const WINDOW: u64 = 0x100_0000_0000;
 
 /// Start of shared memory; above 0, so that a null pointer is out of bounds.
@@ -32,6 +37,17 @@ impl std::fmt::Display for Window {
             Self::Shared => "shared",
         })
     }
+}
+
+/// The address of a function by its number in the module. The text of a module places it, so that the address in memory that another
+/// launch left means the same function, and a function of another module is told apart (but for one in 65536 modules).
+pub(crate) fn code_address(module: u16, function: u32) -> u64 {
+    CODE_WINDOW + MODULE_BYTES * u64::from(module) + FUNCTION_BYTES * u64::from(function) % MODULE_BYTES
+}
+
+/// Whether an address may be that of a function.
+pub(crate) fn is_code(address: u64) -> bool {
+    address.checked_sub(CODE_WINDOW).is_some_and(|at| at < WINDOW && at.is_multiple_of(FUNCTION_BYTES))
 }
 
 /// The window of a generic address, and the offset within it.

@@ -232,7 +232,7 @@ fn is_done(flow: &Flow) -> bool {
 }
 
 /// The value of a register in every lane.
-fn value(r: &Registers, (bank, slot): Place) -> shadow::Bits {
+pub(crate) fn value(r: &Registers, (bank, slot): Place) -> shadow::Bits {
     let slot = slot as usize;
     match bank {
         Bank::W => r.w[slot].map(u64::from),
@@ -242,7 +242,7 @@ fn value(r: &Registers, (bank, slot): Place) -> shadow::Bits {
 }
 
 /// Sets the value of a register in every lane.
-fn put(r: &mut Registers, (bank, slot): Place, value: &shadow::Bits) {
+pub(crate) fn put(r: &mut Registers, (bank, slot): Place, value: &shadow::Bits) {
     let slot = slot as usize;
     match bank {
         Bank::W => r.w[slot] = value.map(|v| v as u32),

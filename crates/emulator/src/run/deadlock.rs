@@ -1,9 +1,11 @@
 //! Places of rows in the text, and reports of launches that do not end.
 
 use crate::api::trap::{Place, Rule, Stop, Trap};
+use crate::front::decode::CallSite;
+use crate::front::program::Row;
 use crate::run::progress::Progress;
 use crate::run::resident::Resident;
-use crate::run::stream::{InStream, Stream};
+use crate::run::stream::{Grid, InStream, Stream};
 use crate::run::warp::Wait;
 
 /// Returns the place of a row in the text.
@@ -26,15 +28,64 @@ pub(crate) fn place(
     Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
 }
 
+/// Calls that a message names, the innermost first.
+const NAMED_CALLS: usize = 4;
+
+/// Describes the calls, given by their rows, that led to a function.
+pub(crate) fn called_from(launches: &[InStream<'_>], launch: usize, calls: &[u32]) -> String {
+    let InStream { program, kernel, .. } = launches[launch];
+    let mut text = String::new();
+    // A recursion is named once.
+    let mut runs = calls.chunk_by(PartialEq::eq);
+    for run in runs.by_ref().take(NAMED_CALLS) {
+        let pc = run[0];
+        let start = kernel.origins.get(pc as usize).map_or(0, |origin| origin.start as usize);
+        let site = kernel.rows.get(pc as usize).and_then(Row::extra::<CallSite>);
+        let caller =
+            site.and_then(|site| site.caller).and_then(|caller| kernel.functions.get(caller as usize));
+        let caller = caller.map_or(&kernel.name, |caller| &caller.name);
+        text += &format!(", called by `{caller}` at line {}", ptx::line_column(&program.text, start).line);
+        if run.len() > 1 {
+            text += &format!(" ({} times)", run.len());
+        }
+    }
+    let left: usize = runs.map(<[u32]>::len).sum();
+    if left > 0 {
+        text += &format!(", and {left} more calls");
+    }
+    text
+}
+
 /// Reports a deadlock: which lanes wait for what.
-pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Stop {
-    let mut who = Vec::new();
-    let mut first = None;
+pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream) -> Stop {
+    // Those that wait may wait for those that repeat a loop.
+    let (mut loops, mut waits) = (Vec::new(), Vec::new());
     for resident in residents {
         for warp in &resident.warps {
             for fragment in &warp.fragments {
-                let at = place(launches, resident.cta.grid, fragment.pc, resident.cta.id, warp.index, None);
+                let repeats = match fragment.wait {
+                    Wait::Nothing | Wait::Impatient | Wait::Released => true,
+                    Wait::Barrier { id, generation } => {
+                        resident.cta.barriers[id as usize & 15].generation != generation
+                    }
+                    _ => false,
+                };
+                let who = if repeats { &mut loops } else { &mut waits };
+                if who.len() == NAMED_WARPS {
+                    continue;
+                }
+                // A loop waits for what it reads.
+                let pc = fragment.read.filter(|_| repeats).unwrap_or(fragment.pc);
+                let at = place(launches, resident.cta.grid, pc, resident.cta.id, warp.index, None);
                 let what = match fragment.wait {
+                    _ if repeats => {
+                        let why = match fragment.read {
+                            Some(_) => "no warp changes what it reads",
+                            None => "it reads no memory",
+                        };
+                        format!("line {} `{}`, and {why}", at.line, at.instruction)
+                    }
+                    Wait::Nothing | Wait::Impatient | Wait::Held(_) | Wait::Released => "its turn".to_owned(),
                     Wait::Barrier { id, .. } => {
                         let barrier = &resident.cta.barriers[id as usize & 15];
                         let wanted = if barrier.expected == u32::MAX {
@@ -54,20 +105,45 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident]) -> Sto
                     Wait::Converge { wanted, .. } => {
                         format!("lanes {wanted:#010x} to reach line {} `{}`", at.line, at.instruction)
                     }
-                    Wait::Nothing | Wait::Impatient | Wait::Held(_) | Wait::Released => "its turn".to_owned(),
                 };
-                if who.len() < 8 {
-                    who.push(format!(
-                        "CTA {:?} warp {} lanes {:#010x} wait for {what}",
-                        resident.cta.id, warp.index, fragment.mask
-                    ));
-                }
-                first.get_or_insert(at);
+                let text = format!(
+                    "CTA {:?} warp {} lanes {:#010x} {} {what}",
+                    resident.cta.id,
+                    warp.index,
+                    fragment.mask,
+                    if repeats { "repeat a loop for ever at" } else { "wait for" }
+                );
+                who.push((text, at));
             }
         }
     }
-    let what = format!("no warp can make progress: {}", who.join("; "));
-    Stop::Trap(Box::new(Trap { rule: Rule::Deadlock, what, place: first.unwrap_or_default() }))
+    let (who, places): (Vec<String>, Vec<Place>) = loops.into_iter().chain(waits).take(NAMED_WARPS).unzip();
+    let mut what = format!("no warp can make progress: {}", who.join("; "));
+    if let Some(resident) = residents.first() {
+        what += &not_begun(residents, &stream.grids[resident.cta.grid], resident.cta.grid);
+    }
+    Stop::Trap(Box::new(Trap {
+        rule: Rule::Deadlock,
+        what,
+        place: places.into_iter().next().unwrap_or_default(),
+    }))
+}
+
+/// Warps that a message names.
+const NAMED_WARPS: usize = 8;
+
+/// Describes the CTAs that have not begun, for which the resident ones may wait in vain.
+fn not_begun(residents: &[Resident], grid: &Grid, number: usize) -> String {
+    let left = grid.total() - grid.begun;
+    if left == 0 {
+        return String::new();
+    }
+    let count = residents.iter().filter(|r| r.cta.grid == number).count();
+    format!(
+        "; {count} of {} CTAs are resident at a time, and {left} have not started: they start when others end, or all together in a \
+         cooperative launch",
+        grid.total()
+    )
 }
 
 /// Reports that a launch exceeded `fuel`, and the CTAs that have not begun, for which the resident ones may wait in vain.
@@ -97,16 +173,11 @@ fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, m
     let mut at = Place::default();
     if let Some(Resident { cta, warps, .. }) = residents.first() {
         let grid = &stream.grids[cta.grid];
-        let left = grid.total() - grid.begun;
-        what += &format!("; {} of {} CTAs have ended", grid.ended, grid.total());
-        if left > 0 {
-            let count = residents.iter().filter(|r| r.cta.grid == cta.grid).count();
-            what += &format!(
-                "; {count} of {} CTAs are resident at a time, and {left} have not started: they start when others end, or all together in a \
-                 cooperative launch",
-                grid.total()
-            );
-        }
+        let running = residents.iter().flat_map(|r| &r.warps).filter(|warp| warp.live != 0).count();
+        let running =
+            if running == 1 { "1 warp still runs".to_owned() } else { format!("{running} warps still run") };
+        what += &format!("; {} of {} CTAs have ended, and {running}", grid.ended, grid.total());
+        what += &not_begun(residents, grid, cta.grid);
         let warp = warps.iter().find(|w| w.live != 0).or(warps.first());
         let pc = warp.and_then(|w| w.fragments.first()).map_or(u32::MAX, |f| f.pc);
         at = place(launches, cta.grid, pc, cta.id, warp.map_or(0, |w| w.index), None);

@@ -68,6 +68,9 @@ pub struct Options {
     pub judge: Judge,
     /// The fill byte of memory and registers that nothing has written.
     pub poison: u8,
+    /// The stack of a thread in bytes, if it is known (`cudaLimitStackSize`). A call with more in use is a violation. A frame counts
+    /// with what ptxas needs for it at least: the function's variables and the return address.
+    pub stack_bytes: Option<u64>,
     /// The lane whose value remains where lanes of one store write different values to one address.
     pub kept_lane: KeptLane,
     /// Whether a seed other than 0 shifts dynamic shared memory by multiples of 16 bytes: a kernel is guaranteed only the alignment
@@ -97,6 +100,7 @@ impl Default for Options {
             check_fences: false,
             judge: Judge::Strict,
             poison: POISON,
+            stack_bytes: None,
             kept_lane: KeptLane::default(),
             shift_shared: true,
             model: None,

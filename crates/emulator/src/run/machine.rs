@@ -39,6 +39,10 @@ pub(crate) enum Flow {
     Converge(u32),
     /// The row is `.aligned`; it runs again once all live lanes of the warp have arrived here.
     Align,
+    /// The masked lanes call a function.
+    Call,
+    /// The masked lanes return from a function.
+    Return,
     /// A fault, stored in `m.fault`.
     Fault,
 }
@@ -56,6 +60,10 @@ pub(crate) struct Registers {
     pub(crate) shadow: Option<Box<Shadow>>,
     /// Local memory, one lane after another.
     pub(crate) local: Region,
+    /// Local memory of one lane: a multiple of 64.
+    pub(crate) local_bytes: usize,
+    /// The maximum of `local_bytes`.
+    pub(crate) most_local: usize,
 }
 
 /// The running warp and everything that it can access.
@@ -382,7 +390,7 @@ impl Machine<'_> {
                 (&self.cta.shared, at)
             }
             Window::Local => {
-                let size = self.kernel.local_bytes;
+                let size = self.r.local_bytes;
                 if at + N as u64 > size as u64 {
                     let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
                     return Err(Fault::new(Rule::OutOfBounds, what));
@@ -487,7 +495,7 @@ impl Machine<'_> {
                 self.cta.shared.put(at, &bytes);
             }
             Window::Local => {
-                let size = self.kernel.local_bytes;
+                let size = self.r.local_bytes;
                 if at + N as u64 > size as u64 {
                     let what = format!("{N} bytes at local address {at:#x}; a thread has {size} bytes");
                     return Err(Fault::new(Rule::OutOfBounds, what));

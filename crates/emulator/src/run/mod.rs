@@ -1,7 +1,8 @@
 //! Warps, CTAs, clusters, grids: who runs, when, and on which state.
 //!
 //! [`launch`] begins a stream of grids; [`schedule`] picks the warp that runs next, from a seed; [`warp`] runs its rows and keeps
-//! its diverged lanes; [`cores`] runs clusters that do not communicate on several threads, with the scheduler's result or none.
+//! its diverged lanes, [`frames`] their calls; [`livelock`] proves that a launch never ends; [`cores`] runs clusters that do not
+//! communicate on several threads, with the scheduler's result or none.
 //! Invariant: a seed determines a run. Begin with [`launch`], then [`schedule`].
 
 pub(crate) mod apart;
@@ -10,8 +11,10 @@ pub(crate) mod cores;
 pub(crate) mod cta;
 pub(crate) mod deadlock;
 pub(crate) mod directed;
+pub(crate) mod frames;
 pub(crate) mod grid_workspace;
 pub(crate) mod launch;
+pub(crate) mod livelock;
 pub(crate) mod machine;
 pub(crate) mod parties;
 pub(crate) mod progress;
@@ -20,4 +23,5 @@ pub(crate) mod resident;
 pub(crate) mod schedule;
 pub(crate) mod stream;
 pub(crate) mod warp;
+pub(crate) mod watched;
 pub(crate) mod world;

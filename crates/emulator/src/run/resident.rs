@@ -8,6 +8,7 @@ use crate::rules::guard::Proxy;
 use crate::rules::races::{ClusterRaces, Races, SharedShadow};
 use crate::run::cluster::Member;
 use crate::run::cta::Cta;
+use crate::run::frames;
 use crate::run::launch::{Launch, Options};
 use crate::run::machine::{LANES, Registers, World};
 use crate::run::random::Random;
@@ -194,6 +195,11 @@ fn registers(
     cta: &Cta,
     warp: u32,
 ) -> Registers {
+    let local_bytes = if kernel.functions.is_empty() {
+        kernel.local_bytes
+    } else {
+        kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
+    };
     let mut r = Registers {
         w: vec![[0; LANES]; kernel.w_slots],
         d: vec![[0; LANES]; kernel.d_slots],
@@ -201,7 +207,9 @@ fn registers(
         carry: 0,
         written: vec![0; kernel.watched],
         shadow: None,
-        local: Region::unwritten(kernel.local_bytes * LANES, poison),
+        local: Region::unwritten(local_bytes * LANES, poison),
+        local_bytes,
+        most_local: frames::most_local(launch),
     };
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,

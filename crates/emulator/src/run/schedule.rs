@@ -14,9 +14,10 @@ use crate::rules::undefined::report::with_cause;
 use crate::run::cluster;
 use crate::run::cores;
 use crate::run::cta::Cta;
-use crate::run::deadlock::{deadlock, out_of_fuel, out_of_time, place};
+use crate::run::deadlock::{called_from, deadlock, out_of_fuel, out_of_time, place};
 use crate::run::directed;
 use crate::run::launch::{Counts, Options, model_of, place_globals};
+use crate::run::livelock::Livelock;
 use crate::run::machine::World;
 use crate::run::random::Random;
 use crate::run::resident::{Resident, Spares, Together, remove_ended, resident};
@@ -25,7 +26,7 @@ use crate::run::warp::{Stopped, Turn, Wait, Warp};
 use crate::work;
 
 /// Maximum number of resident CTAs.
-const RESIDENT: usize = 64;
+pub(crate) const RESIDENT: usize = 64;
 
 /// Rows that a warp runs before another warp has its turn.
 const QUANTUM: u32 = 256;
@@ -133,9 +134,14 @@ pub(crate) fn run<O: Observer>(
     let mut held: Option<Held> = None;
     let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
         let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
+        if let Some(why) = stopped.refused {
+            return Stop::Unsupported(*why);
+        }
         let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
+        let what = what + &called_from(launches, cta.grid, &stopped.calls);
         Stop::Trap(Box::new(Trap { rule: stopped.fault.rule, what, place }))
     };
+    let mut livelock = Livelock::default();
     loop {
         if world.apart.as_ref().is_some_and(|apart| apart.stops(counts.warp_instructions)) {
             return Err(Stop::Launch("the cluster cannot run apart from the others".to_owned()));
@@ -179,6 +185,7 @@ pub(crate) fn run<O: Observer>(
                 let globals = &own[next - grids.start].globals;
                 let both = (&together, spares);
                 residents.push(resident(&launches[next], globals, next, world, options, both));
+                world.changed();
                 world.stream.grids[next].begun += 1;
                 together.advance();
             }
@@ -253,7 +260,7 @@ pub(crate) fn run<O: Observer>(
                     }
                     world.clock += counts.warp_instructions - before;
                     if let Some(fault) = cta.races.as_ref().and_then(Races::exhausted) {
-                        return Err(trap(Stopped { fault, pc: warp.next_row() }, cta, warp.index));
+                        return Err(trap(Stopped::at(fault, warp.next_row()), cta, warp.index));
                     }
                 }
                 ran |= went_on;
@@ -281,8 +288,8 @@ pub(crate) fn run<O: Observer>(
             if let Some(chosen) = chosen {
                 *copies_wait = 0;
                 ran = true;
-                cta.complete_nth(world, chosen)
-                    .map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+                world.changed();
+                cta.complete_nth(world, chosen).map_err(|f| trap(Stopped::outside(f), cta, 0))?;
             }
             if options.seed != 0 {
                 std::mem::swap(&mut world.random, &mut residents[first].random);
@@ -304,17 +311,18 @@ pub(crate) fn run<O: Observer>(
         for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
             // Effects of a CTA that are still pending end with it.
             resident.ended = true;
+            world.changed();
             let cta = &mut resident.cta;
             let left = cta.pending.iter().find(|p| p.outlives());
             if let Some(left) = left {
                 let what =
                     format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
-                let stopped = Stopped { fault: Fault::new(Rule::Race, what), pc: u32::MAX };
+                let stopped = Stopped::outside(Fault::new(Rule::Race, what));
                 return Err(trap(stopped, cta, left.warp));
             }
-            cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped { fault: f, pc: u32::MAX }, cta, 0))?;
+            cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped::outside(f), cta, 0))?;
             if let Some(fault) = cta.races.as_ref().and_then(Races::used_after_end) {
-                return Err(trap(Stopped { fault, pc: u32::MAX }, cta, 0));
+                return Err(trap(Stopped::outside(fault), cta, 0));
             }
             world.stream.end(cta.grid, cta.released);
             world.events += 1;
@@ -325,13 +333,15 @@ pub(crate) fn run<O: Observer>(
         if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
             return Err(h.stop);
         }
+        let repeats = livelock.passed(counts.warp_instructions, &mut residents, world);
         // Under a random schedule a round may have skipped the warps that can run.
         let can_run = |r: &Resident, world: &World| {
             held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
                 && (r.warps.iter().any(|w| w.can_run(&r.cta, world))
                     || options.seed != 0 && !r.cta.pending.is_empty())
         };
-        let goes_on = ran || residents.len() != before || residents.iter().any(|r| can_run(r, world));
+        let goes_on =
+            !repeats && (ran || residents.len() != before || residents.iter().any(|r| can_run(r, world)));
         let so_far = (!goes_on, counts.warp_instructions);
         if directed::release(world.directed.as_mut(), &mut residents, so_far) || goes_on {
             continue;
@@ -341,8 +351,9 @@ pub(crate) fn run<O: Observer>(
         }
         let unblocked = unblock(&mut residents, world).map_err(|(f, n)| {
             let cta = &residents[n].cta;
-            trap(Stopped { fault: f, pc: u32::MAX }, cta, 0)
+            trap(Stopped::outside(f), cta, 0)
         })?;
+        world.changed();
         if !unblocked {
             // The others may be waiting for a grid that could have begun but has not.
             if held.is_none()
@@ -353,7 +364,7 @@ pub(crate) fn run<O: Observer>(
             {
                 continue;
             }
-            return Err(held.map_or_else(|| deadlock(launches, &residents), |h| h.stop));
+            return Err(held.map_or_else(|| deadlock(launches, &residents, &world.stream), |h| h.stop));
         }
     }
 }

@@ -4,15 +4,20 @@
 //! fragments of the warp wait for something, those that wait only to reconverge continue.
 
 use crate::api::observe::{Executed, Observer};
-use crate::api::trap::{Fault, Judge};
+use crate::api::trap::{Fault, Judge, Unsupported};
+use crate::front::decode::{CallSite, Target};
 use crate::front::flow::NEVER;
-use crate::front::program::{Kernel, UNGUARDED};
+use crate::front::program::{Kernel, Row, UNGUARDED};
 use crate::rules::undefined;
 use crate::run::cluster::Peers;
 use crate::run::cta::Cta;
 use crate::run::directed::{self, Before};
+use crate::run::frames::{self, Level, Stack};
+use crate::run::livelock;
 use crate::run::machine::{Flow, Machine, Registers, World};
 use crate::run::parties::divergent;
+use crate::run::watched::Watch;
+use crate::work;
 
 /// Strong accesses by fragments of a warp, without divergence or reconvergence, after which fragments that wait to reconverge
 /// continue alone.
@@ -49,13 +54,17 @@ pub(crate) enum Wait {
 }
 
 /// Lanes that execute together.
-#[derive(Debug, Clone)]
+#[derive(Clone)]
 pub(crate) struct Fragment {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
     pub(crate) wait: Wait,
-    /// Groups with which it must reconverge, innermost last.
+    /// Groups of its function with which it must reconverge, innermost last.
     groups: Vec<u32>,
+    /// The calls that it is in.
+    pub(crate) stack: Stack,
+    /// The last row that read memory in its last turn, if that was watched.
+    pub(crate) read: Option<u32>,
 }
 
 /// Lanes that diverged at one branch; unused if `expected` is 0.
@@ -66,6 +75,8 @@ struct Group {
     /// Lanes still expected or arrived; lanes that exit are removed.
     expected: u32,
     arrived: u32,
+    /// Whether its lanes return from a call, rather than from a branch of their function.
+    returns: bool,
 }
 
 /// The state of a warp.
@@ -75,11 +86,14 @@ pub(crate) struct Warp {
     pub(crate) live: u32,
     pub(crate) fragments: Vec<Fragment>,
     groups: Vec<Group>,
+    free_groups: Vec<u32>,
     current: usize,
     /// The fragment whose last turn ended because it had used all of it.
     spent: Option<usize>,
     /// Strong accesses made while lanes waited to reconverge, since the last divergence or reconvergence.
     alone: u32,
+    /// The state to which it may come back, if that is watched.
+    pub(crate) watch: Option<Box<Watch>>,
 }
 
 /// The outcome of a turn.
@@ -96,20 +110,39 @@ pub(crate) enum Turn {
 pub(crate) struct Stopped {
     pub(crate) fault: Fault,
     pub(crate) pc: u32,
+    /// The rows of the calls that it was in, the innermost first.
+    pub(crate) calls: Vec<u32>,
+    /// It calls a function that is not emulated.
+    pub(crate) refused: Option<Box<Unsupported>>,
+}
+
+impl Stopped {
+    /// A fault at a row.
+    pub(crate) fn at(fault: Fault, pc: u32) -> Self {
+        Self { fault, pc, calls: Vec::new(), refused: None }
+    }
+
+    /// A fault that no row caused.
+    pub(crate) fn outside(fault: Fault) -> Self {
+        Self::at(fault, u32::MAX)
+    }
 }
 
 impl Warp {
     pub(crate) fn new(index: u32, live: u32, registers: Registers) -> Self {
-        let first = Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new() };
+        let first =
+            Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new(), stack: None, read: None };
         Self {
             index,
             registers,
             live,
             fragments: vec![first],
             groups: Vec::new(),
+            free_groups: Vec::new(),
             current: 0,
             spent: None,
             alone: 0,
+            watch: None,
         }
     }
 
@@ -132,7 +165,9 @@ impl Warp {
                 let group = &mut self.groups[g as usize];
                 group.expected &= !fragment.mask;
                 group.arrived &= !fragment.mask;
-                fragment.groups.pop();
+                if !group.returns {
+                    fragment.groups.pop();
+                }
                 fragment.wait = Wait::Nothing;
             }
         }
@@ -162,11 +197,22 @@ impl Warp {
         steps: &mut u64,
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
-        if self.registers.holds_undefined() || world.judge == Judge::Values {
+        let turn = if self.registers.holds_undefined() || world.judge == Judge::Values || world.watching {
             self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
         } else {
             self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)
-        }
+        };
+        turn.map_err(|stopped| self.with_calls(stopped))
+    }
+
+    /// Adds the calls that the fragment of this turn is in.
+    #[cold]
+    fn with_calls(&self, stopped: Stopped) -> Stopped {
+        let fragment = self.fragments.get(self.current);
+        let calls = fragment.map_or_else(Vec::new, |fragment| {
+            frames::calls(&fragment.stack, stopped.fault.lane.unwrap_or(fragment.mask.trailing_zeros()))
+        });
+        Stopped { calls, ..stopped }
     }
 
     fn turn<O: Observer, const CAREFUL: bool>(
@@ -198,9 +244,11 @@ impl Warp {
         self.fragments[at].wait = Wait::Nothing;
         let (mut pc, mut fragment) = (self.fragments[at].pc, self.fragments[at].mask);
         let mut left = quantum;
+        let careful = CAREFUL && (self.registers.holds_undefined() || world.judge == Judge::Values);
         let aligned = self.lanes_at_aligned();
         // Lanes that do something while others of their warp are at an aligned instruction.
         let mut acted = 0;
+        let mut regroups = false;
         let mut m = Machine {
             mask: 0,
             fragment,
@@ -220,8 +268,22 @@ impl Warp {
             loaded: None,
             unmarks: None,
         };
+        let began = fragment;
+        m.world.read = None;
+        let mut again = NEVER;
+        let mut watch = if CAREFUL && m.world.watching { self.watch.take() } else { None };
+        if let Some(watch) = &mut watch {
+            again = watch.begin(fragment).unwrap_or(NEVER);
+        }
         let wait = loop {
             // Every path ends in `exit`, so the row exists.
+            if CAREFUL
+                && pc == again
+                && let Some(watch) = &mut watch
+                && watch.compare(fragment, &self.fragments[at].stack, m.r, left != quantum)
+            {
+                again = NEVER;
+            }
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| left > 0) else {
                 // A spinning fragment must not starve the others.
                 self.current = at + 1;
@@ -237,7 +299,7 @@ impl Warp {
             } else {
                 if CAREFUL && let Err(fault) = undefined::of_guard(&mut m, row, fragment) {
                     *steps += u64::from(quantum - left);
-                    return Err(Stopped { fault, pc });
+                    return Err(Stopped::at(fault, pc));
                 }
                 fragment & (m.r.p[row.guard as usize] ^ row.negate)
             };
@@ -253,8 +315,9 @@ impl Warp {
                     Before::Part(lanes) => {
                         let this = &mut self.fragments[at];
                         this.mask = lanes;
-                        let (rest, groups) = (fragment & !lanes, this.groups.clone());
-                        self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
+                        let rest = fragment & !lanes;
+                        let other = Fragment { pc, mask: rest, wait: Wait::Nothing, ..this.clone() };
+                        self.fragments.push(other);
                         fragment = lanes;
                         m.fragment = lanes;
                         m.mask &= lanes;
@@ -269,7 +332,11 @@ impl Warp {
             if O::WATCHES {
                 observer.row(&Executed::new(&m, pc));
             }
+            let watched = if CAREFUL && m.world.watching { livelock::before(&mut m, row, pc) } else { None };
             let flow = if CAREFUL { undefined::run_row(&mut m, row) } else { (row.exec)(&mut m, row) };
+            if CAREFUL && let Some(before) = &watched {
+                livelock::after(&mut m, before);
+            }
             if cfg!(debug_assertions) {
                 crate::rules::widths::check(&m, pc, flow);
             }
@@ -281,7 +348,7 @@ impl Warp {
                     // comes first is open, and with it what the barrier orders.
                     Flow::Exit if acted & mask != 0 => {
                         *steps += u64::from(quantum - left);
-                        return Err(Stopped { fault: divergent(aligned, m.live), pc: self.row_of(aligned) });
+                        return Err(Stopped::at(divergent(aligned, m.live), self.row_of(aligned)));
                     }
                     _ => {}
                 }
@@ -291,7 +358,8 @@ impl Warp {
                 Flow::Undefined => {
                     m.r.shadow().came_from(pc);
                     pc += 1;
-                    if !CAREFUL {
+                    // A turn that is careful only because it is watched ends like the others.
+                    if !CAREFUL || !careful {
                         break Wait::Nothing;
                     }
                 }
@@ -300,19 +368,12 @@ impl Warp {
                     let rest = fragment & !taken;
                     let this = &mut self.fragments[at];
                     if row.d != NEVER {
-                        let group = Group { pc: row.d, expected: fragment, arrived: 0 };
-                        let free = self.groups.iter().position(|g| g.expected == 0);
-                        let g = free.unwrap_or(self.groups.len());
-                        if free.is_some() {
-                            self.groups[g] = group
-                        } else {
-                            self.groups.push(group)
-                        }
-                        this.groups.push(u32::try_from(g).unwrap_or(NEVER));
+                        let group = Group { pc: row.d, expected: fragment, arrived: 0, returns: false };
+                        this.groups.push(open(&mut self.groups, &mut self.free_groups, group));
                     }
                     this.mask = rest;
-                    let groups = this.groups.clone();
-                    self.fragments.push(Fragment { pc: target, mask: taken, wait: Wait::Nothing, groups });
+                    let other = Fragment { pc: target, mask: taken, wait: Wait::Nothing, ..this.clone() };
+                    self.fragments.push(other);
                     fragment = rest;
                     m.fragment = rest;
                     pc += 1;
@@ -323,6 +384,7 @@ impl Warp {
                 Flow::Exit => {
                     m.live &= !mask;
                     self.live = m.live;
+                    m.world.changed();
                     if m.cta.leave(mask.count_ones()) {
                         m.world.events += 1;
                     }
@@ -348,8 +410,8 @@ impl Warp {
                     let this = &mut self.fragments[at];
                     this.mask = mask;
                     if rest != 0 {
-                        let groups = this.groups.clone();
-                        self.fragments.push(Fragment { pc, mask: rest, wait: Wait::Nothing, groups });
+                        let other = Fragment { pc, mask: rest, wait: Wait::Nothing, ..this.clone() };
+                        self.fragments.push(other);
                     }
                     // The generation of the arrival, which may have completed the barrier.
                     break Wait::Barrier { id, generation: m.cta.arrived_in };
@@ -368,12 +430,52 @@ impl Warp {
                 },
                 Flow::Converge(wanted) => break Wait::Converge { wanted, aligned: false },
                 Flow::Align => break Wait::Converge { wanted: m.live, aligned: true },
+                Flow::Call => {
+                    let fault = match call(
+                        (&mut self.fragments, &mut self.groups, &mut self.free_groups),
+                        &mut m,
+                        row,
+                        at,
+                        pc,
+                    ) {
+                        Ok(entry) => {
+                            fragment = self.fragments[at].mask;
+                            (m.fragment, pc) = (fragment, entry);
+                            continue;
+                        }
+                        Err(stopped) => stopped,
+                    };
+                    *steps += u64::from(quantum - left);
+                    return Err(fault);
+                }
+                Flow::Return => match returned(
+                    (&mut self.fragments, &mut self.groups, &mut self.free_groups),
+                    &mut m,
+                    at,
+                    pc,
+                ) {
+                    Returned::Stays => {
+                        fragment = self.fragments[at].mask;
+                        m.fragment = fragment;
+                        pc += 1;
+                    }
+                    Returned::Leaves(to) => pc = to,
+                    Returned::Waits(to, group) => {
+                        pc = to;
+                        break Wait::Company(group);
+                    }
+                    Returned::Splits(to) => {
+                        pc = to;
+                        regroups = true;
+                        break Wait::Nothing;
+                    }
+                },
                 Flow::Fault => {
                     let fault = m.fault.take().unwrap_or_else(|| {
                         Fault::new(crate::api::trap::Rule::Explicit, "an instruction failed without a reason")
                     });
                     *steps += u64::from(quantum - left);
-                    return Err(Stopped { fault, pc });
+                    return Err(Stopped::at(fault, pc));
                 }
             }
         };
@@ -382,10 +484,11 @@ impl Warp {
         let this = &mut self.fragments[at];
         this.pc = pc;
         this.wait = wait;
+        this.read = world.read.or(this.read.filter(|_| watch.is_some()));
         if this.mask == 0 {
             self.fragments.swap_remove(at);
         }
-        if matches!(wait, Wait::Company(_)) || self.fragments.len() != n {
+        if regroups || matches!(wait, Wait::Company(_)) || self.fragments.len() != n {
             self.alone = 0;
             self.meet();
         }
@@ -408,6 +511,10 @@ impl Warp {
         }
         if self.fragments.len() > 1 {
             self.progress(strong_rows)?;
+        }
+        if let Some(mut watch) = watch {
+            watch.end(began, &self.fragments, &self.registers);
+            self.watch = Some(watch);
         }
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
     }
@@ -436,7 +543,7 @@ impl Warp {
             && self.fragments.iter().all(|f| matches!(f.wait, Wait::Company(_) | Wait::Converge { .. }))
         {
             let here = self.fragments.iter().filter(|f| f.pc == *pc).fold(0, |mask, f| mask | f.mask);
-            return Err(Stopped { fault: divergent(here, self.live), pc: *pc });
+            return Err(Stopped::at(divergent(here, self.live), *pc));
         }
         if self.alone > PATIENCE {
             self.alone = 0;
@@ -458,15 +565,18 @@ impl Warp {
         self.fragments = apart;
         let Some(mut merged) = together.pop() else { return };
         for other in together {
-            merged.mask |= other.mask;
+            let together = (merged.mask, merged.stack.take());
+            let same = frames::is_same(&together.1, &other.stack);
+            merged.stack = frames::mixed(together, (other.mask, other.stack));
             // Groups common to both are kept; the others no longer expect these lanes.
-            let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| a == b).count();
+            let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| same && a == b).count();
             for (groups, mask) in [(&merged.groups, merged.mask), (&other.groups, other.mask)] {
                 for g in &groups[common..] {
                     self.groups[*g as usize].expected &= !mask;
                 }
             }
             merged.groups.truncate(common);
+            merged.mask |= other.mask;
         }
         merged.wait = Wait::Nothing;
         self.fragments.push(merged);
@@ -475,12 +585,21 @@ impl Warp {
 
     /// Merges the fragments of every group whose lanes have all arrived.
     fn meet(&mut self) {
-        for g in 0..self.groups.len() {
-            let Group { pc, expected, arrived } = self.groups[g];
+        // A deep recursion has a group for each call, but few fragments.
+        let group = |f: &Fragment| match f.wait {
+            Wait::Company(g) => Some(g),
+            _ => None,
+        };
+        let mut waited_for: Vec<u32> = self.fragments.iter().filter_map(group).collect();
+        waited_for.sort_unstable();
+        waited_for.dedup();
+        for g in waited_for {
+            work::count(1);
+            let Group { pc, expected, arrived, returns } = self.groups[g as usize];
             if expected == 0 || expected != arrived {
                 continue;
             }
-            let waits = Wait::Company(u32::try_from(g).unwrap_or(NEVER));
+            let waits = Wait::Company(g);
             let Some(first) = self.fragments.iter().position(|f| f.wait == waits) else { continue };
             let mut i = self.fragments.len();
             while i > first + 1 {
@@ -491,15 +610,191 @@ impl Warp {
                 }
             }
             let merged = &mut self.fragments[first];
-            merged.groups.pop();
+            if !returns {
+                merged.groups.pop();
+            }
             merged.pc = pc;
             merged.wait = Wait::Nothing;
-            self.groups[g].expected = 0;
+            self.groups[g as usize].expected = 0;
+            self.free_groups.push(g);
         }
     }
 }
 
-fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
+/// The masked lanes of a fragment call functions. The fragment goes on with one of them; returns its first row.
+fn call(
+    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
+    m: &mut Machine<'_>,
+    row: &Row,
+    at: usize,
+    pc: u32,
+) -> Result<u32, Stopped> {
+    let stopped = |fault| Stopped::at(fault, pc);
+    let Some(site) = row.extra::<CallSite>() else { return Ok(pc + 1) };
+    let mask = m.mask;
+    let this = &mut fragments[at];
+    let rest = this.mask & !mask;
+    if let Target::Function(function) = site.target
+        && rest == 0
+        && m.kernel.functions[function as usize].refused.is_none()
+    {
+        let below = this.stack.clone();
+        let caller = (std::mem::take(&mut this.groups), this.stack.take());
+        return match frames::enter(m, site, (function, mask), (pc, NEVER), caller) {
+            Ok(stack) => {
+                this.stack = stack;
+                Ok(m.kernel.functions[function as usize].entry)
+            }
+            Err(fault) => {
+                this.stack = below;
+                Err(stopped(fault))
+            }
+        };
+    }
+    let targets = frames::targets(m, site).map_err(stopped)?;
+    let group = Group { pc: pc + 1, expected: this.mask, arrived: rest, returns: true };
+    let group = open(groups, free, group);
+    let (outer, below) = (std::mem::take(&mut this.groups), this.stack.take());
+    if rest != 0 {
+        let wait = Wait::Company(group);
+        let (groups, stack) = (outer.clone(), below.clone());
+        fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None });
+    }
+    let mut first = None;
+    for (function, mask) in targets {
+        let called = &m.kernel.functions[function as usize];
+        if let Some(why) = called.refused.clone() {
+            let fault = Fault::new(crate::api::trap::Rule::Explicit, why.why.clone());
+            return Err(Stopped { refused: Some(Box::new(why)), ..stopped(fault) });
+        }
+        let caller = (outer.clone(), below.clone());
+        let entered = frames::enter(m, site, (function, mask), (pc, group), caller);
+        let stack = entered.map_err(|fault| {
+            fragments[at].stack.clone_from(&below);
+            stopped(fault)
+        })?;
+        let (pc, wait) = (called.entry, Wait::Nothing);
+        let inside = Fragment { pc, mask, wait, groups: Vec::new(), stack, read: None };
+        if first.is_none() {
+            first = Some(called.entry);
+            fragments[at] = inside;
+        } else {
+            fragments.push(inside);
+        }
+    }
+    Ok(first.unwrap_or(pc + 1))
+}
+
+/// The outcome of a return.
+enum Returned {
+    /// The other lanes of the fragment go on in the function.
+    Stays,
+    /// All lanes go on at a row of the caller.
+    Leaves(u32),
+    /// All lanes wait behind the call for others of a group.
+    Waits(u32, u32),
+    /// All lanes of the fragment go on at a row, and other fragments may be able to.
+    Splits(u32),
+}
+
+/// Adds a group, and returns its number. `free` has groups that may be unused; a deep recursion has one in use for each call, so all
+/// are searched only when their number has doubled.
+fn open(groups: &mut Vec<Group>, free: &mut Vec<u32>, group: Group) -> u32 {
+    let is_free = |groups: &[Group], g: &u32| groups[*g as usize].expected == 0;
+    work::count(1 + free.len() as u64);
+    free.retain(|g| is_free(groups, g));
+    if free.is_empty() && (groups.len() < 8 || groups.len().is_power_of_two()) {
+        work::count(groups.len() as u64);
+        free.extend((0..groups.len() as u32).filter(|g| is_free(groups, g)));
+    }
+    match free.pop() {
+        Some(g) => {
+            groups[g as usize] = group;
+            g
+        }
+        None => {
+            groups.push(group);
+            u32::try_from(groups.len() - 1).unwrap_or(NEVER)
+        }
+    }
+}
+
+/// The masked lanes of a fragment return from their function.
+fn returned(
+    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
+    m: &mut Machine<'_>,
+    at: usize,
+    pc: u32,
+) -> Returned {
+    let mask = m.mask;
+    let this = &mut fragments[at];
+    let Some(level) = this.stack.clone() else { return Returned::Stays };
+    let frame = match &*level {
+        Level::Call(frame) => frame,
+        Level::Mixed(parts) => {
+            let inside = parts.iter().filter(|(part, _)| part & this.mask != 0);
+            let parts: Vec<Fragment> = inside
+                .map(|(part, stack)| Fragment {
+                    pc,
+                    mask: part & this.mask,
+                    wait: Wait::Nothing,
+                    groups: this.groups.clone(),
+                    stack: stack.clone(),
+                    read: None,
+                })
+                .collect();
+            let mut parts = parts.into_iter();
+            if let Some(first) = parts.next() {
+                *this = first;
+            }
+            fragments.extend(parts);
+            return Returned::Splits(pc);
+        }
+    };
+    frames::leave(m, frame, mask);
+    // Lanes that wait in the function no longer expect these.
+    let waiting = std::mem::take(&mut this.groups);
+    for g in &waiting {
+        groups[*g as usize].expected &= !mask;
+        groups[*g as usize].arrived &= !mask;
+    }
+    let behind = frame.site + 1;
+    let all = frame.mask & m.live;
+    let wait = if frame.group.get() == NEVER && mask == all {
+        Wait::Nothing
+    } else {
+        if frame.group.get() == NEVER {
+            let group = Group { pc: behind, expected: all, arrived: 0, returns: true };
+            frame.group.set(open(groups, free, group));
+        }
+        let g = frame.group.get();
+        let group = &mut groups[g as usize];
+        group.arrived |= mask;
+        if group.arrived == group.expected && group.expected == mask {
+            group.expected = 0;
+            free.push(g);
+            Wait::Nothing
+        } else {
+            Wait::Company(g)
+        }
+    };
+    let (below, outer) = (frame.below.clone(), frame.groups.clone());
+    let rest = this.mask & !mask;
+    if rest != 0 {
+        (this.mask, this.groups) = (rest, waiting);
+        fragments.push(Fragment { pc: behind, mask, wait, groups: outer, stack: below, read: None });
+        return Returned::Stays;
+    }
+    let regroups = !waiting.is_empty();
+    (this.groups, this.stack) = (outer, below);
+    match wait {
+        Wait::Company(group) => Returned::Waits(behind, group),
+        _ if regroups => Returned::Splits(behind),
+        _ => Returned::Leaves(behind),
+    }
+}
+
+pub(crate) fn ready(fragment: &Fragment, cta: &Cta, world: &World) -> bool {
     match fragment.wait {
         Wait::Nothing | Wait::Impatient | Wait::Released => true,
         Wait::Barrier { id, generation } => cta.barriers[id as usize & 15].generation != generation,

@@ -61,12 +61,19 @@ pub(crate) struct World {
     pub(crate) judge: Judge,
     /// Fill byte of unwritten registers.
     pub(crate) poison: u8,
+    /// The stack of a thread, if it is known.
+    pub(crate) stack_bytes: Option<u64>,
     /// Violations that did not end the launch.
     pub(crate) tolerated: Tolerated,
     /// Scratch buffers of matrix instructions.
     pub(crate) scratch: crate::isa::matrix::Scratch,
     /// The directed schedule, if it is one.
     pub(crate) directed: Option<Box<Direction>>,
+    /// Whether changes are counted, and their number ([`livelock`](crate::run::livelock)).
+    pub(crate) watching: bool,
+    pub(crate) changes: u64,
+    /// The last row that read memory in a turn that is watched.
+    pub(crate) read: Option<u32>,
     /// Accesses of the cluster, if it runs in parallel with others.
     pub(crate) apart: Option<Box<Apart>>,
 }
@@ -101,10 +108,21 @@ impl World {
             undefined: Default::default(),
             judge: options.judge,
             poison: options.poison,
+            stack_bytes: options.stack_bytes,
             tolerated: Default::default(),
             directed: None,
+            watching: false,
+            changes: 0,
+            read: None,
             apart: None,
         }
+    }
+
+    /// Records a change that ends the watch for endless loops.
+    #[inline]
+    pub(crate) fn changed(&mut self) {
+        self.changes += 1;
+        self.watching = false;
     }
 
     /// Records an access of a CTA to global memory.

@@ -260,7 +260,10 @@ fn remarks_and_undefined_values_name_the_first_cta() {
 #[test]
 fn clocks_and_fuel() {
     let _ = alike("", "mov.u32 %r1, %clock;\nst.global.u32 [%a], %r1;");
-    let (counts, ..) = alike("", "LOOP: bra LOOP;");
-    let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
-    assert_eq!(trap.rule.word(), "fuel");
+    for (body, rule) in [("LOOP: bra LOOP;", "deadlock"), ("LOOP: add.u32 %r1, %c, %r1;\nbra LOOP;", "fuel")]
+    {
+        let (counts, ..) = alike("", &format!("mov.u32 %r1, 0;\nadd.u32 %c, %c, 1;\n{body}"));
+        let Err(Stop::Trap(trap)) = counts else { panic!("{counts:?}") };
+        assert_eq!(trap.rule.word(), rule);
+    }
 }

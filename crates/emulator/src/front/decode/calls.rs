@@ -1,20 +1,18 @@
-//! Calls: a copy of the callee is inlined at each one, and `ret` jumps behind it.
+//! Calls and returns.
 
-use std::collections::HashMap;
+use ptx::{Instruction, Operand, Space as AstSpace, Variable};
 
-use ptx::{Instruction, Operand, Space as AstSpace};
-
+use super::units::Signature;
 use super::unknown::absent;
-use super::{Decoder, Refusal, declarations, directives, isa};
-use crate::api::trap::Lack;
+use super::{Actual, Bank, CallSite, Decoder, Formal, Refusal, Register, Symbol, Target, directives, isa};
 use crate::front::program::Row;
 
-impl Decoder<'_> {
-    /// `ret` ends the thread in an entry; in a function it jumps past the inlined copy.
+impl<'a> Decoder<'a> {
+    /// `ret` ends the thread in an entry, and returns to the caller in a function.
     pub(super) fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
-        match self.return_to.clone() {
+        match self.unit {
             None => self.push(isa::control::ending()),
-            Some(label) => self.jump(&label),
+            Some(_) => self.returns(),
         }
         Ok(())
     }
@@ -30,107 +28,166 @@ impl Decoder<'_> {
         })
     }
 
-    /// Inlines the callee; its parameters are variables in the caller's frame.
+    /// A call of a function, or through a pointer with a prototype or a list of targets.
     pub(super) fn call(&mut self, i: &Instruction) -> Result<(), isa::Refused> {
+        let wrong = |why: &str| Err(isa::Refused::ByPtx(why.to_owned()));
         if let Some(word) = i.modifiers.iter().find(|word| *word != "uni") {
             return Err(isa::Refused::ByPtx(format!("the modifier `.{word}` does not belong there")));
         }
         let mut operands = i.operands.iter().peekable();
-        let results = match operands.peek() {
-            Some(Operand::Group(list)) => {
-                operands.next();
-                list.clone()
+        let results = match operands.next_if(|operand| matches!(operand, Operand::Group(_))) {
+            Some(Operand::Group(list)) => list.as_slice(),
+            _ => &[],
+        };
+        let Some(Operand::Name(name)) = operands.next() else {
+            return wrong("a call requires the name of a function or a register");
+        };
+        let arguments = match operands.next_if(|operand| matches!(operand, Operand::Group(_))) {
+            Some(Operand::Group(list)) => list.as_slice(),
+            _ => &[],
+        };
+        let pointer = self.register(name);
+        let prototype = match (operands.next(), pointer) {
+            (Some(Operand::Name(prototype)), Some(_)) => Some(prototype),
+            (None, Some(_)) => return wrong("a call through a register requires a prototype or targets"),
+            (None, None) => None,
+            (Some(_), None)
+                if arguments.is_empty() && !matches!(i.operands.last(), Some(Operand::Group(_))) =>
+            {
+                return wrong("expected the arguments in parentheses");
             }
-            _ => Vec::new(),
-        };
-        let Some(Operand::Name(name)) = operands.next().filter(|o| !self.is_register(o)) else {
-            return Err("a call through a register: function pointers are not emulated".to_owned().into());
-        };
-        let arguments = match operands.next() {
-            Some(Operand::Group(list)) => list.clone(),
-            Some(_) => return Err(isa::Refused::ByPtx("expected the arguments in parentheses".to_owned())),
-            None => Vec::new(),
+            (Some(_), _) => return wrong("an operand behind the arguments is not expected"),
         };
         if operands.next().is_some() {
-            return Err(isa::Refused::ByPtx("an operand behind the arguments is not expected".to_owned()));
+            return wrong("an operand behind the arguments is not expected");
         }
-        let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
-            format!("`{name}` is not a function of this module; the emulator links no library")
-        })?;
-        if let Some((directive, why)) = directives::of_function(function) {
-            return Err(format!("`{name}` is {directive}: {why}").into());
-        }
+        let (signature, function) = match prototype {
+            Some(prototype) => {
+                let known = self.prototypes.get(&format!("{}{prototype}", self.prefix)).cloned();
+                let known = known.ok_or_else(|| {
+                    isa::Refused::ByPtx(format!("`{prototype}` is neither a .callprototype nor .calltargets"))
+                })?;
+                (known.signature, Err(known.targets))
+            }
+            None => {
+                let function = *self.scope.functions.get(name.as_str()).ok_or_else(|| {
+                    format!("`{name}` is not a function of this module; the emulator links no library")
+                })?;
+                if let Some((directive, why)) = directives::of_function(function) {
+                    return Err(format!("`{name}` is {directive}: {why}").into());
+                }
+                (Signature::from_function(function), Ok(function))
+            }
+        };
         let counts = [
-            (function.returns.len(), results.len(), "results"),
-            (function.params.len(), arguments.len(), "arguments"),
+            (signature.returns.len(), results.len(), "results"),
+            (signature.params.len(), arguments.len(), "arguments"),
         ];
         if let Some((takes, given, what)) = counts.iter().find(|(takes, given, _)| takes != given) {
+            let through = prototype.unwrap_or(name);
             return Err(isa::Refused::ByPtx(format!(
-                "{takes} {what} of `{name}` are expected, {given} given"
+                "{takes} {what} of `{through}` are expected, {given} given"
             )));
         }
-        let Some(body) = &function.body else { return Err(absent(name).into()) };
-        if self.calling.iter().any(|f| f == name) {
-            return Err(format!("`{name}` calls itself; recursion is not emulated").into());
+        if let Ok(function) = function
+            && (function.body.is_none() || function.entry)
+        {
+            return Err(absent(name).into());
         }
-        if i.guard.is_some() {
-            return Err("a call with a guard".to_owned().into());
-        }
-        let place = |this: &Self, operand: &Operand| match operand {
-            Operand::Name(n) => this.symbol(n).ok_or_else(|| format!("`{n}` is not a parameter variable")),
-            _ => Err("a call argument that is not a variable".to_owned()),
-        };
-        let pairs = function.returns.iter().zip(&results).chain(function.params.iter().zip(&arguments));
-        let mut frame = HashMap::new();
-        let mut registers = declarations::Scope::default();
-        for (formal, actual) in pairs {
-            if formal.space == AstSpace::Reg {
-                let Operand::Name(n) = actual else {
-                    return Err("a register argument that is not a name".to_owned().into());
+        let target = match (pointer, function) {
+            (Some(_), Err(among)) => {
+                let Some(Register { bank: Bank::D, slot, .. }) = self.read(name) else {
+                    return wrong("an address of a function has 64 bits");
                 };
-                let register = self.register(n).ok_or_else(|| format!("`{n}` is not a register"))?;
-                if !isa::passes_as(register.ty, formal.ty) {
-                    let (has, wanted) = (register.ty, formal.ty);
-                    return Err(isa::Refused::ByPtx(format!(
-                        "`{n}` is {has}, but the parameter `{}` is {wanted}",
-                        formal.name
-                    )));
-                }
-                registers.insert(&formal.name, register);
-            } else {
-                frame.insert(formal.name.clone(), place(self, actual)?);
+                self.calls(None);
+                let formals = |all: &[Variable]| all.iter().map(formal).collect();
+                let (params, returns) = (formals(signature.params), formals(signature.returns));
+                Target::Pointer { slot, params, returns, among }
             }
-        }
-        self.copies += 1;
-        let behind = format!("{}@{}", name, self.copies);
-        let prefix = std::mem::replace(&mut self.prefix, format!("{behind}/"));
-        let return_to = self.return_to.replace(behind.clone());
-        self.calling.push(name.clone());
-        // The callee sees its own names and those of the module, not the caller's.
-        let outer_registers = std::mem::replace(&mut self.registers, vec![registers]);
-        let outer_locals = std::mem::replace(&mut self.locals, vec![frame]);
-        let outer_labels = std::mem::take(&mut self.label_names);
-        let (at, loc) = (self.at, self.loc);
-        let formals: Vec<&str> =
-            function.returns.iter().chain(&function.params).map(|v| v.name.as_str()).collect();
-        let result = self.statements(&formals, body);
-        (self.at, self.loc) = (at, loc);
-        self.registers = outer_registers;
-        self.locals = outer_locals;
-        self.label_names = outer_labels;
-        self.calling.pop();
-        self.prefix = prefix;
-        self.return_to = return_to;
-        self.labels.insert(behind, self.rows.len());
-        if directives::never_returns(function) {
+            (_, Ok(function)) => {
+                let number = self.unit_number(function)?;
+                self.calls(Some(number));
+                Target::Function(number)
+            }
+            (None, Err(_)) => return wrong("a call requires the name of a function or a register"),
+        };
+        let arguments =
+            signature.params.iter().zip(arguments).map(|(formal, operand)| self.argument(formal, operand));
+        let arguments = arguments.collect::<Result<Vec<_>, _>>()?;
+        let results =
+            signature.returns.iter().zip(results).map(|(formal, operand)| self.result(formal, operand));
+        let results = results.collect::<Result<Vec<_>, _>>()?;
+        let site = CallSite { target, arguments, results, caller: self.unit };
+        self.push(Row { extra: Some(Box::new(site)), ..Row::new(isa::control::call) });
+        if signature.never_returns {
             self.push(Row::new(isa::control::returned));
         }
-        result.map_err(|u| {
-            let why = format!("in `{name}`, line {}: `{}`: {}", u.line, u.form, u.why);
-            match u.lack {
-                Lack::Emulator => isa::Refused::ByEmulator(why),
-                Lack::Ptx => isa::Refused::ByPtx(why),
+        Ok(())
+    }
+
+    fn argument(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, isa::Refused> {
+        if formal.space != AstSpace::Reg {
+            return Ok(match self.parameter(operand)? {
+                Symbol::Local(at) => Actual::Frame(at),
+                Symbol::Param(at) => Actual::Param(at),
+                _ => return Err(format!("`{operand}` is not a parameter variable").into()),
+            });
+        }
+        let bank = Bank::holding(formal.ty);
+        match operand {
+            Operand::Name(name) if self.register(name).is_some() => {
+                self.fits(name, formal)?;
+                let register = self.read(name).ok_or_else(|| format!("`{name}` is not a register"))?;
+                Ok(Actual::Register((register.bank, register.slot)))
             }
-        })
+            Operand::Immediate(_) if matches!(bank, Bank::W | Bank::D) => {
+                let wide = bank == Bank::D;
+                let slot = if wide { self.src_d(operand, formal.ty)? } else { self.src(operand, formal.ty)? };
+                Ok(Actual::Register((bank, slot)))
+            }
+            _ => Err("a register argument that is not a name".to_owned().into()),
+        }
+    }
+
+    fn result(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, isa::Refused> {
+        if formal.space != AstSpace::Reg {
+            return match self.parameter(operand)? {
+                Symbol::Local(at) => Ok(Actual::Frame(at)),
+                _ => Err(format!("`{operand}` is not a parameter variable").into()),
+            };
+        }
+        let Operand::Name(name) = operand else {
+            return Err("a register argument that is not a name".to_owned().into());
+        };
+        self.fits(name, formal)?;
+        let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
+        self.step.writes.push((register.bank, register.slot));
+        Ok(Actual::Register((register.bank, register.slot)))
+    }
+
+    /// Checks that a register can be passed as a parameter in a register.
+    fn fits(&self, name: &str, formal: &Variable) -> Result<(), isa::Refused> {
+        let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
+        if isa::passes_as(register.ty, formal.ty) {
+            return Ok(());
+        }
+        let (has, wanted) = (register.ty, formal.ty);
+        let why = format!("`{name}` is {has}, but the parameter `{}` is {wanted}", formal.name);
+        Err(isa::Refused::ByPtx(why))
+    }
+
+    fn parameter(&self, operand: &Operand) -> Result<Symbol, Refusal> {
+        match operand {
+            Operand::Name(n) => self.symbol(n).ok_or_else(|| format!("`{n}` is not a parameter variable")),
+            _ => Err("a call argument that is not a variable".to_owned()),
+        }
+    }
+}
+
+/// A parameter of a prototype: it has neither a place nor a slot.
+fn formal(variable: &Variable) -> Formal {
+    match variable.space {
+        AstSpace::Reg => Formal::Register((Bank::holding(variable.ty), 0)),
+        _ => Formal::Frame { at: 0, bytes: u32::try_from(super::size_of(variable)).unwrap_or(u32::MAX) },
     }
 }

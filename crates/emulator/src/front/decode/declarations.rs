@@ -13,7 +13,7 @@ use crate::run::cluster::RANK_SHIFT;
 use crate::work;
 
 /// Local memory of a thread (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
-const MOST_LOCAL: u32 = 512 << 10;
+pub(crate) const MOST_LOCAL: u32 = 512 << 10;
 /// The limit of shared memory: higher address bits are the rank of a CTA in its cluster. A launch checks the target's limit, which
 /// is lower.
 pub(crate) const MOST_SHARED: u32 = 1 << RANK_SHIFT;
@@ -125,6 +125,7 @@ impl Decoder<'_> {
                     );
                 };
                 self.local_bytes = end;
+                self.in_frame_of_function(variable);
                 self.name(&variable.name, Symbol::Local(at));
             }
             AstSpace::Const | AstSpace::Global | AstSpace::Tex => {

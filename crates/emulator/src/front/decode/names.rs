@@ -19,6 +19,8 @@ impl Names for Decoder<'_> {
             Some(Symbol::Shared(_) | Symbol::DynamicShared(_)) => Named::Variable(VariableSpace::Shared),
             Some(Symbol::Local(_)) => Named::Variable(VariableSpace::Frame),
             Some(Symbol::Param(_)) => Named::Variable(VariableSpace::Param),
+            // Its address is taken.
+            None if self.code_address(name).is_some() => Named::Variable(VariableSpace::Global),
             None if is_special(name) => Named::Special,
             None => Named::Unknown,
         }

@@ -87,6 +87,9 @@ impl Decoder<'_> {
                 if name == "WARP_SZ" {
                     return Ok(self.bits_w(32));
                 }
+                if let Some((a, at)) = self.in_frame(name, 0) {
+                    return Ok(self.frame_low(a, at, ty));
+                }
                 let slot = match self.address_of(name, 0, false)? {
                     Constant::Bits(bits) => self.bits_w(bits as u32),
                     other => self.constant_w(other),
@@ -94,6 +97,9 @@ impl Decoder<'_> {
                 Ok(self.low_part(slot, ty))
             }
             Operand::Offset(name, offset) => {
+                if let Some((a, at)) = self.in_frame(name, *offset) {
+                    return Ok(self.frame_low(a, at, ty));
+                }
                 let constant = self.address_of(name, *offset, false)?;
                 let slot = self.constant_w(constant);
                 Ok(self.low_part(slot, ty))
@@ -131,16 +137,47 @@ impl Decoder<'_> {
                 if name == "WARP_SZ" {
                     return Ok(self.bits_d(32));
                 }
+                if let Some((a, at)) = self.in_frame(name, 0) {
+                    return Ok(self.frame_whole(a, at));
+                }
                 let constant = self.address_of(name, 0, false)?;
                 Ok(self.constant_d(constant))
             }
             Operand::Offset(name, offset) => {
+                if let Some((a, at)) = self.in_frame(name, *offset) {
+                    return Ok(self.frame_whole(a, at));
+                }
                 let constant = self.address_of(name, *offset, false)?;
                 Ok(self.constant_d(constant))
             }
             Operand::Immediate(immediate) => Ok(self.bits_d(immediate_bits(*immediate, ty))),
             other => Err(format!("`{other}` is not an operand of {ty}")),
         }
+    }
+
+    /// The slot that holds the start of the function's frame in local memory; `None` in an entry, whose frame starts at 0.
+    pub(crate) fn frame(&self) -> Option<u32> {
+        self.unit.and_then(|unit| self.units.get(unit as usize)).map(|unit| unit.frame)
+    }
+
+    /// A place behind a variable in the frame of a function: the slot of the frame's start, and the offset.
+    fn in_frame(&self, name: &str, offset: i64) -> Option<(u32, i64)> {
+        match (self.symbol(name), self.frame()) {
+            (Some(Symbol::Local(at)), Some(frame)) => Some((frame, i64::from(at).wrapping_add(offset))),
+            _ => None,
+        }
+    }
+
+    fn frame_whole(&mut self, a: u32, at: i64) -> u32 {
+        let d = self.fresh(Type::B64).slot;
+        self.push(Row { d, a, imm: at as u64, ..Row::new(isa::control::frame_address) });
+        d
+    }
+
+    fn frame_low(&mut self, a: u32, at: i64, ty: Type) -> u32 {
+        let d = self.fresh(Type::B32).slot;
+        self.push(Row { d, a, imm: at as u64, ..Row::new(isa::control::frame_address_low) });
+        self.low_part(d, ty)
     }
 
     /// Whether the kernel uses reserved shared memory.
@@ -151,7 +188,10 @@ impl Decoder<'_> {
 
     /// The address of a variable.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
-        let symbol = self.symbol(name).ok_or_else(|| self.unknown(name))?;
+        let Some(symbol) = self.symbol(name) else {
+            let function = self.code_address(name).ok_or_else(|| self.unknown(name))?;
+            return Ok(Constant::Bits(function.wrapping_add_signed(offset)));
+        };
         let own = self.locals.iter().any(|scope| scope.contains_key(name));
         if let Some(why) = self.scope.refused.get(name).filter(|_| !own) {
             return Err(why.clone());
@@ -266,10 +306,16 @@ impl Decoder<'_> {
                     wide
                 }
                 Some(_) => return Err(format!("`{name}` cannot hold an address")),
-                None => {
-                    let constant = self.address_of(name, 0, false)?;
-                    self.constant_d(constant)
-                }
+                None => match self.in_frame(name, offset) {
+                    Some((frame, at)) => {
+                        offset = at;
+                        frame
+                    }
+                    None => {
+                        let constant = self.address_of(name, 0, false)?;
+                        self.constant_d(constant)
+                    }
+                },
             },
         };
         self.step.addresses.push((slot, offset));

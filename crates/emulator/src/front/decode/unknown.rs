@@ -1,7 +1,5 @@
 //! Names that cannot be used: undefined ones, and those that are not emulated.
 
-use ptx::Operand;
-
 use super::{Decoder, Refusal};
 
 /// Functions of the device runtime with which a kernel launches others.
@@ -33,10 +31,6 @@ fn special(name: &str) -> Option<&'static str> {
 }
 
 impl Decoder<'_> {
-    pub(super) fn is_register(&self, operand: &Operand) -> bool {
-        matches!(operand, Operand::Name(name) if self.register(name).is_some())
-    }
-
     /// Why a name that is neither a register nor a variable cannot be used.
     pub(super) fn unknown(&self, name: &str) -> Refusal {
         if let Some(why) = special(name) {
@@ -49,7 +43,7 @@ impl Decoder<'_> {
             Some(function) if function.entry => {
                 format!("`{name}` is an entry; launches from the device are not emulated")
             }
-            Some(_) => format!("`{name}` is a function; function pointers are not emulated"),
+            Some(_) => absent(name),
             None => format!("`{name}` is not declared"),
         }
     }

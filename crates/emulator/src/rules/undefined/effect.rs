@@ -3,6 +3,7 @@
 use ptx::{Instruction, Operand};
 
 use crate::front::decode::{Bank, Place};
+use crate::run::livelock::outside;
 
 /// How undefined bits of the sources become undefined bits of the results.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -59,6 +60,21 @@ pub(crate) enum Combine {
     Xor,
 }
 
+/// How an instruction affects what others can observe ([`outside`]).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Outside {
+    /// It computes, reads memory that only the launch changes, or waits.
+    Nothing,
+    /// It loads from the address that it names.
+    Loads,
+    /// It stores to the address that it names.
+    Stores,
+    /// It asks whether a phase is complete, which may time out at random.
+    Polls,
+    /// Anything else.
+    Acts,
+}
+
 /// The role of an operand that decides something.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Role {
@@ -81,6 +97,7 @@ pub(crate) struct Effect {
     pub(crate) narrow_sources: Box<[(u32, u32)]>,
     /// Whether it only computes registers from registers, lane by lane.
     pub(crate) pure: bool,
+    pub(crate) outside: Outside,
 }
 
 /// The operands of an instruction: its sources in order, including address bases, and its results.
@@ -170,6 +187,7 @@ impl Effect {
             narrow: named.narrow.into(),
             narrow_sources: named.narrow_sources.into(),
             pure,
+            outside: outside(i),
         }
     }
 }

@@ -69,7 +69,7 @@ impl Machine<'_> {
                     self.cta.shared.undefine(place, 1);
                 }
                 Window::Local => {
-                    let place = lane * self.kernel.local_bytes + at as usize + n;
+                    let place = lane * self.r.local_bytes + at as usize + n;
                     self.r.local.unmark(place, 1);
                 }
                 Window::Const | Window::Param => {}
