@@ -1,6 +1,8 @@
 //! The same verdict through every door: each file test of the emulator that all doors can run is judged as `emulate` does, through the C
 //! interface, and by `exec`. (`crates/python/tests/test_doors.py` does the same through the Python module.)
 
+#![expect(clippy::panic, reason = "a test that panics has failed")]
+
 use std::collections::BTreeMap;
 use std::ffi::{CString, c_char, c_int, c_void};
 use std::path::{Path, PathBuf};

@@ -219,13 +219,16 @@ fn end_message(progress: &Progress) -> bool {
     progress.is_over()
 }
 
+/// A launch as it is recorded: its kernel and shape, and the constants of the module.
+type Recorded<'a> = (&'a Program, &'a Kernel, &'a Shape, &'a [(String, Vec<u8>)]);
+
 /// What performs the launches of a program for the trials of one launch.
 struct Launcher<'a> {
     allocations: &'a BTreeMap<u64, Allocation>,
     recorder: &'a mut Option<Recorder>,
     results: &'a mut Results,
     /// The launch as it is recorded.
-    recorded: (&'a Program, &'a Kernel, &'a Shape, &'a [(String, Vec<u8>)]),
+    recorded: Recorded<'a>,
     printed: &'a mut Vec<String>,
     progress: Option<&'a Arc<Progress>>,
     stack_bytes: Option<u64>,

@@ -1,5 +1,7 @@
 //! Trials: one verdict on a launch under several schedules, fillings and readings.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 use std::convert::Infallible;
 
 use emulator::trials::{
