@@ -333,9 +333,14 @@ fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
     let executable =
         executable.map_err(|error| ExecError::Io { what: "the executable is not known", error })?;
     let folder = executable.parent().unwrap_or(Path::new("/"));
-    let places = [folder.to_owned(), folder.join("deps"), folder.join("lib"), folder.join("../lib")];
-    let mut places = context.libraries.iter().cloned().chain(places).map(|place| place.join(LIBRARY));
-    places.find(|path| path.is_file()).ok_or(ExecError::NoLibrary(executable))
+    // `cargo test` builds the library in `deps` and leaves one of an earlier `cargo build` beside the executable as it is.
+    let modified = |path: &PathBuf| path.metadata().and_then(|data| data.modified()).ok();
+    let built = [folder.to_owned(), folder.join("deps")].map(|place| place.join(LIBRARY));
+    let newest = built.into_iter().filter(|path| path.is_file()).max_by_key(modified);
+    let given = context.libraries.iter().map(|place| place.join(LIBRARY)).find(|path| path.is_file());
+    let installed = [folder.join("lib"), folder.join("../lib")].map(|place| place.join(LIBRARY));
+    let found = given.or(newest).or_else(|| installed.into_iter().find(|path| path.is_file()));
+    found.ok_or(ExecError::NoLibrary(executable))
 }
 
 /// Creates the library under the names that programs load. `libcudart` has versioned symbols, and the dynamic linker checks the

@@ -21,7 +21,7 @@
 //! What is lost: conflicts more than [`ROWS`] memory instructions apart, those of instructions other than loads, stores and atomics
 //! of registers, and some that a row has for the first time after it was searched often ([`Searches`]).
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 
 use crate::front::program::Row;
 use crate::memory::window::{SHARED_WINDOW, Window, window_of};
@@ -87,6 +87,17 @@ impl Words {
 }
 
 impl Logged {
+    /// The lowest address of its lanes, and the end of their highest access.
+    fn ends(&self) -> (u64, u64) {
+        let (mut low, mut high) = (u64::MAX, 0);
+        for (lane, at) in self.addresses.iter().enumerate() {
+            let active = self.mask >> lane & 1 == 1;
+            low = if active && *at < low { *at } else { low };
+            high = if active && *at > high { *at } else { high };
+        }
+        (low, high.saturating_add(u64::from(self.len)))
+    }
+
     /// The words that a lane accesses.
     fn words(&self, lane: usize) -> impl Iterator<Item = u64> + use<> {
         let at = self.addresses[lane];
@@ -130,6 +141,9 @@ pub(crate) struct LaneLog {
     count: usize,
     /// The instructions that are ordered before everything that follows: those before this number.
     start: usize,
+    /// The numbers, from 1, of the last two that wrote, and of the last two that were no read-modify-writes.
+    writes: [usize; 2],
+    plain: [usize; 2],
 }
 
 impl LaneLog {
@@ -138,6 +152,12 @@ impl LaneLog {
     fn push(&mut self, slot: &[u64; LANES], offset: u64, (mask, len, kind, row): (u32, u32, Kind, u32)) {
         let next = self.count % ROWS;
         self.count += 1;
+        if kind.writes {
+            self.writes = [self.count, self.writes[0]];
+        }
+        if !kind.modifies {
+            self.plain = [self.count, self.plain[0]];
+        }
         if self.rows.len() <= next {
             let addresses = slot.map(|at| at.wrapping_add(offset));
             self.rows.push(Logged { addresses, mask, row, len, kind, fenced: false });
@@ -180,13 +200,29 @@ impl LaneLog {
         self.recent().filter(|row| row.fenced).for_each(|row| row.mask = 0);
     }
 
+    /// Whether the last instruction, of this kind, may conflict with an earlier one.
+    #[inline]
+    fn may_conflict(&self, kind: Kind) -> bool {
+        let earlier = |last: [usize; 2]| if last[0] == self.count { last[1] } else { last[0] };
+        if kind.modifies {
+            earlier(self.plain) > self.start
+        } else {
+            kind.writes && self.count - 1 > self.start || earlier(self.writes) > self.start
+        }
+    }
+
     /// The earlier instruction, if any, with which the last one conflicts, and the lanes, that of the last one first.
     fn search(&mut self) -> Option<(Logged, usize, usize)> {
         let mut recent = self.recent();
         let last = *recent.next()?;
         let mut known = None;
+        let (low, high) = last.ends();
         recent.find_map(|earlier| {
             if !last.kind.conflicts(earlier.kind) {
+                return None;
+            }
+            let (first, end) = earlier.ends();
+            if end <= low || high <= first {
                 return None;
             }
             // Mostly each lane uses its own bytes again.
@@ -214,12 +250,16 @@ impl LaneLog {
 
 /// The searches of a CTA, by row.
 #[derive(Debug, Default)]
-pub(crate) struct Searches(HashMap<u32, u32>);
+pub(crate) struct Searches(Vec<u32>);
 
 impl Searches {
     /// Whether to search after a row, in this CTA of its grid.
     fn may(&mut self, row: u32, cta: u32) -> bool {
-        let count = self.0.entry(row).or_default();
+        let row = row as usize;
+        if self.0.len() <= row {
+            self.0.resize(row + 1, 0);
+        }
+        let count = &mut self.0[row];
         *count += 1;
         *count <= if cta < FIRST_CTAS { SEARCHES } else { FEW_SEARCHES } || count.is_multiple_of(SAMPLE)
     }
@@ -285,12 +325,12 @@ impl Machine<'_> {
         let Some(races) = &mut self.cta.races else { return };
         let number = races.number_in_grid();
         let (log, searches) = races.lane_log_and_searches(self.warp);
-        let Some(last) = log.last().copied() else { return };
-        if !searches.may(last.row, number) {
+        let Some((kind, row)) = log.last().map(|last| (last.kind, last.row)) else { return };
+        if !log.may_conflict(kind) || !searches.may(row, number) {
             return;
         }
         let Some((earlier, lane, other)) = log.search() else { return };
-        let (at, kind, row) = (last.addresses[lane], last.kind, last.row);
+        let Some(at) = log.last().map(|last| last.addresses[lane]) else { return };
         let place = match window_of(at) {
             (Window::Shared, at) => format!("shared address {at:#x}"),
             _ => format!("global address {at:#x}"),
@@ -334,12 +374,13 @@ mod tests {
         log.push(&along(4), 0, (!0, 4, LOAD, 2));
         assert!(log.search().is_none());
         log.push(&backwards(), 0, (!0, 4, LOAD, 3));
+        assert!(log.may_conflict(LOAD));
         let found = log.search().map(|(earlier, lane, other)| (earlier.row, lane, other));
         assert_eq!(found, Some((1, 0, 31)));
         // Two loads do not conflict, and the store's lanes have met.
         log.meet(!0);
         log.push(&backwards(), 0, (!0, 4, LOAD, 4));
-        assert!(log.search().is_none());
+        assert!(!log.may_conflict(LOAD) && log.search().is_none());
         // A store over what other lanes have read; wider accesses overlap their neighbours.
         log.push(&along(4), 0, (!0, 4, STORE, 5));
         assert_eq!(log.search().map(|(earlier, ..)| earlier.row), Some(4));
@@ -372,7 +413,11 @@ mod tests {
         assert!(log.search().is_none());
         log.push(&along(0), 0, (1, 4, atomic, 7));
         log.push(&along(0), 0, (2, 4, atomic, 8));
-        assert!(log.search().is_none());
+        assert!(log.may_conflict(atomic) && log.search().is_none());
+        log.meet(!0);
+        log.push(&along(0), 0, (2, 4, atomic, 8));
+        log.push(&along(0), 0, (1, 4, atomic, 8));
+        assert!(!log.may_conflict(atomic));
         for row in 0..ROWS as u32 {
             log.push(&along(128), 0, (4, 4, LOAD, row));
         }
