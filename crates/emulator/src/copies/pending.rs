@@ -1,6 +1,6 @@
 //! Pending asynchronous copies (PTX ISA 9.7.9.27) and the bytes that must not be accessed until they complete.
 
-use crate::isa::reduce::Reduce;
+use crate::copies::reduce::Reduce;
 use crate::rules::order::{Order, Scope, Strong, Touch};
 
 /// A contiguous run of bytes of a copy.

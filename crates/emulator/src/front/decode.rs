@@ -199,6 +199,8 @@ pub(crate) struct Decoder<'a> {
     text: &'a str,
     /// Whether a copy accesses shared memory through the async proxy.
     pub(crate) async_copies: bool,
+    /// Whether it requests the work of CTAs that have not begun.
+    pub(crate) takes_work: bool,
     /// The state spaces in which tensor maps are modified.
     pub(crate) map_edits: Watch,
     /// The largest declared alignment of the dynamic shared memory in use.
@@ -242,6 +244,7 @@ impl<'a> Decoder<'a> {
             loc: (0, 0),
             text,
             async_copies: false,
+            takes_work: false,
             map_edits: Watch::Nothing,
             dynamic_align: 1,
         }
@@ -542,6 +545,7 @@ pub(crate) fn kernel<'a>(
         stack_bytes: units::stack_bytes(frame_bytes, &functions),
         functions,
         async_copies: decoder.async_copies,
+        takes_work: decoder.takes_work,
         reserved,
         map_edits: decoder.map_edits,
         dynamic_align: decoder.dynamic_align,

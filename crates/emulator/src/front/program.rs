@@ -207,6 +207,8 @@ pub struct Kernel {
     pub(crate) watched: usize,
     /// Whether it has copies that access shared memory through the async proxy.
     pub(crate) async_copies: bool,
+    /// Whether it requests the work of CTAs that have not begun (`clusterlaunchcontrol`).
+    pub(crate) takes_work: bool,
     /// Whether it uses reserved shared memory.
     pub(crate) reserved: bool,
     /// The state spaces in which it modifies tensor maps.

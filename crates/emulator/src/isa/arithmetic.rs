@@ -76,7 +76,7 @@ fn by_type(d: &mut Decoder<'_>, i: &Instruction, decoders: [Decode; 3]) -> Resul
     if i.has("f32x2") {
         return floats(d, i);
     }
-    match i.modifiers.iter().find_map(|word| super::words::scalar(word)) {
+    match i.modifiers.iter().find_map(|word| crate::front::words::scalar(word)) {
         Some(Type::F32 | Type::F64) => floats(d, i),
         Some(Type::F16 | Type::F16x2 | Type::Bf16 | Type::Bf16x2) => halves(d, i),
         _ => integers(d, i),

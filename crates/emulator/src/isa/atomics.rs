@@ -10,11 +10,11 @@ use numerics::float::{add_f32, add_f64, add_f64_in_memory};
 use ptx::{Instruction, Operand, Type};
 
 use super::elements::stored;
-use super::memory::{numbered, resolve, space_number};
+use super::memory::resolve;
 use super::moves::space;
-use super::reduce::{Combine, Reduce};
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
+use crate::copies::reduce::{Combine, Reduce};
 use crate::front::decode::{Bank, Decoder, Place, Refusal, Step};
 use crate::front::program::Row;
 use crate::memory::window::{Window, window_of};
@@ -144,7 +144,7 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let extra = Atomic { action, space, bytes, count, wide, returns, used: returns, order, sum };
     let row = Row {
         a,
-        b: space_number(space),
+        b: space.number(),
         imm: offset as u64,
         list: list.into(),
         extra: Some(Box::new(extra)),
@@ -213,7 +213,7 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
     }
     m.compare_lanes();
-    let flow = stored(m, numbered(row.b));
+    let flow = stored(m, Space::numbered(row.b));
     match replaced.0 {
         None => flow,
         Some(bits) => {

@@ -4,10 +4,10 @@ use ptx::{Instruction, Operand, Type};
 
 use super::async_copy::{cache_words, constant, shared_window};
 use super::mbarrier::cluster_object;
-use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Store, Work};
+use crate::copies::reduce::Reduce;
 use crate::front::decode::{Bank, Decoder, Refusal};
 use crate::front::program::Row;
 use crate::memory::remote::Site;

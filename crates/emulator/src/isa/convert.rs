@@ -7,10 +7,10 @@ use numerics::Rounding;
 use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::{narrow1, operands, widen1};
-use super::words::scalar;
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::front::decode::{Bank, Decoder, Refusal};
 use crate::front::program::{Exec, Row};
+use crate::front::words::scalar;
 use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Data Movement and Conversion: cvt";

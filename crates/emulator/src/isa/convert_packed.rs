@@ -7,9 +7,9 @@ use super::Words;
 use super::convert::target;
 use super::float::rounding;
 use super::lanewise::operands;
-use super::words::scalar;
 use crate::front::decode::{Decoder, Refusal};
 use crate::front::program::{Exec, Row};
+use crate::front::words::scalar;
 use crate::run::machine::{Flow, Machine, lanes};
 
 /// The operation of a row.

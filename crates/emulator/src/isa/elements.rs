@@ -1,6 +1,5 @@
 //! Executes loads and stores of whole elements: at once if the lanes access one contiguous range, otherwise lane by lane.
 
-use super::memory::numbered;
 use crate::front::decode::Bank;
 use crate::front::program::Row;
 use crate::rules::order::Touch;
@@ -66,7 +65,7 @@ register!(u64, D, |_, d| d);
 
 /// Loads `T / N` elements of `N` bytes into registers.
 pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
+    let space = Space::numbered(row.b);
     m.log_lanes(row, space, T, Touch::Load);
     let flow = load_elements::<R, N, T>(m, row, space);
     m.compare_lanes();
@@ -122,7 +121,7 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
 
 /// Stores `T / N` elements of `N` bytes from registers.
 pub(super) fn store<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let space = numbered(row.b);
+    let space = Space::numbered(row.b);
     m.log_lanes(row, space, T, Touch::Store);
     let flow = store_elements::<R, N, T>(m, row, space);
     m.compare_lanes();

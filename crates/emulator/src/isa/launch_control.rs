@@ -9,7 +9,7 @@ use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Work};
 use crate::front::decode::{Decoder, Refusal};
-use crate::front::program::{Exec, Kernel, Row};
+use crate::front::program::Row;
 use crate::memory::remote::Site;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
@@ -30,9 +30,6 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
 ];
 
-/// The number of CTAs that are resident together if a kernel requests the others' work: fewer than usual, so that some is left.
-pub(crate) const RESIDENT: usize = 4;
-
 const BYTES: usize = 16;
 
 /// The fourth word of a response that names a CTA. The response is opaque to kernels: this encoding is the emulator's own.
@@ -40,11 +37,6 @@ const CANCELED: u32 = 1;
 
 /// The value of a coordinate if there is none: PTX leaves it undefined.
 const NOWHERE: u32 = 0xCDCD_CDCD;
-
-/// Whether a kernel requests the work of CTAs that have not begun.
-pub(crate) fn used_by(kernel: &Kernel) -> bool {
-    kernel.rows.iter().any(|row| std::ptr::fn_addr_eq(row.exec, cancel as Exec))
-}
 
 /// A request: its barrier object and its line in the text.
 struct Request {
@@ -71,6 +63,7 @@ fn decode_cancel(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let (a, offset) = d.address(to)?;
     let request = Request { shared, all, barrier: d.address(barrier)?, line: d.line() };
+    d.takes_work = true;
     d.push(Row { a, imm: offset as u64, extra: Some(Box::new(request)), ..Row::new(cancel) });
     Ok(())
 }

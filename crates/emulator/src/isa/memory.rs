@@ -77,23 +77,6 @@ fn access(i: &Instruction) -> Result<Access, Refusal> {
     Ok(Access { space, ty, count, order, non_coherent })
 }
 
-pub(super) fn space_number(space: Space) -> u32 {
-    match space {
-        Space::Generic => 0,
-        Space::Global => 1,
-        Space::Shared => 2,
-        Space::Local => 3,
-        Space::Const => 4,
-        Space::Param => 5,
-        Space::Cluster => 6,
-    }
-}
-
-pub(crate) fn numbered(number: u32) -> Space {
-    [Space::Generic, Space::Global, Space::Shared, Space::Local, Space::Const, Space::Param, Space::Cluster]
-        [number as usize % 7]
-}
-
 /// A parameter of a call is in the thread's frame; one of the entry is not.
 pub(super) fn resolve(d: &Decoder<'_>, operand: &Operand, space: Space) -> Space {
     match (space, d.address_symbol(operand)) {
@@ -195,7 +178,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
     let row = Row {
         a,
-        b: space_number(space),
+        b: space.number(),
         c: if signed { 8 * register as u32 } else { 0 },
         imm: offset as u64,
         list: list.into(),
@@ -250,7 +233,7 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let list = halves(&access, elements.iter().map(from).collect::<Result<_, _>>()?);
     let exec: Exec = instance!(store, access, wide);
-    let (b, imm, list) = (space_number(space), offset as u64, list.into());
+    let (b, imm, list) = (space.number(), offset as u64, list.into());
     d.push(Row { a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())
 }

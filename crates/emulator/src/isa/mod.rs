@@ -32,7 +32,6 @@ mod misc;
 pub(super) mod moves;
 mod packed;
 mod quotient;
-pub(super) mod reduce;
 mod select;
 pub(super) mod syntax;
 pub(super) mod system_call;
@@ -42,7 +41,6 @@ pub(super) mod used_bytes;
 mod video;
 mod video_mad;
 mod warp;
-mod words;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -52,11 +50,10 @@ use ptx::Instruction;
 
 use crate::front::decode::{Decoder, Refusal};
 use crate::front::program::Special;
+pub(super) use crate::front::words::Words;
 use crate::memory::window::SHARED_START;
-pub(crate) use memory::numbered;
 pub(super) use syntax::passes_as;
 pub use syntax::{Modifiers, modifiers};
-pub(super) use words::Words;
 
 /// Whether a form is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

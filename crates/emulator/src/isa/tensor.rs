@@ -3,11 +3,11 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::bulk::{BarrierOperand, completion, named_ctas, sides};
-use super::reduce::Reduce;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::boxes::{self, Mode, Use};
 use crate::copies::pending::{Pending, PendingKind, Store, Work};
+use crate::copies::reduce::Reduce;
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_map_bytes::missing;
 use crate::copies::tensor_type::TensorType;

@@ -1,6 +1,5 @@
 //! Loads of which the program uses only some bytes, according to `.pragma "used_bytes_mask"`: the others are undefined and may be owned by others.
 
-use super::memory::numbered;
 use crate::api::trap::Fault;
 use crate::front::decode::Bank;
 use crate::front::program::{Exec, Row};
@@ -49,7 +48,7 @@ pub(super) fn pieces(mask: u32, len: usize) -> Box<[(usize, usize)]> {
 /// Loads the used bytes, part by part.
 pub(super) fn load_used(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(reads) = row.extra::<Reads>() else { return Flow::Next };
-    let space = numbered(row.b);
+    let space = Space::numbered(row.b);
     let address = m.r.d[row.a as usize];
     let mut bytes = [[0; MOST]; LANES];
     let mut undefined: Box<Loaded> = Box::new([[0xFF; MOST]; LANES]);

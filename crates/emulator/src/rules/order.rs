@@ -2,7 +2,7 @@
 
 use ptx::Instruction;
 
-use crate::isa::Words;
+use crate::front::words::Words;
 
 /// The set of threads with which a strong operation can synchronise.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

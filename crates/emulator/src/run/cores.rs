@@ -7,7 +7,6 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::observe::Nobody;
-use crate::isa::launch_control;
 use crate::memory::global::GlobalMemory;
 use crate::rules::lanes::LaneRaces;
 use crate::rules::remarks::{Remarks, earlier};
@@ -51,7 +50,7 @@ pub(crate) fn run_grid(
     let alone = launches[grid].cooperative
         || world.apart.is_some()
         || world.stream.overlaps()
-        || launch_control::used_by(launches[grid].kernel);
+        || launches[grid].kernel.takes_work;
     if threads < 2 || alone || options.directed.is_some() {
         return None;
     }

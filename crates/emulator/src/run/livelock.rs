@@ -29,11 +29,10 @@
 use ptx::{Instruction, Operand};
 
 use crate::front::program::{NO_SLOT, NO_STEP, Row};
-use crate::isa::numbered;
 use crate::memory::window::Window as Space;
 use crate::rules::undefined::effect::Outside;
 use crate::run::cluster::RANK_SHIFT;
-use crate::run::machine::{Machine, World, lanes};
+use crate::run::machine::{self, Machine, World, lanes};
 use crate::run::resident::Resident;
 use crate::run::warp::ready;
 use crate::run::watched::Watch;
@@ -115,7 +114,7 @@ pub(crate) fn before(m: &mut Machine<'_>, row: &Row, pc: u32) -> Option<Before> 
         Outside::Loads | Outside::Stores if !origin.last => None,
         Outside::Loads => {
             let (slot, offset) = origin.addresses[0];
-            let space = numbered(row.b);
+            let space = machine::Space::numbered(row.b);
             if slot == NO_SLOT {
                 return None;
             }
@@ -136,7 +135,7 @@ pub(crate) fn before(m: &mut Machine<'_>, row: &Row, pc: u32) -> Option<Before> 
                 m.world.changed();
                 return None;
             }
-            let space = numbered(row.b);
+            let space = machine::Space::numbered(row.b);
             let mut held = Vec::new();
             for lane in lanes(m.mask) {
                 let address = m.r.d[slot as usize][lane].wrapping_add_signed(offset);

@@ -112,6 +112,22 @@ pub(crate) enum Space {
     Param,
 }
 
+impl Space {
+    const ALL: [Self; 7] =
+        [Self::Generic, Self::Global, Self::Shared, Self::Local, Self::Const, Self::Param, Self::Cluster];
+
+    /// Its number in a field of a row.
+    pub(crate) fn number(self) -> u32 {
+        Self::ALL.iter().position(|space| *space == self).unwrap_or_default() as u32
+    }
+
+    /// The space with a number.
+    #[inline]
+    pub(crate) fn numbered(number: u32) -> Self {
+        Self::ALL[number as usize % Self::ALL.len()]
+    }
+}
+
 /// The active lanes of a mask.
 pub(crate) fn lanes(mask: u32) -> impl Iterator<Item = usize> {
     let mut left = mask;

@@ -1,8 +1,9 @@
 //! Warps, CTAs, clusters, grids: who runs, when, and on which state.
 //!
 //! [`launch`] begins a stream of grids; [`schedule`] picks the warp that runs next, from a seed; [`warp`] runs its rows and keeps
-//! its diverged lanes, [`frames`] their calls; [`livelock`] proves that a launch never ends; [`cores`] runs clusters that do not
-//! communicate on several threads, with the scheduler's result or none.
+//! its diverged lanes, [`frames`] their calls; [`livelock`] proves that a launch never ends; [`directed`] lets the sides of a
+//! recorded conflict take turns; [`cores`] runs clusters that do not communicate on several threads, with the scheduler's result or
+//! none.
 //! Invariant: a seed determines a run. Begin with [`launch`], then [`schedule`].
 
 pub(crate) mod apart;
@@ -21,6 +22,7 @@ pub(crate) mod progress;
 pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod schedule;
+pub(crate) mod scratch;
 pub(crate) mod stream;
 pub(crate) mod warp;
 pub(crate) mod watched;

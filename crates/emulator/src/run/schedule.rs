@@ -7,7 +7,6 @@ use numerics::tensor_core::Model;
 
 use crate::api::observe::Observer;
 use crate::api::trap::{Fault, Rule, Stop, Trap};
-use crate::isa::launch_control;
 use crate::memory::global::{GlobalMemory, Region};
 use crate::rules::races::Races;
 use crate::rules::undefined::report::with_cause;
@@ -27,6 +26,9 @@ use crate::work;
 
 /// Maximum number of resident CTAs.
 pub(crate) const RESIDENT: usize = 64;
+
+/// The number of CTAs that are resident together if a kernel requests the others' work: fewer than usual, so that some is left.
+const FEW_RESIDENT: usize = 4;
 
 /// Rows that a warp runs before another warp has its turn.
 const QUANTUM: u32 = 256;
@@ -121,8 +123,7 @@ pub(crate) fn run<O: Observer>(
     observer: &mut O,
 ) -> Result<Counts, Stop> {
     // Kernels that steal the work of CTAs that have not begun (`clusterlaunchcontrol`).
-    let few: Vec<bool> =
-        launches.iter().map(|l| !l.cooperative && launch_control::used_by(l.kernel)).collect();
+    let few: Vec<bool> = launches.iter().map(|l| !l.cooperative && l.kernel.takes_work).collect();
     let mut residents: Vec<Resident> = Vec::new();
     let mut counts = Counts::default();
     // The instructions that the launch's progress contains.
@@ -154,9 +155,7 @@ pub(crate) fn run<O: Observer>(
                 next += 1;
                 continue;
             }
-            if few[next]
-                && residents.iter().filter(|r| r.cta.grid == next).count() >= launch_control::RESIDENT
-            {
+            if few[next] && residents.iter().filter(|r| r.cta.grid == next).count() >= FEW_RESIDENT {
                 break;
             }
             if world.stream.grids[next].begun == 0 {

@@ -66,7 +66,7 @@ pub(crate) struct World {
     /// Violations that did not end the launch.
     pub(crate) tolerated: Tolerated,
     /// Scratch buffers of matrix instructions.
-    pub(crate) scratch: crate::isa::matrix::Scratch,
+    pub(crate) scratch: crate::run::scratch::Scratch,
     /// The directed schedule, if it is one.
     pub(crate) directed: Option<Box<Direction>>,
     /// Whether changes are counted, and their number ([`livelock`](crate::run::livelock)).

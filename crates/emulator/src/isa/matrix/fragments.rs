@@ -7,19 +7,6 @@ use pulp::NullaryFnOnce;
 
 use crate::run::machine::{LANES, Registers};
 
-/// Buffers of matrix instructions, reused from one to the next.
-#[derive(Debug, Default)]
-pub(crate) struct Scratch {
-    pub(super) a: Vec<u32>,
-    pub(super) b: Vec<u32>,
-    pub(super) c: Vec<u32>,
-    pub(super) d: Vec<u32>,
-    pub(super) a_scales: Vec<u32>,
-    pub(super) b_scales: Vec<u32>,
-    /// The columns of B that one row of a sparse A is multiplied with.
-    pub(super) chosen: Vec<u32>,
-}
-
 /// One operand: its registers, and the places of their elements in the row-major matrix.
 #[derive(Debug)]
 pub(super) struct Fragment {

@@ -11,7 +11,6 @@ use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Refusal;
 use crate::run::machine::{Flow, Machine};
-pub(crate) use fragments::Scratch;
 pub(crate) use run::undefined;
 
 const WGMMA: &str = "Asynchronous warpgroup matrix";

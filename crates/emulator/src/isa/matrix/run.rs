@@ -5,7 +5,7 @@ use numerics::fragment::{Operand, gather_metadata, quad_pair, scale_a_source, sc
 use numerics::tensor_core::{self, MmaForm, MmaShape, Sparsity, mma_b1, mma_f64, mma_integer, mma_quad};
 
 use super::form::{Form, Numbers};
-use super::fragments::{Fragment, Scratch};
+use super::fragments::Fragment;
 use super::whole_warp;
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Bank;
@@ -13,6 +13,7 @@ use crate::front::program::Row;
 use crate::rules::undefined::Shadow;
 use crate::rules::undefined::shadow::Bits;
 use crate::run::machine::{Flow, LANES, Machine};
+use crate::run::scratch::Scratch;
 
 /// The extra of an `mma` row.
 #[derive(Debug)]

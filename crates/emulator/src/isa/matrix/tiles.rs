@@ -6,7 +6,7 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::super::memory::{numbered, resolve, space_number};
+use super::super::memory::resolve;
 use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::{aligned, whole_warp};
@@ -117,14 +117,14 @@ fn decode_ldmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
         Packing::Nibbles => 1,
         Packing::Sixes => 2,
     };
-    d.push(Row { a, b: space_number(space), c, imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    d.push(Row { a, b: space.number(), c, imm: offset as u64, list: list.into(), ..Row::new(exec) });
     Ok(())
 }
 
 /// The address of a row that a lane names, in the shared window.
 fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-    if numbered(row.b) == Space::Generic && window_of(address).0 != Window::Shared {
+    if Space::numbered(row.b) == Space::Generic && window_of(address).0 != Window::Shared {
         let what = format!("a tile row at {address:#x}, which is not in shared memory");
         return Err(Fault::new(Rule::WrongSpace, what));
     }
@@ -138,7 +138,7 @@ type Rows = [[u8; ROW]; LANES];
 /// any.
 fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Option<Box<Rows>>), Flow> {
     whole_warp(m)?;
-    let space = numbered(row.b);
+    let space = Space::numbered(row.b);
     let mut rows = [[0; ROW]; LANES];
     let mut simple = 0;
     if row.c == 0 {
@@ -266,7 +266,7 @@ fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> 
     let space = resolve(d, to, named);
     let (a, offset) = d.address(to)?;
     let list = registers(d, from, count, false)?;
-    d.push(Row { a, b: space_number(space), imm: offset as u64, list: list.into(), ..Row::new(exec) });
+    d.push(Row { a, b: space.number(), imm: offset as u64, list: list.into(), ..Row::new(exec) });
     Ok(())
 }
 
@@ -289,7 +289,7 @@ fn store(m: &mut Machine<'_>, row: &Row, bytes: impl Fn(&[u32; LANES], usize) ->
     if let Err(flow) = whole_warp(m) {
         return flow;
     }
-    let space = numbered(row.b);
+    let space = Space::numbered(row.b);
     for (q, slot) in row.list.iter().enumerate() {
         let register = m.r.w[*slot as usize];
         for r in 0..8 {

@@ -10,7 +10,7 @@ use ptx::{Instruction, Operand, Type};
 use super::super::elements::stored;
 use super::super::float::rounding;
 use super::super::lanewise::source;
-use super::super::memory::{numbered, resolve, space_number};
+use super::super::memory::resolve;
 use super::super::moves::space;
 use super::super::{FormRow, Words};
 use super::form::parse_shape;
@@ -220,7 +220,7 @@ fn access(
     };
     let extra = Access { fragment, space, by_rows, stride };
     let exec = if load { run_load } else { run_store };
-    let b = space_number(space);
+    let b = space.number();
     d.push(Row { a, b, imm: offset as u64, extra: Some(Box::new(extra)), ..Row::new(exec) });
     Ok(())
 }
@@ -300,7 +300,7 @@ fn run_store(m: &mut Machine<'_>, row: &Row) -> Flow {
             }
         }
     }
-    stored(m, numbered(row.b))
+    stored(m, Space::numbered(row.b))
 }
 
 /// The extra of a `wmma.mma`.

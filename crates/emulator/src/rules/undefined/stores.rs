@@ -5,7 +5,6 @@ use std::collections::btree_map::Entry;
 
 use crate::api::trap::{Cause, Fault, Rule};
 use crate::front::program::Row;
-use crate::isa::numbered;
 use crate::memory::window::Window;
 use crate::rules::remarks::earlier;
 use crate::run::cluster::RANK_SHIFT;
@@ -90,7 +89,7 @@ impl Machine<'_> {
         for lane in lanes(undefined) {
             for n in 0..bytes as u64 {
                 let at = address[lane].wrapping_add(row.imm) + n;
-                self.unmark(numbered(row.b), at, lane, [0xFF], store)?;
+                self.unmark(Space::numbered(row.b), at, lane, [0xFF], store)?;
             }
         }
         Ok(())

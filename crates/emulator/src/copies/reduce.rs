@@ -4,7 +4,6 @@ use numerics::float::{add_bf16, add_f16, add_f32, add_f64_in_memory, max_bf16, m
 use numerics::round::Rounding;
 use ptx::Type;
 
-use crate::front::decode::Refusal;
 use crate::rules::float_sums::FloatType;
 
 /// The new element from the one in memory and that of the copy.
@@ -20,7 +19,7 @@ pub(crate) struct Reduce {
 
 impl Reduce {
     /// The operation `op` on `ty`. Subnormals are kept, as on an H100.
-    pub(crate) fn of(op: &str, ty: Type) -> Result<Self, Refusal> {
+    pub(crate) fn of(op: &str, ty: Type) -> Result<Self, String> {
         use Type::{B32, B64, Bf16, F16, F32, F64, S32, S64, U32, U64};
         const RN: Rounding = Rounding::NearestEven;
         let combine: Combine = match (op, ty) {
