@@ -1,7 +1,7 @@
 //! The results of launches as JSON.
 
 use emulator::trials::{Difference, Open, Plan, Undetermined};
-use emulator::{Remark, Stop, Violation};
+use emulator::{Remark, Stop, Turns, Violation};
 use serde::Serialize;
 
 use super::error::LaunchError;
@@ -50,6 +50,9 @@ struct DifferenceResult {
     byte: usize,
     seeds: [u64; 2],
     fillings: [u8; 2],
+    /// Who goes first at a conflict in the second trial, if that is directed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    turns: Option<&'static str>,
     values: [String; 2],
 }
 
@@ -169,6 +172,7 @@ fn difference(found: &Difference) -> DifferenceResult {
         index: found.index.clone(),
         byte: found.byte,
         seeds: found.trials.map(|trial| trial.seed),
+        turns: found.trials[1].turns.map(Turns::word),
         fillings: found.trials.map(|trial| trial.filling),
         values: found.values.clone(),
     }

@@ -48,6 +48,17 @@ impl Turns {
         matches!(self, Self::LowestLaneFirst | Self::HighestLaneFirst)
     }
 
+    /// The word for reports.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::LowestLaneFirst => "lowest_lane_first",
+            Self::HighestLaneFirst => "highest_lane_first",
+            Self::EarliestWarpFirst => "earliest_warp_first",
+            Self::LatestWarpFirst => "latest_warp_first",
+        }
+    }
+
     /// The place of lanes that run together among all lanes of their warp.
     pub(crate) const fn place(self, lanes: u32) -> u32 {
         match self {
