@@ -3,21 +3,24 @@
 //! Lanes that diverge at a branch wait for each other at its reconvergence point, but make independent progress: if all other
 //! fragments of the warp wait for something, those that wait only to reconverge continue.
 
+mod calls;
+mod reconverge;
+
+use calls::{Returned, call, open, returned};
+
 use crate::api::observe::{Executed, Observer};
 use crate::api::trap::{Fault, Judge, Unsupported};
-use crate::front::decode::{CallSite, Target};
 use crate::front::flow::NEVER;
-use crate::front::program::{Kernel, Row, UNGUARDED};
+use crate::front::program::{Kernel, UNGUARDED};
 use crate::rules::undefined;
 use crate::run::cluster::Peers;
 use crate::run::cta::Cta;
 use crate::run::directed::{self, Before};
-use crate::run::frames::{self, Level, Stack};
+use crate::run::frames::{self, Stack};
 use crate::run::livelock;
 use crate::run::machine::{Flow, Machine, Registers, World};
 use crate::run::parties::divergent;
 use crate::run::watched::Watch;
-use crate::work;
 
 /// Strong accesses by fragments of a warp, without divergence or reconvergence, after which fragments that wait to reconverge
 /// continue alone.
@@ -154,24 +157,6 @@ impl Warp {
     /// Whether a fragment can run.
     pub(crate) fn can_run(&self, cta: &Cta, world: &World) -> bool {
         self.fragments.iter().any(|f| ready(f, cta, world))
-    }
-
-    /// Releases fragments that wait only to reconverge; returns whether there were any.
-    pub(crate) fn release_company(&mut self) -> bool {
-        let mut any = false;
-        for fragment in &mut self.fragments {
-            if let Wait::Company(g) = fragment.wait {
-                any = true;
-                let group = &mut self.groups[g as usize];
-                group.expected &= !fragment.mask;
-                group.arrived &= !fragment.mask;
-                if !group.returns {
-                    fragment.groups.pop();
-                }
-                fragment.wait = Wait::Nothing;
-            }
-        }
-        any
     }
 
     /// Ends waits that may time out; returns whether there were any.
@@ -517,280 +502,6 @@ impl Warp {
             self.watch = Some(watch);
         }
         Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
-    }
-
-    /// The lanes that wait at an aligned instruction for the rest of their warp.
-    fn lanes_at_aligned(&self) -> u32 {
-        let waits = |f: &&Fragment| matches!(f.wait, Wait::Converge { aligned: true, .. });
-        self.fragments.iter().filter(waits).fold(0, |mask, f| mask | f.mask)
-    }
-
-    /// The row at which some of these lanes stand.
-    fn row_of(&self, lanes: u32) -> u32 {
-        self.fragments.iter().find(|f| f.mask & lanes != 0).map_or(u32::MAX, |f| f.pc)
-    }
-
-    /// Resolves fragments that block each other, after a turn with `strong_rows` strong accesses.
-    fn progress(&mut self, strong_rows: u32) -> Result<(), Stopped> {
-        // Every thread must make progress: fragments that wait to reconverge may hold the lock that the others try to acquire.
-        if self.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_))) {
-            self.alone = self.alone.saturating_add(strong_rows);
-        } else {
-            self.alone = 0;
-        }
-        let aligned = self.fragments.iter().find(|f| matches!(f.wait, Wait::Converge { aligned: true, .. }));
-        if let Some(Fragment { pc, .. }) = aligned
-            && self.fragments.iter().all(|f| matches!(f.wait, Wait::Company(_) | Wait::Converge { .. }))
-        {
-            let here = self.fragments.iter().filter(|f| f.pc == *pc).fold(0, |mask, f| mask | f.mask);
-            return Err(Stopped::at(divergent(here, self.live), *pc));
-        }
-        if self.alone > PATIENCE {
-            self.alone = 0;
-            self.release_company();
-        }
-        Ok(())
-    }
-
-    /// Merges fragments that wait for each other at a row, once all have arrived.
-    fn converge(&mut self, pc: u32, wanted: u32) {
-        let here =
-            |f: &Fragment| f.pc == pc && f.mask & wanted != 0 && matches!(f.wait, Wait::Converge { .. });
-        let present = self.fragments.iter().filter(|f| here(f)).fold(0, |mask, f| mask | f.mask);
-        if present & wanted & self.live != wanted & self.live {
-            return;
-        }
-        let (mut together, apart): (Vec<_>, Vec<_>) =
-            std::mem::take(&mut self.fragments).into_iter().partition(here);
-        self.fragments = apart;
-        let Some(mut merged) = together.pop() else { return };
-        for other in together {
-            let together = (merged.mask, merged.stack.take());
-            let same = frames::is_same(&together.1, &other.stack);
-            merged.stack = frames::mixed(together, (other.mask, other.stack));
-            // Groups common to both are kept; the others no longer expect these lanes.
-            let common = merged.groups.iter().zip(&other.groups).take_while(|(a, b)| same && a == b).count();
-            for (groups, mask) in [(&merged.groups, merged.mask), (&other.groups, other.mask)] {
-                for g in &groups[common..] {
-                    self.groups[*g as usize].expected &= !mask;
-                }
-            }
-            merged.groups.truncate(common);
-            merged.mask |= other.mask;
-        }
-        merged.wait = Wait::Nothing;
-        self.fragments.push(merged);
-        self.meet();
-    }
-
-    /// Merges the fragments of every group whose lanes have all arrived.
-    fn meet(&mut self) {
-        // A deep recursion has a group for each call, but few fragments.
-        let group = |f: &Fragment| match f.wait {
-            Wait::Company(g) => Some(g),
-            _ => None,
-        };
-        let mut waited_for: Vec<u32> = self.fragments.iter().filter_map(group).collect();
-        waited_for.sort_unstable();
-        waited_for.dedup();
-        for g in waited_for {
-            work::count(1);
-            let Group { pc, expected, arrived, returns } = self.groups[g as usize];
-            if expected == 0 || expected != arrived {
-                continue;
-            }
-            let waits = Wait::Company(g);
-            let Some(first) = self.fragments.iter().position(|f| f.wait == waits) else { continue };
-            let mut i = self.fragments.len();
-            while i > first + 1 {
-                i -= 1;
-                if self.fragments[i].wait == waits {
-                    let other = self.fragments.remove(i);
-                    self.fragments[first].mask |= other.mask;
-                }
-            }
-            let merged = &mut self.fragments[first];
-            if !returns {
-                merged.groups.pop();
-            }
-            merged.pc = pc;
-            merged.wait = Wait::Nothing;
-            self.groups[g as usize].expected = 0;
-            self.free_groups.push(g);
-        }
-    }
-}
-
-/// The masked lanes of a fragment call functions. The fragment goes on with one of them; returns its first row.
-fn call(
-    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
-    m: &mut Machine<'_>,
-    row: &Row,
-    at: usize,
-    pc: u32,
-) -> Result<u32, Stopped> {
-    let stopped = |fault| Stopped::at(fault, pc);
-    let Some(site) = row.extra::<CallSite>() else { return Ok(pc + 1) };
-    let mask = m.mask;
-    let this = &mut fragments[at];
-    let rest = this.mask & !mask;
-    if let Target::Function(function) = site.target
-        && rest == 0
-        && m.kernel.functions[function as usize].refused.is_none()
-    {
-        let below = this.stack.clone();
-        let caller = (std::mem::take(&mut this.groups), this.stack.take());
-        return match frames::enter(m, site, (function, mask), (pc, NEVER), caller) {
-            Ok(stack) => {
-                this.stack = stack;
-                Ok(m.kernel.functions[function as usize].entry)
-            }
-            Err(fault) => {
-                this.stack = below;
-                Err(stopped(fault))
-            }
-        };
-    }
-    let targets = frames::targets(m, site).map_err(stopped)?;
-    let group = Group { pc: pc + 1, expected: this.mask, arrived: rest, returns: true };
-    let group = open(groups, free, group);
-    let (outer, below) = (std::mem::take(&mut this.groups), this.stack.take());
-    if rest != 0 {
-        let wait = Wait::Company(group);
-        let (groups, stack) = (outer.clone(), below.clone());
-        fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None });
-    }
-    let mut first = None;
-    for (function, mask) in targets {
-        let called = &m.kernel.functions[function as usize];
-        if let Some(why) = called.refused.clone() {
-            let fault = Fault::new(crate::api::trap::Rule::Explicit, why.why.clone());
-            return Err(Stopped { refused: Some(Box::new(why)), ..stopped(fault) });
-        }
-        let caller = (outer.clone(), below.clone());
-        let entered = frames::enter(m, site, (function, mask), (pc, group), caller);
-        let stack = entered.map_err(|fault| {
-            fragments[at].stack.clone_from(&below);
-            stopped(fault)
-        })?;
-        let (pc, wait) = (called.entry, Wait::Nothing);
-        let inside = Fragment { pc, mask, wait, groups: Vec::new(), stack, read: None };
-        if first.is_none() {
-            first = Some(called.entry);
-            fragments[at] = inside;
-        } else {
-            fragments.push(inside);
-        }
-    }
-    Ok(first.unwrap_or(pc + 1))
-}
-
-/// The outcome of a return.
-enum Returned {
-    /// The other lanes of the fragment go on in the function.
-    Stays,
-    /// All lanes go on at a row of the caller.
-    Leaves(u32),
-    /// All lanes wait behind the call for others of a group.
-    Waits(u32, u32),
-    /// All lanes of the fragment go on at a row, and other fragments may be able to.
-    Splits(u32),
-}
-
-/// Adds a group, and returns its number. `free` has groups that may be unused; a deep recursion has one in use for each call, so all
-/// are searched only when their number has doubled.
-fn open(groups: &mut Vec<Group>, free: &mut Vec<u32>, group: Group) -> u32 {
-    let is_free = |groups: &[Group], g: &u32| groups[*g as usize].expected == 0;
-    work::count(1 + free.len() as u64);
-    free.retain(|g| is_free(groups, g));
-    if free.is_empty() && (groups.len() < 8 || groups.len().is_power_of_two()) {
-        work::count(groups.len() as u64);
-        free.extend((0..groups.len() as u32).filter(|g| is_free(groups, g)));
-    }
-    match free.pop() {
-        Some(g) => {
-            groups[g as usize] = group;
-            g
-        }
-        None => {
-            groups.push(group);
-            u32::try_from(groups.len() - 1).unwrap_or(NEVER)
-        }
-    }
-}
-
-/// The masked lanes of a fragment return from their function.
-fn returned(
-    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
-    m: &mut Machine<'_>,
-    at: usize,
-    pc: u32,
-) -> Returned {
-    let mask = m.mask;
-    let this = &mut fragments[at];
-    let Some(level) = this.stack.clone() else { return Returned::Stays };
-    let frame = match &*level {
-        Level::Call(frame) => frame,
-        Level::Mixed(parts) => {
-            let inside = parts.iter().filter(|(part, _)| part & this.mask != 0);
-            let parts: Vec<Fragment> = inside
-                .map(|(part, stack)| Fragment {
-                    pc,
-                    mask: part & this.mask,
-                    wait: Wait::Nothing,
-                    groups: this.groups.clone(),
-                    stack: stack.clone(),
-                    read: None,
-                })
-                .collect();
-            let mut parts = parts.into_iter();
-            if let Some(first) = parts.next() {
-                *this = first;
-            }
-            fragments.extend(parts);
-            return Returned::Splits(pc);
-        }
-    };
-    frames::leave(m, frame, mask);
-    // Lanes that wait in the function no longer expect these.
-    let waiting = std::mem::take(&mut this.groups);
-    for g in &waiting {
-        groups[*g as usize].expected &= !mask;
-        groups[*g as usize].arrived &= !mask;
-    }
-    let behind = frame.site + 1;
-    let all = frame.mask & m.live;
-    let wait = if frame.group.get() == NEVER && mask == all {
-        Wait::Nothing
-    } else {
-        if frame.group.get() == NEVER {
-            let group = Group { pc: behind, expected: all, arrived: 0, returns: true };
-            frame.group.set(open(groups, free, group));
-        }
-        let g = frame.group.get();
-        let group = &mut groups[g as usize];
-        group.arrived |= mask;
-        if group.arrived == group.expected && group.expected == mask {
-            group.expected = 0;
-            free.push(g);
-            Wait::Nothing
-        } else {
-            Wait::Company(g)
-        }
-    };
-    let (below, outer) = (frame.below.clone(), frame.groups.clone());
-    let rest = this.mask & !mask;
-    if rest != 0 {
-        (this.mask, this.groups) = (rest, waiting);
-        fragments.push(Fragment { pc: behind, mask, wait, groups: outer, stack: below, read: None });
-        return Returned::Stays;
-    }
-    let regroups = !waiting.is_empty();
-    (this.groups, this.stack) = (outer, below);
-    match wait {
-        Wait::Company(group) => Returned::Waits(behind, group),
-        _ if regroups => Returned::Splits(behind),
-        _ => Returned::Leaves(behind),
     }
 }
 
