@@ -19,7 +19,7 @@ pub(crate) struct Reduce {
 
 impl Reduce {
     /// The operation `op` on `ty`. Subnormals are kept, as on an H100.
-    pub(crate) fn of(op: &str, ty: Type) -> Result<Self, String> {
+    pub(crate) fn from_op(op: &str, ty: Type) -> Result<Self, String> {
         use Type::{B32, B64, Bf16, F16, F32, F64, S32, S64, U32, U64};
         const RN: Rounding = Rounding::NearestEven;
         let combine: Combine = match (op, ty) {

@@ -55,7 +55,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.done()?;
     let reduce = match (i.opcode.as_str(), op) {
         ("st", None) if count <= 4 => None,
-        ("red", Some(op)) if count == 1 => Some(Reduce::of(op, ty)?),
+        ("red", Some(op)) if count == 1 => Some(Reduce::from_op(op, ty)?),
         _ => return Err("red.async requires an operation and no vector, st.async no operation".to_owned()),
     };
     if ty.bytes() < 4 || ty.bytes() > 8 {

@@ -193,9 +193,9 @@ fn action(op: &str, ty: Type, returns: bool, noftz: bool) -> Result<Action, Refu
         ("cas", Type::B16 | Type::B32 | Type::B64 | Type::B128) if returns => Ok(Action::Swap),
         ("add", Type::F32) => Ok(Action::AddSingle { flush: !noftz }),
         ("add", Type::F64) => Ok(Action::AddDouble),
-        (_, Type::F16x2) => Ok(Action::Halves(Reduce::of(op, Type::F16)?.combine())),
-        (_, Type::Bf16x2) => Ok(Action::Halves(Reduce::of(op, Type::Bf16)?.combine())),
-        _ => Ok(Action::Combine(Reduce::of(op, ty)?.combine())),
+        (_, Type::F16x2) => Ok(Action::Halves(Reduce::from_op(op, Type::F16)?.combine())),
+        (_, Type::Bf16x2) => Ok(Action::Halves(Reduce::from_op(op, Type::Bf16)?.combine())),
+        _ => Ok(Action::Combine(Reduce::from_op(op, ty)?.combine())),
     }
 }
 

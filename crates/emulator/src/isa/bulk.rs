@@ -197,7 +197,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         if to != "global" && !within(op, ty) {
             return Err(format!("there is no reduction `{op}` of {ty} in shared memory"));
         }
-        reduce = Some(Reduce::of(op, ty)?);
+        reduce = Some(Reduce::from_op(op, ty)?);
     } else {
         words.take("b128");
     }

@@ -325,5 +325,5 @@ fn reduction(op: &str, ty: TensorType) -> Result<Reduce, String> {
         TensorType::F64 => Type::F64,
         other => return Err(format!("there is no reduction `{op}` of {other}")),
     };
-    Reduce::of(op, ty)
+    Reduce::from_op(op, ty)
 }
