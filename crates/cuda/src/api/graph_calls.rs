@@ -88,10 +88,10 @@ fn shown_kernel(node: u64, to: Out<KernelParameters>) -> Answer {
 /// The address is null or that of a value of an attribute.
 unsafe fn attribute(node: u64, id: u32, value: u64) -> Answer {
     // SAFETY: as promised by the caller.
-    let attribute = LaunchAttribute::of(id, unsafe { In::at(value) }.get()?);
+    let attribute = LaunchAttribute::with_id(id, unsafe { In::at(value) }.get()?);
     let mut kernel = kernel_of(node)?;
     // SAFETY: a list of one.
-    unsafe { attributed(&mut kernel.shape, In::of(&attribute), 1)? };
+    unsafe { attributed(&mut kernel.shape, In::from_value(&attribute), 1)? };
     replace(node, Work::Launch(Box::new(kernel)))
 }
 

@@ -31,7 +31,7 @@ pub(crate) struct LaunchAttribute {
 }
 
 impl LaunchAttribute {
-    pub(crate) const fn of(id: u32, value: [u32; 16]) -> Self {
+    pub(crate) const fn with_id(id: u32, value: [u32; 16]) -> Self {
         Self { id, pad: 0, value }
     }
 }

@@ -203,7 +203,7 @@ entry_points! {
     fn (to: Out<Pitched>, extent: Extent3D) {
         let (mut address, mut pitch) = (0, 0);
         let rows = extent.height.checked_mul(extent.depth).ok_or(Status::OUT_OF_MEMORY)?;
-        pitched(Out::of(&mut address), Out::of(&mut pitch), extent.width, rows)?;
+        pitched(Out::from_place(&mut address), Out::from_place(&mut pitch), extent.width, rows)?;
         to.set(Pitched { address, pitch, width: extent.width, height: extent.height })
     }
     [cudaFree, cudaFreeHost, _cudaFree, _cudaFreeHost: (Primary, zeros SUCCESS)]

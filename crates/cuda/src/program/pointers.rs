@@ -22,7 +22,7 @@ impl<T> Out<T> {
     }
 
     /// A place owned by this library.
-    pub(crate) fn of(place: &mut T) -> Self {
+    pub(crate) fn from_place(place: &mut T) -> Self {
         Self(place)
     }
 
@@ -80,7 +80,7 @@ pub(crate) struct In<T>(*const T);
 
 impl<T: Copy> In<T> {
     /// A value owned by this library.
-    pub(crate) fn of(value: &T) -> Self {
+    pub(crate) fn from_value(value: &T) -> Self {
         Self(value)
     }
 
