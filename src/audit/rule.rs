@@ -23,7 +23,7 @@ pub struct Device {
 impl Device {
     /// Creates a device that is not in this machine.
     #[must_use]
-    pub const fn of(number: u16) -> Self {
+    pub const fn from_number(number: u16) -> Self {
         Self { number, cuda: None, isa: None }
     }
 

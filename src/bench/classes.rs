@@ -111,7 +111,7 @@ impl Classes {
 
     /// Returns the class of a kernel; `None` if no pattern matches.
     #[must_use]
-    pub fn of(&self, kernel: &str) -> Option<&Class> {
+    pub fn class(&self, kernel: &str) -> Option<&Class> {
         self.0.iter().find(|class| class.patterns.iter().any(|p| p.is_match(kernel)))
     }
 
@@ -127,7 +127,7 @@ mod tests {
 
     fn class_of(kernel: &str) -> String {
         let classes = Classes::built_in().unwrap();
-        classes.of(kernel).map_or(OTHER.to_owned(), |c| c.name.clone())
+        classes.class(kernel).map_or(OTHER.to_owned(), |c| c.name.clone())
     }
 
     #[test]

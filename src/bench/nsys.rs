@@ -20,7 +20,7 @@ struct Columns {
 }
 
 impl Columns {
-    fn of(header: &csv::StringRecord) -> Option<Self> {
+    fn from_header(header: &csv::StringRecord) -> Option<Self> {
         let place = |name: &str| header.iter().position(|column| column.trim() == name);
         let timed = |column: &str, prefix: &str| {
             let unit = column.trim().strip_prefix(prefix)?.strip_prefix(" (")?.strip_suffix(')')?;
@@ -54,7 +54,7 @@ fn record(line: &str) -> Option<csv::StringRecord> {
 /// Parses the kernels of a table; `None` if the text contains none of the three tables.
 pub(super) fn read(path: &Path, text: &str) -> Option<Result<Kernels, BenchError>> {
     let (at, columns) =
-        text.lines().enumerate().find_map(|(n, line)| Some((n, Columns::of(&record(line)?)?)))?;
+        text.lines().enumerate().find_map(|(n, line)| Some((n, Columns::from_header(&record(line)?)?)))?;
     Some(rows(path, text, at, &columns))
 }
 

@@ -124,7 +124,7 @@ pub fn summary(path: &Path, kernels: &Kernels, classes: &Classes) -> Result<Prof
     let mut by_class: IndexMap<&str, ClassTime> = IndexMap::new();
     let (mut gemm_share, mut moe_share) = (0.0, 0.0);
     for (name, timed) in &kernels.by_name {
-        let class = classes.of(name);
+        let class = classes.class(name);
         let (moe, of_tiles) = class.map_or((false, false), |c| (c.moe, c.tiles_matter));
         let word = class.map_or(OTHER, |c| c.name.as_str());
         let row = by_class.entry(word).or_insert_with(|| ClassTime {

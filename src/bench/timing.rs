@@ -120,7 +120,7 @@ impl Bench<'_> {
         };
         // Compiles in parallel; times sequentially.
         let all: Vec<(&Trial<'_>, Setup)> = free().filter_map(|t| Some((t, self.setup(t)?))).collect();
-        let settings = Settings::of(self.case);
+        let settings = Settings::from_case(self.case);
         let compiled: Vec<Compiled<'_>> = all
             .par_iter()
             .map(|(_, setup)| pipeline::compile(self.compiler, self.library, &settings, setup))

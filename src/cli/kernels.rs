@@ -102,11 +102,12 @@ fn of_trials<'k>(
     let mut found: BTreeMap<Key, KernelSource<'k>> = BTreeMap::new();
     let mut blocked = 0;
     for trial in trials {
-        let Ok(config) = trial.admitted(kernels, toolchain.map(|t| t.of(target)))?.config else {
+        let Ok(config) = trial.admitted(kernels, toolchain.map(|t| t.for_target(target)))?.config else {
             blocked += 1;
             continue;
         };
-        for source in sources::of_run(kernels, &Settings::of(&trial.case), &plan::setup(&trial.case, config))?
+        for source in
+            sources::of_run(kernels, &Settings::from_case(&trial.case), &plan::setup(&trial.case, config))?
         {
             found.insert((source.kernel.file.clone(), source.defines.clone()), source);
         }

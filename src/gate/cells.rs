@@ -189,7 +189,7 @@ pub(super) fn changes<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<CellChange<'a
 /// alone.
 pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regression<'a>> {
     let same_pairs = old.matrix.pairs == new.matrix.pairs;
-    let (both, alone) = (Lines::of(&[new, old]), Lines::of(&[old]));
+    let (both, alone) = (Lines::from_records(&[new, old]), Lines::from_records(&[old]));
     let ids: BTreeSet<&'a str> = old.variants.keys().chain(new.variants.keys()).copied().collect();
     let mut out = Vec::new();
     for id in ids {
@@ -209,7 +209,7 @@ pub(super) fn regressions<'a>(old: &Cells<'a>, new: &Cells<'a>) -> Vec<Regressio
 /// Returns the regressions within one matrix: variants that a later toolkit rejects after an earlier one accepted them.
 #[must_use]
 pub fn regressions_of(matrix: &Matrix) -> Vec<Regression<'_>> {
-    let lines = Lines::of(&[&Cells::new(matrix)]);
+    let lines = Lines::from_records(&[&Cells::new(matrix)]);
     matrix.variants.iter().flat_map(|v| lines.regressions(&v.id, &[Some(v)])).collect()
 }
 
@@ -220,7 +220,7 @@ struct Lines(BTreeMap<(Target, Target), Line>);
 type Line = BTreeMap<ToolkitVersion, Vec<Option<usize>>>;
 
 impl Lines {
-    fn of(records: &[&Cells<'_>]) -> Self {
+    fn from_records(records: &[&Cells<'_>]) -> Self {
         let mut lines: BTreeMap<(Target, Target), Line> = BTreeMap::new();
         for (n, cells) in records.iter().enumerate() {
             for (pair, index) in &cells.pairs {

@@ -230,9 +230,9 @@ impl Affected {
         let Ok(config) = trial.config else { return Ok(Wanted::default()) };
         let setup = plan::setup(&trial.case, config);
         let mut out = Wanted::default();
-        for source in sources::of_run(library, &Settings::of(&trial.case), &setup)? {
+        for source in sources::of_run(library, &Settings::from_case(&trial.case), &setup)? {
             let is_affected = self.kernels.contains(&key(source.kernel));
-            let by = if is_affected { reach.of(&source) } else { Vec::new() };
+            let by = if is_affected { reach.alters(&source) } else { Vec::new() };
             if is_affected && (self.changes.is_empty() || self.gone || by.contains(&true)) {
                 let is_gemm = source.kernel.stage == KernelStage::Gemm;
                 out.gemm |= is_gemm;

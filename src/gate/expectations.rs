@@ -67,7 +67,7 @@ impl ExpectedAnswer {
         all.filter(move |word| seen.insert(*word))
     }
 
-    fn of(text: &str) -> Option<Self> {
+    fn from_text(text: &str) -> Option<Self> {
         let word = Self::words().find(|word| *word == text)?;
         let verdict = Verdict::from_word(word).map(FactAnswer::Verdict);
         Some(Self {
@@ -91,7 +91,7 @@ impl fmt::Display for ExpectedAnswer {
 impl<'de> Deserialize<'de> for ExpectedAnswer {
     fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
         let word = String::deserialize(from)?;
-        Self::of(&word).ok_or_else(|| {
+        Self::from_text(&word).ok_or_else(|| {
             let known: Vec<&str> = Self::words().collect();
             D::Error::custom(format!("`{word}` is not a verdict; use one of {}", known.join(" ")))
         })

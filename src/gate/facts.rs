@@ -88,17 +88,17 @@ impl Fact {
 pub fn facts(record: &Record) -> Facts {
     let mut out = Facts::new();
     for row in &record.tiles.rows {
-        out.insert(Subject::Tile(TileKey::of(row)), tile(row));
+        out.insert(Subject::Tile(TileKey::from_row(row)), tile(row));
     }
     for row in &record.pipeline {
-        let key = TrialKey::of(row);
+        let key = TrialKey::from_row(row);
         for result in &row.checks {
             out.insert(Subject::Check(key.clone(), result.check), of_check(result));
         }
         out.insert(Subject::Trial(key), trial(row));
     }
     for run in &record.runs {
-        let key = RunKey::of(run);
+        let key = RunKey::from_run(run);
         for result in &run.checks {
             out.insert(Subject::Run(key.clone(), result.check), of_check(result));
         }
@@ -112,7 +112,7 @@ pub fn facts(record: &Record) -> Facts {
             proven: claim.standing != Standing::Untested,
         };
         // Of identical claims, one that does not conform takes precedence.
-        let subject = Subject::Claim(ClaimKey::of(&record.matrix, claim));
+        let subject = Subject::Claim(ClaimKey::from_claim(&record.matrix, claim));
         match out.get(&subject) {
             Some(known) if !known.conforms => {}
             _ => _ = out.insert(subject, fact),

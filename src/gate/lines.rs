@@ -107,21 +107,21 @@ pub(super) fn listed(items: &[String]) -> String {
 mod tests {
     use super::*;
 
-    fn of(old: &str, new: &str) -> (Vec<usize>, Vec<usize>) {
+    fn both(old: &str, new: &str) -> (Vec<usize>, Vec<usize>) {
         let found = changed(old, new);
         (found.new.into_iter().collect(), found.old.into_iter().collect())
     }
 
     #[test]
     fn code_that_changed_and_nothing_else() {
-        assert_eq!(of("a;\nb;\nc;\n", "a;\nx;\nc;\n"), (vec![2], vec![2]));
-        assert_eq!(of("a;\nb;\nc;\n", "a;\nc;\n"), (vec![], vec![2]));
-        assert_eq!(of("a;\nc;\n", "a;\n// why\n\nb;\nc;\nd;\n"), (vec![4, 6], vec![]));
-        assert_eq!(of("a; // x\n\n  b;", "a; /* y */\nb;\n// z\n"), (vec![], vec![]));
+        assert_eq!(both("a;\nb;\nc;\n", "a;\nx;\nc;\n"), (vec![2], vec![2]));
+        assert_eq!(both("a;\nb;\nc;\n", "a;\nc;\n"), (vec![], vec![2]));
+        assert_eq!(both("a;\nc;\n", "a;\n// why\n\nb;\nc;\nd;\n"), (vec![4, 6], vec![]));
+        assert_eq!(both("a; // x\n\n  b;", "a; /* y */\nb;\n// z\n"), (vec![], vec![]));
         // A moved line is reported at its old and new positions.
-        assert_eq!(of("a;\nb;\nc;\n", "b;\nc;\na;\n"), (vec![3], vec![1]));
+        assert_eq!(both("a;\nb;\nc;\n", "b;\nc;\na;\n"), (vec![3], vec![1]));
         // The header determines how the kernel is launched.
-        assert_eq!(of("//@ grid: [1]\n// x\n", "//@ grid: [2]\n// y\n"), (vec![1], vec![1]));
+        assert_eq!(both("//@ grid: [1]\n// x\n", "//@ grid: [2]\n// y\n"), (vec![1], vec![1]));
         assert!(changed("", "").is_empty());
     }
 

@@ -109,13 +109,13 @@ impl Merger {
         self.tools.insert(record.tool);
         self.add_matrix(number, record.matrix);
         for row in record.tiles.rows {
-            add_row(&mut self.tiles, TileKey::of(&row), facts::tile_words(&row), row, number);
+            add_row(&mut self.tiles, TileKey::from_row(&row), facts::tile_words(&row), row, number);
         }
         for row in record.pipeline {
-            add_row(&mut self.trials, TrialKey::of(&row), facts::trial_words(&row), row, number);
+            add_row(&mut self.trials, TrialKey::from_row(&row), facts::trial_words(&row), row, number);
         }
         for row in record.runs {
-            add_row(&mut self.runs, RunKey::of(&row), facts::run_words(&row), row, number);
+            add_row(&mut self.runs, RunKey::from_run(&row), facts::run_words(&row), row, number);
         }
         let rest = &mut self.rest;
         if !rest.audit.append(record.audit) {
@@ -141,7 +141,7 @@ impl Merger {
 
     fn add_matrix(&mut self, number: usize, matrix: Matrix) {
         let claims: Vec<(ClaimKey, ClaimRow)> =
-            matrix.claims.iter().map(|claim| (ClaimKey::of(&matrix, claim), claim.clone())).collect();
+            matrix.claims.iter().map(|claim| (ClaimKey::from_claim(&matrix, claim), claim.clone())).collect();
         for toolkit in matrix.toolkits {
             self.toolkits.entry(toolkit.version).or_insert(toolkit);
         }

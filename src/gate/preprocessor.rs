@@ -20,7 +20,7 @@ const DEEPEST: usize = 32;
 pub(super) struct Plain(RefCell<HashMap<String, Rc<[String]>>>);
 
 impl Plain {
-    fn of(&self, text: &str) -> Rc<[String]> {
+    fn lines(&self, text: &str) -> Rc<[String]> {
         if let Some(known) = self.0.borrow().get(text) {
             return Rc::clone(known);
         }
@@ -80,7 +80,7 @@ impl Pass<'_> {
         if depth > DEEPEST || self.once.contains(name) {
             return;
         }
-        let code = self.plain.of(text);
+        let code = self.plain.lines(text);
         let mut groups: Vec<Group> = Vec::new();
         let mut lines = code.iter().zip(text.lines()).enumerate();
         while let Some((n, (line, written))) = lines.next() {

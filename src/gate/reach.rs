@@ -54,7 +54,7 @@ impl<'l> Reach<'l> {
     }
 
     /// Returns, for each change, whether it alters the code of `source` compiled with its macros.
-    pub(super) fn of(&self, source: &KernelSource<'_>) -> Vec<bool> {
+    pub(super) fn alters(&self, source: &KernelSource<'_>) -> Vec<bool> {
         let kernel = source.kernel;
         let key = (format!("{} {}", kernel.file, kernel.own), source.defines.clone());
         if let Some(known) = self.known.borrow().get(&key) {

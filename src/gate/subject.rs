@@ -114,7 +114,7 @@ pub enum Subject {
 impl TileKey {
     /// Returns the key of a row of the tile table.
     #[must_use]
-    pub fn of(row: &TileRow) -> Self {
+    pub fn from_row(row: &TileRow) -> Self {
         let code = match &row.toolkit {
             None => CodeBy::Nobody,
             Some(version) => {
@@ -128,7 +128,7 @@ impl TileKey {
 impl TrialKey {
     /// Returns the key of a trial.
     #[must_use]
-    pub fn of(row: &TrialRow) -> Self {
+    pub fn from_row(row: &TrialRow) -> Self {
         Self {
             case: row.case.clone(),
             configuration: row.configuration.clone(),
@@ -142,7 +142,7 @@ impl TrialKey {
 impl RunKey {
     /// Returns the key of a run of a variant.
     #[must_use]
-    pub fn of(run: &VariantRun) -> Self {
+    pub fn from_run(run: &VariantRun) -> Self {
         Self {
             variant: run.variant.clone(),
             target: run.target.clone(),
@@ -155,7 +155,7 @@ impl RunKey {
 impl ClaimKey {
     /// Returns the key of a claim of `matrix`.
     #[must_use]
-    pub fn of(matrix: &Matrix, claim: &ClaimRow) -> Self {
+    pub fn from_claim(matrix: &Matrix, claim: &ClaimRow) -> Self {
         Self {
             snippet: matrix.snippets.get(claim.snippet).map_or("", |s| s.stem()).to_owned(),
             source: claim.source.clone(),

@@ -86,7 +86,7 @@ fn devices(options: &AuditOptions, here: &[Description]) -> (Vec<Device>, Vec<St
     numbers.sort_unstable();
     numbers.dedup();
     let of = |number: u16| match here.iter().find(|gpu| gpu.target().number == number) {
-        None => (Device::of(number), String::new()),
+        None => (Device::from_number(number), String::new()),
         Some(gpu) => {
             let isa = PtxIsa::of_cuda(&gpu.cuda);
             let device = Device { number, cuda: Some(gpu.cuda.clone()), isa };

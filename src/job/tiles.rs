@@ -186,7 +186,7 @@ impl<'a> Survey<'a> {
         };
         let pair = Settings::GPT_OSS.pair;
         let kernel = self.kernels.gemm(pair, path, load)?;
-        let toolchain = self.toolchain.map(|t| t.of(self.target));
+        let toolchain = self.toolchain.map(|t| t.for_target(self.target));
         let admitted =
             match admission::admit(&Question { pair, tile, swap_ab, kernel, path, toolchain, limits }) {
                 Ok(admitted) => admitted,

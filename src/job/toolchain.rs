@@ -75,7 +75,7 @@ impl Toolchain {
 
     /// Returns the toolchain as admission sees it, for one target.
     #[must_use]
-    pub fn of(&self, target: Target) -> admission::Toolchain<'_> {
+    pub fn for_target(&self, target: Target) -> admission::Toolchain<'_> {
         admission::Toolchain { capabilities: &self.capabilities, toolkit: self.toolkit.version, target }
     }
 }

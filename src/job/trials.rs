@@ -113,7 +113,7 @@ impl<'a> Ran<'a> {
             let (Ok(config), true) = (&trial.config, row.is_judged()) else { continue };
             let config = *config;
             let setup = plan::setup(&trial.case, config);
-            let used = sources::of_run(library, &Settings::of(&trial.case), &setup)?;
+            let used = sources::of_run(library, &Settings::from_case(&trial.case), &setup)?;
             if used.iter().any(|source| source.kernel.own) {
                 return Ok(None);
             }
@@ -209,7 +209,7 @@ pub fn run<'a>(
 
 /// Returns the number of products in both GEMMs of a trial, an estimate of its run time.
 fn products(trial: &Trial<'_>) -> usize {
-    let dims = Dims::of(&trial.case);
+    let dims = Dims::from_case(&trial.case);
     3 * dims.tokens * dims.top_k * dims.hidden * dims.inter
 }
 
@@ -251,7 +251,7 @@ fn of_code<'a>(
     trial: Trial<'a>,
 ) -> Result<(Trial<'a>, String), JobError> {
     let Ok(config) = trial.config else { return Ok((trial, String::new())) };
-    let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
+    let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, config));
     let pair = trial.case.pair;
     let question = Question {
         pair,
@@ -285,7 +285,7 @@ pub fn admitted<'a>(
     target: Target,
     limits: Limits,
 ) -> Result<Vec<Trial<'a>>, JobError> {
-    let chain = toolchain.map(|t| t.of(target));
+    let chain = toolchain.map(|t| t.for_target(target));
     Ok(trials.iter().map(|t| t.admitted_on(kernels, chain, limits)).collect::<Result<_, _>>()?)
 }
 

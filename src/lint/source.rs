@@ -182,14 +182,14 @@ impl Source {
         // The size of a pipe is unknown in advance.
         let read = stream.take(SIZE_LIMIT + 1).read_to_end(&mut bytes);
         read.map_err(|source| SourceError::Read { file: file.to_owned(), source })?;
-        Self::of(file, &bytes)
+        Self::from_bytes(file, &bytes)
     }
 
     /// Parses the bytes of a file into modules.
     ///
     /// # Errors
     /// [`SourceError`]: too large, empty, binary, or no PTX in it.
-    pub fn of(file: &str, bytes: &[u8]) -> Result<Self, SourceError> {
+    pub fn from_bytes(file: &str, bytes: &[u8]) -> Result<Self, SourceError> {
         let name = || file.to_owned();
         if bytes.len() as u64 > SIZE_LIMIT {
             return Err(SourceError::TooLarge { file: name(), bytes: bytes.len() as u64 });

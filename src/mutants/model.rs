@@ -89,7 +89,7 @@ pub struct Mutant {
 
 impl Mutant {
     /// Applies an edit; `None` if it spans several lines or changes nothing.
-    pub(super) fn of(file: &str, text: &str, edit: &Edit) -> Option<Self> {
+    pub(super) fn from_edit(file: &str, text: &str, edit: &Edit) -> Option<Self> {
         if text[edit.at.clone()].contains('\n') || text[edit.at.clone()] == edit.new {
             return None;
         }

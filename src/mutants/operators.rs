@@ -55,7 +55,7 @@ pub fn mutants(file: &str, text: &str) -> Vec<Mutant> {
         }
     }
     let mut seen = BTreeSet::new();
-    let mut out: Vec<Mutant> = edits.iter().filter_map(|e| Mutant::of(file, text, e)).collect();
+    let mut out: Vec<Mutant> = edits.iter().filter_map(|e| Mutant::from_edit(file, text, e)).collect();
     out.retain(|m| seen.insert((m.line, m.after.clone())));
     out.sort_by_key(|m| m.line);
     out

@@ -166,8 +166,8 @@ impl<'a> Bench<'a> {
         memo: &Memo,
     ) -> Result<Option<Result<Prepared<'a>, Unfit>>, MutantError> {
         let Ok(config) = trial.config else { return Ok(None) };
-        let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
-        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, None)
+        let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, config));
+        let contract = trial::contract(self.library, Dims::from_case(&trial.case), settings, &setup, None)
             .map_err(TrialError::from)?;
         // The dimensions of a case depend on the configuration, so its name does not identify the data.
         let key = format!("{:?}", trial.case);

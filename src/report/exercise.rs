@@ -17,7 +17,7 @@ struct Least<'a> {
 }
 
 impl Least<'_> {
-    fn of(&self, count: impl Fn(&ExerciseRow) -> u32) -> u32 {
+    fn least(&self, count: impl Fn(&ExerciseRow) -> u32) -> u32 {
         self.rows.iter().map(|r| count(r)).min().unwrap_or(0)
     }
 
@@ -29,10 +29,10 @@ impl Least<'_> {
     fn sentence(&self) -> String {
         let count = |n: u32, what: &str| counted(n as usize, what);
         let mut parts = vec![
-            count(self.of(|r| r.k_tiles), "K tile"),
-            count(self.of(|r| r.wraps), "stage wrap"),
-            count(self.of(|r| r.n_tiles), "N tile"),
-            count(self.of(|r| r.m_tiles), "M tile"),
+            count(self.least(|r| r.k_tiles), "K tile"),
+            count(self.least(|r| r.wraps), "stage wrap"),
+            count(self.least(|r| r.n_tiles), "N tile"),
+            count(self.least(|r| r.m_tiles), "M tile"),
         ];
         let ragged: Vec<&str> = self.ragged();
         match ragged.as_slice() {
@@ -138,10 +138,10 @@ pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
         out.push_str(&row(&[
             tile.to_string(),
             count.to_string(),
-            least.of(|r| r.k_tiles).to_string(),
-            least.of(|r| r.wraps).to_string(),
-            least.of(|r| r.n_tiles).to_string(),
-            least.of(|r| r.m_tiles).to_string(),
+            least.least(|r| r.k_tiles).to_string(),
+            least.least(|r| r.wraps).to_string(),
+            least.least(|r| r.n_tiles).to_string(),
+            least.least(|r| r.m_tiles).to_string(),
             if count == 0 { String::new() } else { least.ragged().join(" ") },
             plain(&missing.join("; ")),
         ]));

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::csv;
-use crate::selftest::{Compared, OpResult, Verdict, bound_of};
+use crate::selftest::{Compared, OpResult, Verdict, bound_row};
 
 const HEADER: [&str; 6] = ["op", "cases", "outputs", "mismatches", "max_ulp", "verdict"];
 
@@ -37,7 +37,7 @@ pub fn selftest_text(results: &[OpResult]) -> String {
             Verdict::Bounded => {
                 let distances: Vec<String> =
                     r.distances.iter().map(|(ulp, n)| format!("{n} off by {ulp}")).collect();
-                let promise = bound_of(&r.op).map_or("", |row| row.words);
+                let promise = bound_row(&r.op).map_or("", |row| row.words);
                 let _ = writeln!(
                     text,
                     "{}: {} of {} outputs differ, within bounds ({promise}); in ulp: {}",

@@ -149,7 +149,7 @@ pub const BOUNDS: &[BoundRow] = &[
 ];
 
 /// Returns the row of an instruction.
-pub fn of(name: &str) -> Option<&'static BoundRow> {
+pub fn bound_row(name: &str) -> Option<&'static BoundRow> {
     let ty = name.rsplit('.').next().unwrap_or_default();
     BOUNDS.iter().find(|row| name.starts_with(row.begins) && row.types.contains(&ty))
 }

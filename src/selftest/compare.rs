@@ -111,8 +111,8 @@ fn value(bits: u64, element: Element) -> (f64, f64) {
 }
 
 impl Comparison {
-    pub(super) fn of(name: &str, op: &WarpOp) -> Self {
-        Self { element: element(name, op), bound: bounds::of(name) }
+    pub(super) fn from_op(name: &str, op: &WarpOp) -> Self {
+        Self { element: element(name, op), bound: bounds::bound_row(name) }
     }
 
     /// Returns the number of elements in this many output words.

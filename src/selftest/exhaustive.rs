@@ -183,7 +183,7 @@ pub struct Compared {
 /// recorded only in part, are skipped.
 #[must_use]
 pub fn compare(recorded: &Digests, sink: &dyn Sink) -> Vec<Compared> {
-    let of = |function: &'static Function| Some((function, recorded.of(function.name)?));
+    let of = |function: &'static Function| Some((function, recorded.function(function.name)?));
     let whole = |(function, digests): &(&Function, &FunctionDigests)| {
         let (block, blocks) = function.blocks();
         digests.digests.len() as u64 * digests.block == block * u64::from(blocks)
@@ -234,7 +234,7 @@ mod tests {
         let mut recorded = Digests::builtin().unwrap();
         assert_eq!(recorded.functions.len(), FUNCTIONS.len());
         for function in &FUNCTIONS {
-            let digests = recorded.of(function.name).unwrap();
+            let digests = recorded.function(function.name).unwrap();
             assert_eq!((digests.block, digests.digests.len() as u32), function.blocks(), "{}", function.name);
             // Zeros and subnormals, both halves of [1, 2), a negative number, NaNs.
             for first in [0, 0x3F80_0000, 0x3FC0_0000, 0xC1C0_0000, 0xFFC0_0000_u64] {

@@ -11,7 +11,7 @@ mod fresh;
 mod kernel;
 mod matrices;
 
-pub use bounds::{BOUNDS, Bound, BoundRow, Limit, of as bound_of};
+pub use bounds::{BOUNDS, Bound, BoundRow, Limit, bound_row};
 pub use exhaustive::{Compared, FUNCTIONS, Function, compare, record_digests};
 pub use fresh::{Answerer, Ask, Fresh, forms, record};
 
@@ -105,7 +105,7 @@ fn one(recording: &Recording, op: &Op, model: Option<Model>) -> OpResult {
         Source::Device { capability, .. } => kernel::target(capability),
         Source::Model => "sm_120a".to_owned(),
     };
-    let compared = compare::Comparison::of(op.name(), warp);
+    let compared = compare::Comparison::from_op(op.name(), warp);
     let (outputs, result) = match answers(warp, &target, model) {
         Ok(got) => (compared.elements(warp.outputs.len()), compared.run(warp, &got)),
         Err(stop) => {

@@ -20,7 +20,7 @@ fn entry(file: &str, index: u32, kind: CodeKind, target: &str, kernels: &[&str])
         _ => (text, Some(Suffix::Base)),
     };
     let kernel = |name: &&str| Kernel { name: (*name).to_owned(), registers: Some(32), ..Kernel::default() };
-    let mut place = Place::of(file);
+    let mut place = Place::in_file(file);
     place.index = index;
     place.section = Some(".nv_fatbin".into());
     place.offset = u64::from(index) * 0x100;
@@ -77,7 +77,7 @@ fn every_target_has_its_answer_on_both_devices() {
     for (target, wanted) in rows {
         let of = |kind| -> String {
             let entry = entry("x", 0, kind, target, &[]);
-            [120, 121].iter().map(|n| letter(&entry, &Device::of(*n))).collect()
+            [120, 121].iter().map(|n| letter(&entry, &Device::from_number(*n))).collect()
         };
         assert_eq!(format!("{} {}", of(CodeKind::Cubin), of(CodeKind::Ptx)), wanted, "{target}");
         // Code that waits for a linker is never reported to run; if no linking can help, the file has no code.
@@ -85,11 +85,11 @@ fn every_target_has_its_answer_on_both_devices() {
         assert_eq!(linked, wanted[..2].replace(['N', 'F'], "?"), "{target}");
     }
     // PTX without a suffix runs on later GPUs of every family; only the suffix decides that, and the file does not record it.
-    assert_eq!(letter(&entry("x", 0, CodeKind::Ptx, "sm_100?", &[]), &Device::of(121)), '?');
-    assert_eq!(letter(&entry("x", 0, CodeKind::Bitcode, "sm_0", &[]), &Device::of(121)), '-');
-    assert_eq!(letter(&entry("x", 0, CodeKind::Other(64), "sm_121", &[]), &Device::of(121)), '?');
-    assert_eq!(letter(&entry("x", 0, CodeKind::LtoIr, "sm_120f", &[]), &Device::of(121)), '?');
-    assert_eq!(letter(&entry("x", 0, CodeKind::LtoIr, "sm_120a", &[]), &Device::of(121)), '-');
+    assert_eq!(letter(&entry("x", 0, CodeKind::Ptx, "sm_100?", &[]), &Device::from_number(121)), '?');
+    assert_eq!(letter(&entry("x", 0, CodeKind::Bitcode, "sm_0", &[]), &Device::from_number(121)), '-');
+    assert_eq!(letter(&entry("x", 0, CodeKind::Other(64), "sm_121", &[]), &Device::from_number(121)), '?');
+    assert_eq!(letter(&entry("x", 0, CodeKind::LtoIr, "sm_120f", &[]), &Device::from_number(121)), '?');
+    assert_eq!(letter(&entry("x", 0, CodeKind::LtoIr, "sm_120a", &[]), &Device::from_number(121)), '-');
 }
 
 #[test]
@@ -104,7 +104,7 @@ fn a_driver_compiles_ptx_up_to_its_own_version() {
 
 /// A library as it is commonly shipped, a damaged file, and one without problems.
 fn table() -> AuditTable {
-    let devices = vec![Device::of(120), Device::of(121)];
+    let devices = vec![Device::from_number(120), Device::from_number(121)];
     let mut collector = Collector::new(devices, &[String::new(), String::new()], None);
     let file = "site/foo/lib.so";
     let mut give = |found: Found<'_>| collector.take(found);
@@ -122,7 +122,7 @@ fn table() -> AuditTable {
     };
     give(holder(file, 5, &["libc.so.6", "libcudart.so.13"]));
     let trouble = Trouble::Truncated("the fatbin ends at 0x10".to_owned());
-    give(Found::Problem(Problem { place: Place::of("site/foo/cut.fatbin"), trouble }));
+    give(Found::Problem(Problem { place: Place::in_file("site/foo/cut.fatbin"), trouble }));
     give(Found::Entry {
         entry: entry("site/bar.cubin", 0, CodeKind::Cubin, "sm_100a", &["tcgen"]),
         code: &[],
@@ -177,7 +177,7 @@ fn the_reports_say_it() {
 
 #[test]
 fn the_members_of_a_static_library_stand_together() {
-    let mut collector = Collector::new(vec![Device::of(121)], &[String::new()], None);
+    let mut collector = Collector::new(vec![Device::from_number(121)], &[String::new()], None);
     for (member, target, kernel) in
         [("x.o", "sm_90a", "one"), ("y.o", "sm_90a", "two"), ("z.o", "sm_120", "three")]
     {
@@ -212,7 +212,7 @@ fn the_record_holds_it_and_sarif_keeps_its_schema() {
     assert_eq!(both.files[last.file].path, "site/bar.cubin");
     assert_eq!(both.entries[last.images[0].entry].target, "sm_100a");
     assert!(both.reasons[last.reasons[0]].contains("sm_100a"));
-    let other = Collector::new(vec![Device::of(90)], &[String::new()], None).finish();
+    let other = Collector::new(vec![Device::from_number(90)], &[String::new()], None).finish();
     assert!(!both.append(other));
     // An index out of range is refused.
     let damaged = text.replacen("\"file\":1", "\"file\":9", 1);

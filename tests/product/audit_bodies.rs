@@ -14,7 +14,7 @@ const SM_121A: &[u8] = include_bytes!("audit_bodies/sm_121a.cubin");
 
 /// Without a disassembler.
 fn audit(cubin: &[u8], device: u16) -> AuditTable {
-    let mut collector = Collector::new(vec![Device::of(device)], &[String::new()], None);
+    let mut collector = Collector::new(vec![Device::from_number(device)], &[String::new()], None);
     scan_bytes("k.cubin", cubin.to_vec(), &Limits::default(), &mut |found| collector.take(found));
     collector.finish()
 }

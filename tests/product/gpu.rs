@@ -304,7 +304,7 @@ fn memory_that_comes_back_is_as_new() {
 fn each_has_the_gpu_from_a_reset_until_it_rests() {
     let (shared, chain) = (Mutex::new(gpu()), Chain::default());
     let rounds = |first: u8| {
-        let mut turn = Turn::of(&shared, "gpu:0", &chain);
+        let mut turn = Turn::on_gpu(&shared, "gpu:0", &chain);
         for round in 0..50 {
             turn.reset().unwrap();
             let module = turn.load(".version 9.0").unwrap();
@@ -325,7 +325,7 @@ fn each_has_the_gpu_from_a_reset_until_it_rests() {
         }
     });
     // A worker that one user breaks is replaced for the next.
-    let mut one = Turn::of(&shared, "gpu:0", &chain);
+    let mut one = Turn::on_gpu(&shared, "gpu:0", &chain);
     one.reset().unwrap();
     let (module, buffer) = (one.load(".version 9.0").unwrap(), one.allocate(vec![0; 64]).unwrap());
     let failed = one.run(&[launch(module, "illegal_address", buffer)]);

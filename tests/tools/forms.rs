@@ -179,7 +179,7 @@ fn what_lint_proposes_is_accepted_by_ptxas() {
     let toolkit = toolkit();
     let instructions: Vec<String> = changed_forms().into_iter().step_by(EVERY).collect();
     let text = |instruction: &str| head(NEWEST_ISA) + &entry(0, instruction);
-    let source = |instruction: &String| Source::of("form.ptx", text(instruction).as_bytes()).unwrap();
+    let source = |instruction: &String| Source::from_bytes("form.ptx", text(instruction).as_bytes()).unwrap();
     let sources: Vec<Source> = instructions.iter().map(source).collect();
     let asked = Asked {
         targets: vec!["sm_121a".parse().unwrap()],

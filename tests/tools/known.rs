@@ -107,7 +107,7 @@ fn what_threads_and_manuals_say_of_sm_121_is_what_lint_says() {
         let variant =
             library.variants.iter().find(|v| v.id == *id).unwrap_or_else(|| panic!("no variant {id}"));
         let text = variant.code.standalone("8.8".parse().unwrap(), targets[0]);
-        Source::of(id, text.as_bytes()).unwrap()
+        Source::from_bytes(id, text.as_bytes()).unwrap()
     };
     let sources: Vec<Source> = KNOWN.iter().map(source).collect();
     let asked = Asked { targets: targets.clone(), named: true, require: Require::Newest, all_errors: false };
@@ -173,7 +173,7 @@ fn block_scaled(kind: &str, vector: &str, scales: &str) -> Source {
          {{%f0, %f1, %f2, %f3}}, {{%r0, %r1, %r2, %r3}}, {{%r4, %r5}}, {{%f0, %f1, %f2, %f3}}, %r6, {{0, 0}}, %r7, {{0, 0}};\n\
          st.global.v4.f32 [%d], {{%f0, %f1, %f2, %f3}};\nret;\n}}\n"
     );
-    Source::of("block_scaled.ptx", text.as_bytes()).unwrap()
+    Source::from_bytes("block_scaled.ptx", text.as_bytes()).unwrap()
 }
 
 fn a_form_that_ptx_lacks_is_answered_with_what_it_has() {

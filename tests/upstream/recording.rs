@@ -216,13 +216,13 @@ fn map(n: &[u64]) -> Option<Result<[u8; 128], String>> {
     let (strides, rest) = rest.split_at(rank - 1);
     let (boxes, steps) = rest.split_at(rank);
     let small = |list: &[u64]| list.iter().map(|n| *n as u32).collect::<Vec<_>>();
-    let mut map = TensorMap::dense(TensorType::of(n[1])?, n[3], dims, &small(boxes));
+    let mut map = TensorMap::dense(TensorType::from_code(n[1])?, n[3], dims, &small(boxes));
     map.strides[..rank - 1].copy_from_slice(strides);
     map.element_strides[..rank].copy_from_slice(&small(steps));
-    map.interleave = Interleave::of(n[4])?;
-    map.swizzle = Swizzle::of(n[5])?;
-    map.l2_promotion = L2Promotion::of(n[6])?;
-    map.oob_fill = OobFill::of(n[7])?;
+    map.interleave = Interleave::from_code(n[4])?;
+    map.swizzle = Swizzle::from_code(n[5])?;
+    map.l2_promotion = L2Promotion::from_code(n[6])?;
+    map.oob_fill = OobFill::from_code(n[7])?;
     Some(map.encode().map_err(|error| error.to_string()))
 }
 

@@ -107,7 +107,7 @@ pub const GPUS: [Gpu; 4] = [
 impl Gpu {
     /// Returns the GPU with this key.
     #[must_use]
-    pub fn of(key: &str) -> Option<&'static Self> {
+    pub fn with_key(key: &str) -> Option<&'static Self> {
         GPUS.iter().find(|gpu| gpu.key == key)
     }
 
@@ -176,11 +176,11 @@ mod tests {
 
     #[test]
     fn attributes_have_the_numbers_of_the_headers() {
-        let gpu = Gpu::of("gb10").unwrap();
+        let gpu = Gpu::with_key("gb10").unwrap();
         let block: Vec<i32> = (1..=7).map(|n| gpu.attribute(n)).collect();
         assert_eq!(block, [1024, 1024, 1024, 64, i32::MAX, 65_535, 65_535]);
         assert_eq!((gpu.attribute(75), gpu.attribute(76), gpu.attribute(16)), (12, 1, 48));
         assert_eq!((gpu.attribute(97), gpu.attribute(92)), (101_376, 0));
-        assert!(Gpu::of("gb11").is_none());
+        assert!(Gpu::with_key("gb11").is_none());
     }
 }

@@ -22,7 +22,7 @@ pub struct Place {
 impl Place {
     /// Returns the location of the whole of `file`.
     #[must_use]
-    pub fn of(file: impl Into<Arc<str>>) -> Self {
+    pub fn in_file(file: impl Into<Arc<str>>) -> Self {
         Self { file: file.into(), section: None, offset: 0, index: 0 }
     }
 }

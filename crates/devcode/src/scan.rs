@@ -36,7 +36,7 @@ pub fn scan(paths: &[PathBuf], limits: &Limits, sink: &mut dyn FnMut(Found<'_>))
             let name: Arc<str> = path.display().to_string().into();
             match source {
                 Ok(source) => scanner.whole_file(&name, &source),
-                Err(trouble) => scanner.problem(Place::of(name), trouble),
+                Err(trouble) => scanner.problem(Place::in_file(name), trouble),
             }
         });
     }
@@ -145,9 +145,9 @@ impl<'a> Scanner<'a> {
     fn file(&mut self, name: &Arc<str>, source: &Source, depth: u32) {
         let head = match head(|len| source.head(len)) {
             Ok(head) => head,
-            Err(trouble) => return self.problem(Place::of(name.clone()), trouble),
+            Err(trouble) => return self.problem(Place::in_file(name.clone()), trouble),
         };
-        let Some(form) = Form::of(&head) else { return self.unknown(name, &head) };
+        let Some(form) = Form::from_head(&head) else { return self.unknown(name, &head) };
         let (format, result) = match form {
             Form::Code(format) => {
                 let whole = source.clone();
@@ -171,7 +171,7 @@ impl<'a> Scanner<'a> {
             ),
         };
         let (entries, needs) = result.unwrap_or_else(|trouble| {
-            self.problem(Place::of(name.clone()), trouble);
+            self.problem(Place::in_file(name.clone()), trouble);
             (0, Vec::new())
         });
         self.ready(Done::Holder(Holder { file: name.clone(), format, bytes: source.len(), entries, needs }));
@@ -195,7 +195,7 @@ impl<'a> Scanner<'a> {
             }
             _ => return,
         };
-        self.problem(Place::of(name.clone()), trouble);
+        self.problem(Place::in_file(name.clone()), trouble);
     }
 
     /// Handles code that is a whole file.
@@ -206,7 +206,7 @@ impl<'a> Scanner<'a> {
         bytes: u64,
         read: impl FnOnce() -> Result<Vec<u8>, Trouble> + Send + 'static,
     ) -> (u32, Vec<String>) {
-        let place = Place::of(name.clone());
+        let place = Place::in_file(name.clone());
         self.work(bytes, move || piece::bare(place, format, bytes, read()));
         (1, Vec::new())
     }
@@ -217,7 +217,7 @@ impl<'a> Scanner<'a> {
         for host::Section { name: section, at, len, dedicated } in host.sections {
             if at.checked_add(len).is_none_or(|end| end > source.len()) {
                 let what = format!("its section {section} ends after the end of the file");
-                self.problem(Place::of(name.clone()), Trouble::Truncated(what));
+                self.problem(Place::in_file(name.clone()), Trouble::Truncated(what));
             }
             let section: Arc<str> = section.into();
             let part = source.part(at, len);
@@ -285,7 +285,7 @@ impl<'a> Scanner<'a> {
         zip_file::members(source, &mut |member, found| {
             let name: Arc<str> = format!("{name}!{member}").into();
             if let Err(trouble) = found.and_then(|member| self.member(&name, member, depth + 1)) {
-                self.problem(Place::of(name), trouble);
+                self.problem(Place::in_file(name), trouble);
             }
         })?;
         Ok((0, Vec::new()))
@@ -294,7 +294,7 @@ impl<'a> Scanner<'a> {
     /// Scans a member of a zip archive; it is unpacked only if its first bytes match a supported format.
     fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
         let head = head(|len| member.head(len))?;
-        let Some(form) = Form::of(&head) else {
+        let Some(form) = Form::from_head(&head) else {
             self.unknown(name, &head);
             return Ok(());
         };
@@ -334,7 +334,7 @@ enum Form {
 }
 
 impl Form {
-    fn of(head: &[u8]) -> Option<Self> {
+    fn from_head(head: &[u8]) -> Option<Self> {
         Some(match head {
             _ if cubin::is_cubin(head) => Self::Code(Format::Cubin),
             _ if head.starts_with(b"\x7fELF") => Self::Host,

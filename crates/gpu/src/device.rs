@@ -60,7 +60,7 @@ impl GpuDevice {
     pub fn open(launcher: Launcher, chain: Chain) -> Result<Self, Failure> {
         let mut link = Link::new(launcher);
         let about = describe(&mut link)?;
-        Ok(Self::of(link, about, chain))
+        Ok(Self::on_link(link, about, chain))
     }
 
     /// Opens every GPU of this machine, one after the other; `launcher` names the GPU of an ordinal. A GPU that cannot be opened
@@ -80,11 +80,11 @@ impl GpuDevice {
             let mut link = Link::new(launcher(ordinal));
             let about = describe(&mut link);
             gpus = gpus.max(about.as_ref().map_or(link.others, |about| about.gpus));
-            Some((ordinal, about.map(|about| Self::of(link, about, Chain::default()))))
+            Some((ordinal, about.map(|about| Self::on_link(link, about, Chain::default()))))
         })
     }
 
-    fn of(link: Link, about: Description, chain: Chain) -> Self {
+    fn on_link(link: Link, about: Description, chain: Chain) -> Self {
         Self { link: RefCell::new(link), about, chain, modules: Vec::new(), milliseconds: 0.0 }
     }
 

@@ -30,7 +30,7 @@ enum State<'a> {
 impl<'a> Turn<'a> {
     /// Creates a share of the GPU called `name`, whose code `chain` assembles.
     #[must_use]
-    pub fn of(gpu: &'a Mutex<GpuDevice>, name: &'a str, chain: &'a Chain) -> Self {
+    pub fn on_gpu(gpu: &'a Mutex<GpuDevice>, name: &'a str, chain: &'a Chain) -> Self {
         Self { gpu, name, chain, state: State::Rests, images: HashMap::new() }
     }
 

@@ -69,7 +69,7 @@ const TYPES: [&str; 7] = ["f32", "f64", "f16", "f16x2", "bf16", "bf16x2", "f32x2
 
 impl<'a> Unqualified<'a> {
     /// Parses an instruction with one floating-point type, no rounding modifier and the usual operands.
-    fn of(i: &'a Instruction) -> Option<Self> {
+    fn from_instruction(i: &'a Instruction) -> Option<Self> {
         let (ty, rest) = i.modifiers.split_last()?;
         let ty = *TYPES.iter().find(|known| *known == ty)?;
         let known = rest.iter().all(|word| word == "ftz" || word == "sat");
@@ -164,7 +164,7 @@ impl<'a> Search<'a> {
             self.products.clear();
             return;
         }
-        let float = Unqualified::of(i);
+        let float = Unqualified::from_instruction(i);
         if let (Some(sum), "add" | "sub") = (&float, i.opcode.as_str()) {
             self.sum(i, sum);
         }

@@ -103,7 +103,7 @@ impl Arrays {
             return Ok(Initial::Bytes(self.bytes(group)?));
         }
         let members: Vec<&Array> = group.members.iter().map(|n| &self.all[*n]).collect();
-        Ok(Initial::Lent(HostBytes::new(Lender::of(py, &members))))
+        Ok(Initial::Lent(HostBytes::new(Lender::from_arrays(py, &members))))
     }
 
     /// Copies the results of a launch from the buffer of group `n` to its arrays, either the read-only or the writable ones.
@@ -240,7 +240,7 @@ impl Taken<'_, '_> {
         }
         if is_array(object)? {
             self.pointer()?;
-            let array = Array::of(object)?;
+            let array = Array::from_object(object)?;
             if !array.contiguous && !self.strided {
                 let what = "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`, `.contiguous()`)";
                 return Err(PyValueError::new_err(what));
@@ -297,7 +297,7 @@ impl Taken<'_, '_> {
             fits(bytes)?;
             return Ok(Wanted::Map(None, address.saturating_add(map.offset), inner));
         }
-        let array = Array::of(of)?;
+        let array = Array::from_object(of)?;
         fits(array.len as u64)?;
         Ok(Wanted::Map(Some(self.arrays.add(array, self.name)), map.offset, inner))
     }

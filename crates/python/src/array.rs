@@ -79,7 +79,7 @@ pub(crate) struct Lender {
 
 impl Lender {
     /// Covers the bytes from the first to the last of these arrays; every byte in between must belong to one of them.
-    pub(crate) fn of(py: Python<'_>, arrays: &[&Array]) -> Self {
+    pub(crate) fn from_arrays(py: Python<'_>, arrays: &[&Array]) -> Self {
         let start = arrays.iter().map(|array| array.start).min().unwrap_or_default();
         let end = arrays.iter().map(|array| array.start + array.len).max().unwrap_or_default();
         let owners = arrays.iter().flat_map(|array| &array.owners).map(|owner| owner.clone_ref(py)).collect();
@@ -192,7 +192,7 @@ impl Array {
     /// # Errors
     /// `TypeError` for an object that is not an array or has an unsupported element type; `ValueError` for an array that is not in
     /// CPU memory, has a negative stride, or contradicts itself.
-    pub(crate) fn of(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+    pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
         let exported = if let Some(interface) = object.getattr_opt("__array_interface__")? {
             array_interface::exported(object, &interface)?
         } else if object.hasattr("__dlpack__")? {

@@ -35,7 +35,7 @@ impl Memory {
 
     /// Allocates a buffer with the bytes of an array and returns its address and size.
     fn allocate(&self, py: Python<'_>, array: &Bound<'_, PyAny>, name: &str) -> PyResult<(u64, usize)> {
-        let array = Array::of(array)?;
+        let array = Array::from_object(array)?;
         if !array.contiguous {
             let what = "the array is not contiguous; pass a copy of it (`numpy.ascontiguousarray`)";
             return Err(PyValueError::new_err(what));
@@ -59,7 +59,7 @@ impl Memory {
 
     /// Copies a buffer to an array of the same size and returns the number of unwritten bytes.
     fn read(&self, py: Python<'_>, address: u64, into: &Bound<'_, PyAny>) -> PyResult<usize> {
-        let into = Array::of(into)?;
+        let into = Array::from_object(into)?;
         let memory = self.lock(py);
         into.replace(memory.bytes(address).ok_or_else(|| freed(address))?)?;
         Ok(memory.unwritten(address))
@@ -67,7 +67,7 @@ impl Memory {
 
     /// Replaces the bytes of a buffer.
     fn write(&self, py: Python<'_>, address: u64, from: &Bound<'_, PyAny>) -> PyResult<()> {
-        let from = Array::of(from)?;
+        let from = Array::from_object(from)?;
         let mut memory = self.lock(py);
         let len = memory.bytes(address).ok_or_else(|| freed(address))?.len();
         if !from.contiguous || from.len != len {

@@ -88,7 +88,7 @@ impl Digests {
 
     /// Returns the digests of the function `name`.
     #[must_use]
-    pub fn of(&self, name: &str) -> Option<&FunctionDigests> {
+    pub fn function(&self, name: &str) -> Option<&FunctionDigests> {
         self.functions.iter().find(|f| f.name == name)
     }
 }

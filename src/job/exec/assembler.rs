@@ -112,7 +112,7 @@ struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    fn of(arguments: &'a [OsString]) -> Self {
+    fn from_arguments(arguments: &'a [OsString]) -> Self {
         let mut call = Self::default();
         let mut words = arguments.iter();
         while let Some(word) = words.next() {
@@ -140,7 +140,7 @@ impl<'a> Call<'a> {
 /// # Errors
 /// [`AssembleError`]; a rejection by a real ptxas is not an error but an exit code.
 pub fn assemble(arguments: &[OsString]) -> Result<Assembled, AssembleError> {
-    let call = Call::of(arguments);
+    let call = Call::from_arguments(arguments);
     let real = real(call.target);
     let (Some(input), Some(output)) = (call.input, call.output) else {
         return match &real {
@@ -216,11 +216,11 @@ mod tests {
             format!("-arch=sm_120a --output-file out.cubin -O 3 {input}"),
         ] {
             let words: Vec<OsString> = line.split(' ').map(OsString::from).collect();
-            let call = Call::of(&words);
+            let call = Call::from_arguments(&words);
             let want = (Some(file.as_path()), Some(Path::new("out.cubin")), "sm_120a".parse().ok());
             assert_eq!((call.input, call.output, call.target), want, "{line}");
         }
-        assert_eq!(Call::of(&["--version".into()]), Call::default());
+        assert_eq!(Call::from_arguments(&["--version".into()]), Call::default());
     }
 
     #[test]

@@ -546,7 +546,7 @@ impl Parser<'_> {
     /// Returns the file's definition of a name, if it is an architecture, an architecture test, or a list.
     fn definition(&self, name: &str) -> Option<Node> {
         let depth = self.depth.checked_sub(1)?;
-        let mut all = self.names.of(name).iter().map(|tokens| parse(tokens, self.names, depth));
+        let mut all = self.names.bodies(name).iter().map(|tokens| parse(tokens, self.names, depth));
         let fits = |node: &Node| tests(node) || matches!(node, Node::List(_));
         // Host code often has a second definition, such as 0, which does not count.
         let mut found = all.by_ref().filter(fits);

@@ -64,7 +64,7 @@ impl<'a> Definitions<'a> {
     }
 
     /// Returns the definitions of a name; none if it has more than [`MOST`].
-    pub(super) fn of(&self, name: &str) -> &[&'a [Token<'a>]] {
+    pub(super) fn bodies(&self, name: &str) -> &[&'a [Token<'a>]] {
         self.names.get(name).filter(|all| all.len() <= MOST).map_or(&[], Vec::as_slice)
     }
 

@@ -73,7 +73,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
         if language == Language::C { blocks(&tokens, &all, &names) } else { Blocks::default() };
     for block in &guarded {
         let answers = all.iter().copied().zip(block.reached.iter().copied()).collect();
-        let (line, range) = (lines.of(&tokens, &block.range), block.range.clone());
+        let (line, range) = (lines.line_at(&tokens, &block.range), block.range.clone());
         seen.push(Seen { line, range, branch: block.branch, answers });
     }
     if language == Language::Cmake {
@@ -82,7 +82,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
             let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
             let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
             if condition.tests_architecture() {
-                let line = lines.of(&tokens, &range);
+                let line = lines.line_at(&tokens, &range);
                 seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
@@ -97,7 +97,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
             let answers: Vec<_> = numbers.map(|t| (*t, condition.on(*t))).collect();
             let own = &tokens[range.clone()];
             if condition.tests_architecture() && (!is_generation(own) || sm_is_a_device(text)) {
-                let line = lines.of(&tokens, &range);
+                let line = lines.line_at(&tokens, &range);
                 seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
@@ -153,7 +153,7 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
     for (range, admits, shuts_out) in lone_builds(&entries, &tokens, &lines) {
         let mut answers: Vec<_> = admits.into_iter().map(|t| (t, Some(true))).collect();
         answers.extend(shuts_out.into_iter().map(|t| (t, Some(false))));
-        let line = lines.of(&tokens, &range);
+        let line = lines.line_at(&tokens, &range);
         rows.add(GateRule::OneBuild, &Seen { line, range, branch: Branch::If, answers }, Vec::new());
     }
     let tests = conditions.filter_map(|one| rows.test(one)).collect();
@@ -349,7 +349,7 @@ impl Lines {
         self.0.partition_point(|begin| *begin <= at)
     }
 
-    fn of(&self, tokens: &[Token<'_>], range: &Range<usize>) -> usize {
+    fn line_at(&self, tokens: &[Token<'_>], range: &Range<usize>) -> usize {
         tokens.get(range.start).map_or(1, |t| self.number(t.at))
     }
 }

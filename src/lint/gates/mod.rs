@@ -185,7 +185,7 @@ pub fn lint_text(file: &str, text: &str) -> GateFile {
 }
 
 fn language(path: &Path) -> Option<token::Language> {
-    token::Language::of(&path.file_name()?.to_string_lossy())
+    token::Language::from_name(&path.file_name()?.to_string_lossy())
 }
 
 /// Decodes a file's text. Bytes that are not UTF-8 are replaced: they occur only in comments and strings.

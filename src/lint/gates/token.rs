@@ -15,7 +15,7 @@ pub(super) enum Language {
 
 impl Language {
     /// Returns the language of a file by its name; `None` if the file is not read.
-    pub(super) fn of(name: &str) -> Option<Self> {
+    pub(super) fn from_name(name: &str) -> Option<Self> {
         let lower = name.to_ascii_lowercase();
         match lower.as_str() {
             // A line of .bazelrc is an option and its values, without quotes.
@@ -31,7 +31,7 @@ impl Language {
             "bzl" | "bazel" => Some(Self::Bazel),
             "cmake" => Some(Self::Cmake),
             // Templates: `kernel.cu.jinja`, `config.cmake.in`.
-            "jinja" | "jinja2" | "j2" | "in" | "tmpl" | "template" | "mako" => Self::of(stem),
+            "jinja" | "jinja2" | "j2" | "in" | "tmpl" | "template" | "mako" => Self::from_name(stem),
             _ => None,
         }
     }

@@ -58,12 +58,12 @@ pub(super) fn to_do(table: &AuditTable, packages: &[Group], files: &[Group]) -> 
         };
         // What compiles on first use is not lost because of what it also carries for other devices.
         let compiles = table.packages.iter().any(|p| p.name == name && !p.compiles.is_empty());
-        let all_lost = on(&|t| t.of(AuditVerdict::NoCode) == all);
+        let all_lost = on(&|t| t.count(AuditVerdict::NoCode) == all);
         (if compiles { &mut other } else { &mut none }).add(name, all_lost.into_iter());
-        some.add(name, on(&|t| (1..all).contains(&t.of(AuditVerdict::NoCode))).into_iter());
-        empty.add(name, on(&|t| t.of(AuditVerdict::Stub) > 0).into_iter());
-        back.add(name, on(&|t| t.of(AuditVerdict::Fallback) > 0).into_iter());
-        jit.add(name, on(&|t| t.of(AuditVerdict::Jit) > 0).into_iter());
+        some.add(name, on(&|t| (1..all).contains(&t.count(AuditVerdict::NoCode))).into_iter());
+        empty.add(name, on(&|t| t.count(AuditVerdict::Stub) > 0).into_iter());
+        back.add(name, on(&|t| t.count(AuditVerdict::Fallback) > 0).into_iter());
+        jit.add(name, on(&|t| t.count(AuditVerdict::Jit) > 0).into_iter());
     }
     let mut out = Vec::new();
     if !none.names.is_empty() {

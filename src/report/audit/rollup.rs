@@ -14,7 +14,7 @@ impl Tally {
         self.0[verdict as usize] += kernels;
     }
 
-    pub(super) fn of(&self, verdict: AuditVerdict) -> usize {
+    pub(super) fn count(&self, verdict: AuditVerdict) -> usize {
         self.0[verdict as usize]
     }
 
@@ -23,7 +23,7 @@ impl Tally {
     }
 
     pub(super) fn running(&self) -> usize {
-        AuditVerdict::ALL.iter().filter(|v| v.runs()).map(|v| self.of(*v)).sum()
+        AuditVerdict::ALL.iter().filter(|v| v.runs()).map(|v| self.count(*v)).sum()
     }
 
     /// `all run natively`, `211 run, 3 by JIT`, `none runs`; followed by the details if not all do.
@@ -32,7 +32,7 @@ impl Tally {
         if all == 0 {
             return "no kernel".to_owned();
         }
-        if let Some(verdict) = AuditVerdict::ALL.iter().find(|v| self.of(**v) == all) {
+        if let Some(verdict) = AuditVerdict::ALL.iter().find(|v| self.count(**v) == all) {
             return match verdict {
                 AuditVerdict::Native => "all run natively",
                 AuditVerdict::Family => "all run (family)",
@@ -51,8 +51,8 @@ impl Tally {
             (AuditVerdict::Undetermined, "undetermined"),
         ]
         .iter()
-        .filter(|(v, _)| self.of(*v) > 0)
-        .map(|(v, word)| format!("{} {word}", grouped(self.of(*v))))
+        .filter(|(v, _)| self.count(*v) > 0)
+        .map(|(v, word)| format!("{} {word}", grouped(self.count(*v))))
         .collect();
         let head = if running == all {
             "all run".to_owned()
@@ -93,7 +93,7 @@ impl Group {
 
     fn add(&mut self, other: &Self) {
         for (tally, more) in self.tallies.iter_mut().zip(&other.tallies) {
-            AuditVerdict::ALL.iter().for_each(|v| tally.add(*v, more.of(*v)));
+            AuditVerdict::ALL.iter().for_each(|v| tally.add(*v, more.count(*v)));
         }
         self.targets.extend(other.targets.iter().cloned());
         self.files.extend(&other.files);

@@ -143,7 +143,7 @@ impl<'a> Data<'a> {
             runs: rows::runs(record),
             skipped: record.skipped.iter().map(|s| [&*s.part, &*s.reason]).collect(),
             tabs: tabs(record, beside),
-            pictures: Picture::of(&beside.benches),
+            pictures: Picture::from_benches(&beside.benches),
         }
     }
 }

@@ -46,7 +46,7 @@ pub(super) struct Picture {
 }
 
 impl Picture {
-    pub(super) fn of(benches: &[BenchTable]) -> Vec<Self> {
+    pub(super) fn from_benches(benches: &[BenchTable]) -> Vec<Self> {
         let of = |bench: &BenchTable| Self {
             title: format!(
                 "{}: both grouped GEMMs on {}",

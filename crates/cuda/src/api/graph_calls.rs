@@ -305,12 +305,12 @@ entry_points! {
     [cudaGraphMemcpyNodeGetParams: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, to: Out<Memcpy3D>) {
         let Work::Copy(copy) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
-        to.set(Memcpy3D::of(&copy))
+        to.set(Memcpy3D::from_work(&copy))
     }
     [cuGraphMemcpyNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<Copy3D>) {
         let Work::Copy(copy) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
-        to.set(Copy3D::of(&copy))
+        to.set(Copy3D::from_work(&copy))
     }
     [cudaGraphMemcpyNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (node: u64, of: In<Memcpy3D>) { replace(node, copied(of)?) }
@@ -324,7 +324,7 @@ entry_points! {
     [cuGraphMemsetNodeGetParams: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (node: u64, to: Out<FillParameters>) {
         let Work::Fill(fill) = device()?.graphs.node(node_of(node)?)?.work else { return Err(Status::INVALID_VALUE) };
-        to.set(FillParameters::of(&fill))
+        to.set(FillParameters::from_work(&fill))
     }
     [cudaGraphMemsetNodeSetParams: (Primary, zeros INVALID_VALUE)]
     [cuGraphMemsetNodeSetParams: (Init, zeros INVALID_VALUE, since 10_000)]

@@ -80,7 +80,7 @@ impl Memcpy3D {
     }
 
     /// Describes the work of a copy, for queries of a node.
-    pub(crate) fn of(work: &CopyWork) -> Self {
+    pub(crate) fn from_work(work: &CopyWork) -> Self {
         let pitched = |side: &Side| Pitched {
             address: side.address,
             pitch: side.pitch,
@@ -220,7 +220,7 @@ impl Side3D {
         Ok(held.side([self.x, self.y, self.z]))
     }
 
-    fn of(side: &Side) -> Self {
+    fn from_side(side: &Side) -> Self {
         let height = side.slice.checked_div(side.pitch).unwrap_or(0);
         let (pitch, device) = (side.pitch, side.address);
         Self { x: 0, y: 0, z: 0, level: 0, kind: 4, host: 0, device, array: 0, context: 0, pitch, height }
@@ -234,9 +234,9 @@ impl Copy3D {
         Ok(work.between(declared(self.to.kind), declared(self.from.kind)))
     }
 
-    pub(crate) fn of(work: &CopyWork) -> Self {
+    pub(crate) fn from_work(work: &CopyWork) -> Self {
         let Extent { width, height, depth } = work.extent;
-        Self { from: Side3D::of(&work.from), to: Side3D::of(&work.to), width, height, depth }
+        Self { from: Side3D::from_side(&work.from), to: Side3D::from_side(&work.to), width, height, depth }
     }
 }
 
@@ -259,7 +259,7 @@ impl FillParameters {
         Ok(Work::Fill(fill))
     }
 
-    pub(crate) fn of(work: &FillWork) -> Self {
+    pub(crate) fn from_work(work: &FillWork) -> Self {
         let FillWork { to, value, element, extent } = *work;
         let width = extent.width.checked_div(element).unwrap_or(0);
         Self { to: to.address, pitch: to.pitch, value, element: element as u32, width, height: extent.height }
@@ -391,7 +391,7 @@ mod tests {
             from: side(0x9000),
             extent: Extent { width: 16, height: 3, depth: 2 },
         };
-        assert_eq!(Memcpy3D::of(&work).work(), Ok(work));
-        assert_eq!(Copy3D::of(&work).work(), Ok(work));
+        assert_eq!(Memcpy3D::from_work(&work).work(), Ok(work));
+        assert_eq!(Copy3D::from_work(&work).work(), Ok(work));
     }
 }

@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn both_layouts_have_the_sizes_of_the_headers() {
-        let gpu = Gpu::of("gb10").unwrap();
+        let gpu = Gpu::with_key("gb10").unwrap();
         assert_eq!(device_properties(gpu, true).len(), 1032);
         assert_eq!(device_properties(gpu, false).len(), 1008);
     }

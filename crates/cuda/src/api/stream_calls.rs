@@ -54,7 +54,7 @@ fn begin(stream: u64, mode: u32, graph: Option<(u64, Vec<u64>)>) -> Answer {
         Some(given) => given,
         None => (graphs.create(), Vec::new()),
     };
-    streams.begin(stream, Mode::of(mode)?, graph, heads)
+    streams.begin(stream, Mode::from_number(mode)?, graph, heads)
 }
 
 fn end(stream: u64, graph: Out<u64>) -> Answer {

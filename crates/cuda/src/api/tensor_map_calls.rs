@@ -24,7 +24,7 @@ fn tensor(
     if rank == 0 || rank > 5 {
         return Err(Status::INVALID_VALUE);
     }
-    let kind = TensorType::of(kind.into()).ok_or(Status::INVALID_VALUE)?;
+    let kind = TensorType::from_code(kind.into()).ok_or(Status::INVALID_VALUE)?;
     let mut made = TensorMap::dense(kind, address, &values(dims, rank)?, boxes);
     made.element_strides[..rank as usize].copy_from_slice(&values(steps, rank)?);
     made.strides[..rank as usize - 1].copy_from_slice(&values(strides, rank - 1)?);
@@ -40,10 +40,10 @@ fn styled(
 ) -> Result<TensorMap, Status> {
     let bad = Status::INVALID_VALUE;
     Ok(TensorMap {
-        interleave: Interleave::of(interleave.into()).ok_or(bad)?,
-        swizzle: Swizzle::of(swizzle.into()).ok_or(bad)?,
-        l2_promotion: L2Promotion::of(promotion.into()).ok_or(bad)?,
-        oob_fill: OobFill::of(fill.into()).ok_or(bad)?,
+        interleave: Interleave::from_code(interleave.into()).ok_or(bad)?,
+        swizzle: Swizzle::from_code(swizzle.into()).ok_or(bad)?,
+        l2_promotion: L2Promotion::from_code(promotion.into()).ok_or(bad)?,
+        oob_fill: OobFill::from_code(fill.into()).ok_or(bad)?,
         ..map
     })
 }

@@ -130,7 +130,7 @@ impl Device {
         if let Some(Stop::Trap(trap)) = &stop
             && !(trap.rule == Rule::Fuel && late)
         {
-            self.results.violated(vec![ViolationRecord::of(trap, 1)]);
+            self.results.violated(vec![ViolationRecord::from_trap(trap, 1)]);
         }
         match status {
             Err(status) if !self.keep_going => {
@@ -295,7 +295,8 @@ impl Launcher<'_> {
 impl Results {
     /// Records what the trials of a launch show, apart from the violation that stopped one.
     fn judged(&mut self, kernel: &str, verdict: &Verdict, plan: &Plan) {
-        let records = verdict.violations.iter().map(|v| ViolationRecord::of(&v.trap, v.times)).collect();
+        let records =
+            verdict.violations.iter().map(|v| ViolationRecord::from_trap(&v.trap, v.times)).collect();
         // Under other rules the results decide.
         if verdict.rules == Rules::All {
             self.violated(records)
@@ -314,7 +315,7 @@ impl Results {
             };
             let place = Place { kernel: kernel.to_owned(), ..Place::default() };
             let trap = Trap { rule, what: difference.to_string(), place };
-            self.violated(vec![ViolationRecord::of(&trap, 1)]);
+            self.violated(vec![ViolationRecord::from_trap(&trap, 1)]);
         }
         for open in verdict.undetermined.iter().flatten() {
             self.differs(kernel, &open.to_string(), plan.strict);

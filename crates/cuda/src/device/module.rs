@@ -30,7 +30,7 @@ pub(crate) struct Module {
 impl Module {
     /// Reads the module from an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it are
     /// rounded once.
-    pub(crate) fn of(image: Vec<u8>, gpu: &Gpu, contracts: bool) -> Self {
+    pub(crate) fn from_image(image: Vec<u8>, gpu: &Gpu, contracts: bool) -> Self {
         let mut best: Option<(u32, Arc<str>)> = None;
         let mut machine_code = Vec::new();
         let mut other_targets = Vec::new();
@@ -218,11 +218,11 @@ mod tests {
             let comment = "// a comment\n".repeat(1000);
             format!("{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n").into_bytes()
         };
-        let gpu = Gpu::of("gb10").unwrap();
-        assert_eq!(Module::of(text("sm_120"), gpu, false).entries(), ["k"]);
-        let mut other = Module::of(text("sm_90a"), gpu, false);
+        let gpu = Gpu::with_key("gb10").unwrap();
+        assert_eq!(Module::from_image(text("sm_120"), gpu, false).entries(), ["k"]);
+        let mut other = Module::from_image(text("sm_90a"), gpu, false);
         assert!(!other.is_empty() && other.unrunnable().unwrap().1.contains("sm_90a"));
-        assert!(Module::of(b"no module".to_vec(), gpu, false).is_empty());
+        assert!(Module::from_image(b"no module".to_vec(), gpu, false).is_empty());
     }
 
     #[test]

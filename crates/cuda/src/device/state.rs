@@ -107,7 +107,7 @@ pub(crate) fn end() {
 impl Device {
     fn new() -> Self {
         let key = std::env::var(events::GPU).unwrap_or_default();
-        let gpu = Gpu::of(&key).unwrap_or(&GPUS[0]);
+        let gpu = Gpu::with_key(&key).unwrap_or(&GPUS[0]);
         let pid = *PID.get_or_init(std::process::id);
         end_with_parent();
         host_memory::reserve_window();
@@ -325,7 +325,7 @@ impl Device {
     pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
         let number = self.modules_loaded;
         self.modules_loaded += 1;
-        self.modules.insert(number, Module::of(image, self.gpu, self.contracts));
+        self.modules.insert(number, Module::from_image(image, self.gpu, self.contracts));
         number
     }
 

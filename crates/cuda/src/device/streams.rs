@@ -21,7 +21,7 @@ pub(crate) enum Mode {
 }
 
 impl Mode {
-    pub(crate) fn of(number: u32) -> Result<Self, Status> {
+    pub(crate) fn from_number(number: u32) -> Result<Self, Status> {
         match number {
             0 => Ok(Self::Global),
             1 => Ok(Self::ThreadLocal),
@@ -241,7 +241,7 @@ impl Streams {
 
     /// Sets a thread's capture mode and returns the previous one.
     pub(crate) fn exchange(&mut self, mode: u32) -> Result<u32, Status> {
-        let before = self.modes.insert(current().id(), Mode::of(mode)?).unwrap_or(Mode::Global);
+        let before = self.modes.insert(current().id(), Mode::from_number(mode)?).unwrap_or(Mode::Global);
         Ok(before as u32)
     }
 

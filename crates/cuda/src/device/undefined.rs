@@ -88,8 +88,10 @@ impl Device {
                             trap.what, trap.place
                         ));
                     } else {
-                        let record =
-                            ViolationRecord { call: Some(call.to_owned()), ..ViolationRecord::of(&trap, 1) };
+                        let record = ViolationRecord {
+                            call: Some(call.to_owned()),
+                            ..ViolationRecord::from_trap(&trap, 1)
+                        };
                         self.results.violated(vec![record]);
                     }
                 }

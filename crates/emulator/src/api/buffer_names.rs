@@ -95,7 +95,7 @@ mod tests {
         memory.allocate(64);
         memory.name(b, "b");
         memory.name(a, "a");
-        let told = |address: u64| memory.name_addresses(&format!("4 bytes at {address:#x}, or 0x10, twice"));
+        let named = |address: u64| memory.name_addresses(&format!("4 bytes at {address:#x}, or 0x10, twice"));
         for (address, name) in [
             (a, " (buffer `a`, byte 0 of 64)"),
             (a + 64, " (buffer `a`, byte 64 of 64)"),
@@ -104,7 +104,7 @@ mod tests {
             (b + 4095, " (buffer `b`, byte 4095 of 4096)"),
             (b + 3 * 4096, ""),
         ] {
-            assert_eq!(told(address), format!("4 bytes at {address:#x}{name}, or 0x10, twice"));
+            assert_eq!(named(address), format!("4 bytes at {address:#x}{name}, or 0x10, twice"));
         }
         assert_eq!(GlobalMemory::default().name_addresses("at 0x1000000000"), "at 0x1000000000");
     }

@@ -192,13 +192,13 @@ impl Device for EmulatorDevice {
             made.push(self.made(launch).map_err(|failure| LaunchFailure { launch: n, failure })?);
         }
         let mut stream = Vec::new();
-        for ((program, launch), asked) in made.iter().zip(launches) {
+        for ((program, launch), requested) in made.iter().zip(launches) {
             // `made` checked that it exists.
-            let Some(kernel) = program.kernel(&asked.entry) else { continue };
+            let Some(kernel) = program.kernel(&requested.entry) else { continue };
             stream.push(InStream {
-                programmatic: asked.programmatic,
-                cluster: Some(asked.cluster).filter(|cluster| *cluster != [1; 3]),
-                cooperative: asked.cooperative,
+                programmatic: requested.programmatic,
+                cluster: Some(requested.cluster).filter(|cluster| *cluster != [1; 3]),
+                cooperative: requested.cooperative,
                 ..InStream::new(program, kernel, launch)
             });
         }

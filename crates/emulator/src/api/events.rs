@@ -74,7 +74,7 @@ pub struct ViolationRecord {
 impl ViolationRecord {
     /// Converts a trap that occurred `times` times.
     #[must_use]
-    pub fn of(trap: &Trap, times: u64) -> Self {
+    pub fn from_trap(trap: &Trap, times: u64) -> Self {
         let place = &trap.place;
         Self {
             rule: trap.rule.word().to_owned(),
@@ -99,7 +99,7 @@ impl ViolationRecord {
         Self {
             call: Some(call.to_owned()),
             message,
-            ..Self::of(&Trap { rule, what, place: Place::default() }, 1)
+            ..Self::from_trap(&Trap { rule, what, place: Place::default() }, 1)
         }
     }
 }

@@ -200,7 +200,7 @@ impl TensorMap {
         let rank = field(4, 3) as usize + 1;
         let swizzle = match field(13, 2) {
             3 => atom,
-            mode => Swizzle::of(mode).ok_or_else(none)?,
+            mode => Swizzle::from_code(mode).ok_or_else(none)?,
         };
         let element_strides = u32::from(bytes[52]) | u32::from(bytes[53]) << 8;
         let mut address = [0; 8];
@@ -208,10 +208,10 @@ impl TensorMap {
         Ok(Self {
             data_type: TYPES[field(7, 4) as usize],
             rank,
-            interleave: Interleave::of(field(11, 2)).ok_or_else(none)?,
+            interleave: Interleave::from_code(field(11, 2)).ok_or_else(none)?,
             swizzle,
-            l2_promotion: L2Promotion::of(field(21, 2)).ok_or_else(none)?,
-            oob_fill: OobFill::of(nans).ok_or_else(none)?,
+            l2_promotion: L2Promotion::from_code(field(21, 2)).ok_or_else(none)?,
+            oob_fill: OobFill::from_code(nans).ok_or_else(none)?,
             address: u64::from_le_bytes(address),
             dims: std::array::from_fn(|n| u64::from(word(bytes, 32 + 4 * n)) + 1),
             strides: std::array::from_fn(|n| {

@@ -11,7 +11,7 @@ macro_rules! codes {
         impl $name {
             /// The value with this code.
             #[must_use]
-            pub fn of(code: u64) -> Option<Self> {
+            pub fn from_code(code: u64) -> Option<Self> {
                 match code {
                     $($code => Some(Self::$variant),)*
                     _ => None,

@@ -74,7 +74,7 @@ fn load_chosen(
 ) -> Result<Program, Stop> {
     let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
     let module = contraction.applied(module);
-    let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::of);
+    let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::from_target);
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;

@@ -10,7 +10,7 @@ pub(crate) struct Words<'a> {
 }
 
 impl<'a> Words<'a> {
-    pub(crate) fn of(i: &'a Instruction) -> Self {
+    pub(crate) fn from_instruction(i: &'a Instruction) -> Self {
         Self { left: i.modifiers.iter().map(String::as_str).collect() }
     }
 

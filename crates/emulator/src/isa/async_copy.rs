@@ -9,6 +9,7 @@ use crate::copies::pending::{Pending, PendingKind, Piece, Work};
 use crate::front::decode::{Bank, Decoder, Place, Refusal};
 use crate::front::program::Row;
 use crate::memory::window::Window;
+use crate::rules::order::Touch;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: asynchronous copies";
@@ -68,7 +69,7 @@ struct Copy {
 }
 
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("async");
     let cached = words.one_of(&["ca", "cg"]).ok_or("cp.async requires .ca or .cg")?;
     if !(words.take("shared") || words.take("shared::cta")) || !words.take("global") {
@@ -131,8 +132,10 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
         map: None,
         number: 0,
     };
+    m.log_lanes_at(row, Space::Shared, (m.mask, copy.to.cast_unsigned(), copy.size), Touch::Store);
     match m.issue_at(None, pending) {
         Ok(_) => {
+            m.compare_lanes();
             m.remark(row);
             Flow::Next
         }
@@ -204,7 +207,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     for word in ["async", "mbarrier", "arrive", "b64"] {
         words.take(word);
     }
@@ -250,7 +253,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         map: None,
         number: 0,
     };
-    match m.cta.issue(pending, m.world, &mut m.said) {
+    match m.cta.issue(pending, m.world, &mut m.lane_remarks) {
         Ok(()) => Flow::Next,
         Err(fault) => m.fail(fault),
     }

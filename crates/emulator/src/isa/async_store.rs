@@ -42,7 +42,7 @@ struct Asynchronous {
 }
 
 fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("async");
     words.take("weak");
     words.take("mmio");
@@ -62,7 +62,7 @@ fn decode_async(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err(format!("{ty}; elements have 32 or 64 bits"));
     }
     let (at, from, barrier) = match (i.operands.as_slice(), named, counted) {
-        ([at, from, barrier], Space::Cluster, true) => (at, from, Some(BarrierOperand::of(d, barrier)?)),
+        ([at, from, barrier], Space::Cluster, true) => (at, from, Some(BarrierOperand::decode(d, barrier)?)),
         ([at, from], Space::Global, false) => (at, from, None),
         _ => {
             return Err(

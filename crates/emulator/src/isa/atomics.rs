@@ -80,7 +80,7 @@ pub(super) const OPS: [&str; 10] = ["add", "min", "max", "and", "or", "xor", "ex
 
 fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let returns = i.opcode == "atom";
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let order = Order::take(&mut words, Order::relaxed(Scope::Gpu));
     let named = space(&mut words).unwrap_or(Space::Generic);
     let op = words.one_of(&OPS).ok_or("an atomic requires an operation")?;

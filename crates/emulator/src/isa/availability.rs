@@ -20,7 +20,7 @@ pub(crate) struct Arch {
 }
 
 impl Arch {
-    pub(crate) fn of(target: Target) -> Self {
+    pub(crate) fn from_target(target: Target) -> Self {
         let suffix = match target.suffix {
             Suffix::Base => None,
             Suffix::Arch => Some('a'),

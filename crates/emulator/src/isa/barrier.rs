@@ -38,7 +38,7 @@ const NEGATED: u64 = 64;
 const RELAXED: u64 = 128;
 
 fn decode_bar(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("cta");
     // `bar` is `barrier` with `.aligned`.
     let mut imm = if words.take("aligned") || i.opcode == "bar" { ALIGNED } else { 0 };
@@ -303,7 +303,8 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             continue;
         }
         if address == 0 {
-            m.said.push((lane, "an acquire of a tensor map at address 0, where there is none".to_owned()));
+            m.lane_remarks
+                .push((lane, "an acquire of a tensor map at address 0, where there is none".to_owned()));
             continue;
         }
         m.world.touch(address, TENSOR_MAP_BYTES, false);

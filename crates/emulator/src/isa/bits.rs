@@ -32,7 +32,7 @@ fn refuse(i: &Instruction, ty: Type) -> Decoded {
 }
 
 fn lone_type(i: &Instruction) -> Result<Type, Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     Ok(ty)
@@ -74,7 +74,7 @@ fn shift_amount(place: u32, width: u32) -> u32 {
 }
 
 fn bfind(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let shift = words.take("shiftamt");
     let ty = words.ty()?;
     words.done()?;
@@ -232,7 +232,7 @@ fn mask(place: u32, length: u32, clamp: bool) -> u32 {
 }
 
 fn bmsk(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let mode = words.one_of(&["clamp", "wrap"]).ok_or("bmsk requires .clamp or .wrap")?;
     let ty = words.ty()?;
     words.done()?;
@@ -255,7 +255,7 @@ fn extend(a: u32, n: u32, clamp: bool, signed: bool) -> u32 {
 }
 
 fn szext(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let mode = words.one_of(&["clamp", "wrap"]).ok_or("szext requires .clamp or .wrap")?;
     let ty = words.ty()?;
     words.done()?;
@@ -302,7 +302,7 @@ fn signs(words: &mut Words<'_>) -> Result<(bool, bool), Refusal> {
 }
 
 fn dp4a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let signed = signs(&mut words)?;
     words.done()?;
     let exec: Exec = match signed {
@@ -315,7 +315,7 @@ fn dp4a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn dp2a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let high = words.one_of(&["lo", "hi"]).ok_or("dp2a requires .lo or .hi")? == "hi";
     let signed = signs(&mut words)?;
     words.done()?;

@@ -60,7 +60,7 @@ pub(crate) struct BarrierOperand {
 }
 
 impl BarrierOperand {
-    pub(crate) fn of(d: &mut Decoder<'_>, operand: &Operand) -> Result<Self, Refusal> {
+    pub(crate) fn decode(d: &mut Decoder<'_>, operand: &Operand) -> Result<Self, Refusal> {
         let (slot, offset) = d.address(operand)?;
         Ok(Self { slot, offset })
     }
@@ -111,7 +111,7 @@ pub(crate) fn signalled(m: &mut Machine<'_>, site: Site, lane: usize) -> Result<
     m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| ()))?;
     match m.with_barrier(site, |cta, at| cta.seen_by_proxy(at)) {
         // Other CTAs need the fence not only for the proxy.
-        Err(fault) if site.rank.is_none() && !m.world.check_fences => m.said.push((lane, fault.what)),
+        Err(fault) if site.rank.is_none() && !m.world.check_fences => m.lane_remarks.push((lane, fault.what)),
         other => other?,
     }
     Ok(site.at)
@@ -167,11 +167,11 @@ struct Bulk {
 }
 
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("async");
     words.take("bulk");
     let (to, from) = sides(i, &mut words)?;
-    let told = completion(&mut words)?;
+    let signals = completion(&mut words)?;
     // The order has no effect here: there is one memory.
     if !words.take("weak") && words.take("relaxed") {
         words.one_of(&["cta", "cluster", "gpu", "sys"]);
@@ -202,7 +202,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         words.take("b128");
     }
     words.done()?;
-    let legal = match (to, from, told) {
+    let legal = match (to, from, signals) {
         ("shared::cta" | "shared::cluster", "global", true) => reduce.is_none() && !masked,
         ("shared::cluster", "shared::cta", true) => !masked && !multicast,
         ("global", "shared::cta", false) => !(multicast || masked && reduce.is_some()),
@@ -221,7 +221,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         let left = d.src(next("a number of bytes to ignore")?, Type::U32)?;
         ignored = Some([left, d.src(next("a number of bytes to ignore")?, Type::U32)?]);
     }
-    let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
+    let barrier = if signals { Some(BarrierOperand::decode(d, next("a barrier")?)?) } else { None };
     let ctas = if multicast { Some(d.src(next("a CTA mask")?, Type::U16)?) } else { None };
     if hint {
         next("a policy")?;
@@ -450,7 +450,7 @@ fn issue_to(
 }
 
 fn decode_prefetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     for word in ["async", "bulk", "prefetch", "L2", "global"] {
         words.take(word);
     }
@@ -495,7 +495,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_store_bulk(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("bulk");
     words.take("weak");
     let c = u32::from(words.take("shared::cta"));

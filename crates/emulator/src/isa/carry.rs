@@ -91,7 +91,7 @@ fn sub_64(a: u64, b: u64, borrow: bool) -> (u64, bool) {
 }
 
 fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(i, &mut words)?;
     words.done()?;
     let exec: Exec = match ty {
@@ -103,7 +103,7 @@ fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(i, &mut words)?;
     words.done()?;
     let exec: Exec = match ty {
@@ -115,7 +115,7 @@ fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let part = words.one_of(&["lo", "hi"]).ok_or("mad with a carry requires .lo or .hi")?;
     let (imm, ty) = flags(i, &mut words)?;
     words.done()?;

@@ -230,7 +230,7 @@ fn compare(
 }
 
 fn setp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     let Some((to, sources)) = i.operands.split_first() else {
         return Err("setp without operands".to_owned());
@@ -264,7 +264,7 @@ fn truth(ty: Type) -> Result<u64, Refusal> {
 
 /// A comparison into a hidden predicate, and a selection between the two values.
 fn set(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (to_type, ty) = (words.ty()?, words.ty()?);
     let Some((to, sources)) = i.operands.split_first() else { return Err("set without operands".to_owned()) };
     let row = compare(d, &mut words, ty, sources)?;

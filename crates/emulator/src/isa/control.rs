@@ -29,7 +29,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 ];
 
 fn decode_bra(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("uni");
     words.done()?;
     match i.operands.as_slice() {

@@ -114,7 +114,7 @@ pub(super) struct Integer {
 }
 
 impl Integer {
-    pub(super) fn of(ty: Type) -> Self {
+    pub(super) fn from_type(ty: Type) -> Self {
         Self { bits: ty.bytes() as u32 * 8, signed: is_signed(ty) }
     }
 
@@ -183,7 +183,7 @@ macro_rules! by_bank {
 pub(super) use by_bank;
 
 fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let sat = words.take("sat");
     words.ty()?;
     words.ty()?;
@@ -210,7 +210,7 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
         d.push(Row { exec, ..row });
         return Ok(());
     }
-    let extra = Integers { from: Integer::of(from), to: Integer::of(to), mask: target.mask };
+    let extra = Integers { from: Integer::from_type(from), to: Integer::from_type(to), mask: target.mask };
     let exec: Exec = if sat {
         by_bank!(wide, target.wide, Integers, |x: &Integers, a| x.to.saturate(x.from.value(a)) & x.mask)
     } else {

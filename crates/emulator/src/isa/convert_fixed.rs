@@ -53,7 +53,7 @@ fn to_pair(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take(to);
     words.take(from);
     let (rn, relu, satfinite) = (words.take("rn"), words.take("relu"), words.take("satfinite"));

@@ -31,7 +31,7 @@ struct Conversion {
 }
 
 pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let whole = whole_rounding(&mut words);
     let rounded = rounding(&mut words);
     let (ftz, sat) = (words.take("ftz"), words.take("sat"));
@@ -182,7 +182,7 @@ fn floats(x: &Conversion, a: u64) -> u64 {
 }
 
 fn to_integer(x: &Conversion, a: u64) -> u64 {
-    let to = Integer::of(x.to);
+    let to = Integer::from_type(x.to);
     let (bits, signed, r) = (to.bits(), to.signed(), x.rounding);
     let value = match x.from {
         Type::F64 => num::f64_to_int(f64::from_bits(a), r, bits, signed),
@@ -194,7 +194,7 @@ fn to_integer(x: &Conversion, a: u64) -> u64 {
 }
 
 fn from_integer(x: &Conversion, a: u64) -> u64 {
-    let value = Integer::of(x.from).value(a);
+    let value = Integer::from_type(x.from).value(a);
     let bits = match x.to {
         Type::F64 => num::int_to_f64(value, x.rounding),
         Type::F16 => u64::from(num::int_to_f16(value, x.rounding)),

@@ -85,7 +85,7 @@ fn allowed(to: Format, from: Format, r: Rounding, satfinite: bool, relu: bool) -
 }
 
 pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take(to);
     words.take(from);
     let (relu, satfinite) = (words.take("relu"), words.take("satfinite"));
@@ -242,7 +242,7 @@ fn random_row(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 /// `cvt.pack.sat`: `b` in the low bits, `a` above it, and the rest from the low end of `c`.
 pub(super) fn pack(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let sat = words.take("pack") && words.take("sat");
     let ty =
         words.one_of(&["u16", "s16", "u8", "s8", "u4", "s4", "u2", "s2"]).ok_or("cvt.pack to this type")?;

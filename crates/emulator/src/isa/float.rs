@@ -24,7 +24,7 @@ pub(super) struct Mode {
 
 impl Mode {
     /// Takes `.rn`, `.rz`, `.rm`, `.rp`, `.ftz` and `.sat`.
-    pub(super) fn of(words: &mut Words<'_>) -> Self {
+    pub(super) fn take_from(words: &mut Words<'_>) -> Self {
         let rounding = rounding(words).unwrap_or(Rounding::NearestEven);
         Self { rounding, ftz: words.take("ftz"), sat: words.take("sat") }
     }
@@ -136,8 +136,8 @@ fn sign(imm: u64) -> u32 {
 }
 
 fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
-    let mut words = Words::of(i);
-    let mode = Mode::of(&mut words);
+    let mut words = Words::from_instruction(i);
+    let mode = Mode::take_from(&mut words);
     let kind = kind(&mut words)?;
     words.done()?;
     let imm = mode.imm() | if subtract { SUBTRACT } else { 0 };
@@ -186,8 +186,8 @@ fn sum_mixed(m: &mut Machine<'_>, row: &Row, to: fn(u16) -> u32) -> Flow {
 }
 
 pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
-    let mode = Mode::of(&mut words);
+    let mut words = Words::from_instruction(i);
+    let mode = Mode::take_from(&mut words);
     let kind = kind(&mut words)?;
     words.done()?;
     let imm = mode.imm();
@@ -217,8 +217,8 @@ fn mul_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 /// `fma`, and `mad`, which also rounds once on every current target.
 pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
-    let mode = Mode::of(&mut words);
+    let mut words = Words::from_instruction(i);
+    let mode = Mode::take_from(&mut words);
     let kind = kind(&mut words)?;
     words.done()?;
     let imm = mode.imm();

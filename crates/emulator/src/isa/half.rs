@@ -49,7 +49,7 @@ fn both2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u16, u16, bool, bool) -> u16
 }
 
 fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<Exec>) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(&mut words)?;
     words.done()?;
     if imm & (RELU | OOB) != 0 {
@@ -133,7 +133,7 @@ fn plain_bf16x2(a: u32, b: u32, c: u32) -> u32 {
 }
 
 pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(&mut words)?;
     words.done()?;
     let exec: Exec = match ty {

@@ -21,7 +21,7 @@ type Decoded = Result<(), Refusal>;
 
 /// The only type of an instruction without other modifiers.
 fn lone_type(i: &Instruction) -> Result<Type, Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     Ok(ty)
@@ -32,7 +32,7 @@ fn refuse(i: &Instruction, ty: Type) -> Decoded {
 }
 
 pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let sat = words.take("sat");
     let ty = words.ty()?;
     words.done()?;
@@ -49,7 +49,7 @@ pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let sat = words.take("sat");
     let ty = words.ty()?;
     words.done()?;
@@ -105,7 +105,7 @@ fn doubled(ty: Type) -> Type {
 }
 
 pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mul of integers requires .lo, .hi or .wide")?;
     let ty = words.ty()?;
     words.done()?;
@@ -130,7 +130,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let part = words.one_of(&["lo", "hi", "wide"]).ok_or("mad of integers requires .lo, .hi or .wide")?;
     let sat = words.take("sat");
     let ty = words.ty()?;
@@ -170,7 +170,7 @@ fn product_24(a: u32, b: u32, signed: bool) -> u64 {
 }
 
 fn mul24(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let part = words.one_of(&["lo", "hi"]).unwrap_or("lo");
     let ty = words.ty()?;
     words.done()?;
@@ -185,7 +185,7 @@ fn mul24(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn mad24(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let part = words.one_of(&["lo", "hi"]).unwrap_or("lo");
     let sat = words.take("sat");
     let ty = words.ty()?;
@@ -334,7 +334,7 @@ pub(super) fn max(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn relu(i: &Instruction) -> Result<(bool, Type), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let relu = words.take("relu");
     let ty = words.ty()?;
     words.done()?;

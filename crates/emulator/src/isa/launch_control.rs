@@ -48,13 +48,13 @@ struct Request {
 }
 
 fn decode_cancel(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("try_cancel");
     let asynchronous = words.take("async");
     let shared = words.take("shared::cta");
-    let told = words.take("mbarrier::complete_tx::bytes");
+    let signals = words.take("mbarrier::complete_tx::bytes");
     let all = words.take("multicast::cluster::all");
-    if !asynchronous || !told || words.ty()? != Type::B128 {
+    if !asynchronous || !signals || words.ty()? != Type::B128 {
         return Err("try_cancel is .async….mbarrier::complete_tx::bytes….b128".to_owned());
     }
     words.done()?;
@@ -126,7 +126,7 @@ fn ask(m: &mut Machine<'_>, row: &Row, request: &Request, lane: usize) -> Result
 }
 
 fn decode_query(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("query_cancel");
     let canceled = words.take("is_canceled");
     let axis = words.one_of(&["get_first_ctaid::x", "get_first_ctaid::y", "get_first_ctaid::z"]);

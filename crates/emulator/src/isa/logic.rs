@@ -30,7 +30,7 @@ fn refuse(i: &Instruction, ty: Type) -> Decoded {
 }
 
 fn logic(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     if ty == Type::Pred {
@@ -71,7 +71,7 @@ fn combine(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow 
 }
 
 fn not(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (ty, ty.bytes()) {
@@ -97,7 +97,7 @@ fn not_p(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn cnot(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match ty.bytes() {
@@ -123,7 +123,7 @@ fn lop3_any(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn lop3(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let operator = words.one_of(&["or", "and"]);
     let ty = words.ty()?;
     words.done()?;
@@ -179,7 +179,7 @@ fn shift(d: &mut Decoder<'_>, i: &Instruction, ty: Type, exec: Exec) -> Decoded 
 }
 
 fn shl(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match ty {
@@ -192,7 +192,7 @@ fn shl(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn shr(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match ty {
@@ -210,7 +210,7 @@ fn shf(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     fn joined(a: u32, b: u32) -> u64 {
         u64::from(b) << 32 | u64::from(a)
     }
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let direction = words.one_of(&["l", "r"]).ok_or("shf requires .l or .r")?;
     let mode = words.one_of(&["clamp", "wrap"]).ok_or("shf requires .clamp or .wrap")?;
     let ty = words.ty()?;
@@ -253,7 +253,7 @@ fn permute(a: u32, b: u32, digits: u32) -> u32 {
 }
 
 fn prmt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let mode = words.one_of(&["f4e", "b4e", "rc8", "ecl", "ecr", "rc16"]);
     let ty = words.ty()?;
     words.done()?;

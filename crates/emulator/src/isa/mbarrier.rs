@@ -180,7 +180,7 @@ fn each_site(
 }
 
 fn decode_init(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("init");
     let c = common(&mut words);
     words.done()?;
@@ -198,7 +198,7 @@ fn init(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("inval");
     let c = common(&mut words);
     words.done()?;
@@ -219,15 +219,15 @@ fn decode_inval(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 
 /// Whether an object has a layout: all objects initialised here have v0.
 fn decode_layout(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("check_layout");
-    let asked = words.one_of(&["layout::v0", "layout::v1"]).ok_or("check_layout names a layout")?;
+    let layout = words.one_of(&["layout::v0", "layout::v1"]).ok_or("check_layout names a layout")?;
     let c = common(&mut words);
     words.done()?;
     let [to, object] = i.operands.as_slice() else {
         return Err("it takes a predicate and an address".into());
     };
-    let b = u32::from(asked == "layout::v0");
+    let b = u32::from(layout == "layout::v0");
     let to = d.dst_p(to)?;
     let (a, offset) = d.address(object)?;
     d.push(Row { d: to, a, b, c, imm: offset as u64, ..Row::new(check_layout) });
@@ -243,7 +243,7 @@ fn check_layout(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_arrive(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("arrive");
     let mut c = if words.take("arrive_drop") { DROP } else { 0 };
     if words.take("expect_tx") {
@@ -292,7 +292,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_tx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("expect_tx");
     let complete = words.take("complete_tx");
     let c = common(&mut words) | reach(&i.modifiers) | if complete { COMPLETE } else { 0 };
@@ -313,7 +313,7 @@ fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
                 if m.publish_completion(site, *strong) {
                     let what = "what the warp wrote before complete_tx is ordered by fence.proxy.async alone, which PTX does not call a \
                         release; fence.release.sync_restrict::shared::cta.cluster is one";
-                    m.said.push((lane, what.to_owned()));
+                    m.lane_remarks.push((lane, what.to_owned()));
                 }
             }
             _ => publish(m, row, site),
@@ -329,7 +329,7 @@ fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("test_wait");
     let mut c = if words.take("try_wait") { TRY } else { 0 };
     if words.take("parity") {
@@ -435,7 +435,7 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_pending(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("pending_count");
     common(&mut words);
     words.done()?;

@@ -58,7 +58,7 @@ struct Access {
 }
 
 fn access(i: &Instruction) -> Result<Access, Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let order = Order::take_access(&mut words);
     let space = space(&mut words).unwrap_or(Space::Generic);
     let non_coherent = words.take("nc");

@@ -22,7 +22,7 @@ fn refuse(i: &Instruction, ty: Type) -> Decoded {
 }
 
 fn copysign(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match ty {
@@ -34,7 +34,7 @@ fn copysign(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 pub(super) fn abs(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ftz = words.take("ftz");
     let ty = words.ty()?;
     words.done()?;
@@ -54,7 +54,7 @@ pub(super) fn abs(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 pub(super) fn neg(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ftz = words.take("ftz");
     let ty = words.ty()?;
     words.done()?;
@@ -88,7 +88,7 @@ pub(super) fn max(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn extreme(d: &mut Decoder<'_>, i: &Instruction, greater: bool) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let mut imm = 0;
     for (word, flag) in [("ftz", FTZ), ("NaN", NAN), ("xorsign", XORSIGN), ("abs", ABS)] {
         imm |= if words.take(word) { flag } else { 0 };

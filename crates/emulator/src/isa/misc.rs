@@ -29,7 +29,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 ];
 
 fn decode_nanosleep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.ty()?;
     words.done()?;
     let [time] = i.operands.as_slice() else { return Err("nanosleep takes a time".to_owned()) };
@@ -47,7 +47,7 @@ fn sleep(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_setmaxnreg(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.one_of(&["inc", "dec"]).ok_or("setmaxnreg requires .inc or .dec")?;
     if !words.take("sync") || !words.take("aligned") || words.ty()? != Type::U32 {
         return Err("setmaxnreg is .sync.aligned.u32".to_owned());
@@ -65,7 +65,7 @@ fn decode_setmaxnreg(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
 }
 
 fn decode_griddepcontrol(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let action = words.one_of(&["launch_dependents", "wait"]);
     words.done()?;
     d.push(match action {

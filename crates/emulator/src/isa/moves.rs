@@ -98,7 +98,7 @@ fn pack_d(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let [to, from] = i.operands.as_slice() else { return Err("mov takes two operands".to_owned()) };
@@ -298,7 +298,7 @@ pub(crate) fn space(words: &mut Words<'_>) -> Option<Space> {
 }
 
 fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let to_space = words.take("to");
     let space = space(&mut words).ok_or("cvta names a state space")?;
     let ty = words.ty()?;
@@ -371,7 +371,7 @@ fn to_window(m: &mut Machine<'_>, row: &Row, window: Window) -> Flow {
 }
 
 fn decode_isspacep(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let space = space(&mut words).ok_or("isspacep names a state space")?;
     words.done()?;
     let [to, from] = i.operands.as_slice() else { return Err("isspacep takes two operands".to_owned()) };
@@ -406,7 +406,7 @@ fn is_space(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_mapa(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let shared = words.take("shared::cluster");
     let ty = words.ty()?;
     words.done()?;
@@ -445,7 +445,7 @@ fn map_rank(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_getctarank(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let shared = words.take("shared::cluster");
     let ty = words.ty()?;
     words.done()?;

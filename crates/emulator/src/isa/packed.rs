@@ -56,7 +56,7 @@ fn clamp_u8(x: i32) -> i32 {
 
 /// `add`, `sub`, `min`, `max`, `neg` and `abs` of packed integers.
 pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.one_of(&TYPES).ok_or("a packed type is required")?;
     let (sat, relu) = (words.take("sat"), words.take("relu"));
     words.done()?;

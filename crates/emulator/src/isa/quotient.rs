@@ -38,11 +38,11 @@ fn method<'a>(words: &mut Words<'a>) -> Result<(Option<&'a str>, Mode), Refusal>
     if approximate.is_none() && !rounded {
         return Err("no rounding, .approx or .full".to_owned());
     }
-    Ok((approximate, Mode::of(words)))
+    Ok((approximate, Mode::take_from(words)))
 }
 
 pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (approximate, mode) = method(&mut words)?;
     let ty = words.ty()?;
     words.done()?;
@@ -70,7 +70,7 @@ fn div_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (approximate, mode) = method(&mut words)?;
     let ty = words.ty()?;
     words.done()?;
@@ -89,7 +89,7 @@ fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 fn sqrt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (approximate, mode) = method(&mut words)?;
     let ty = words.ty()?;
     words.done()?;
@@ -125,7 +125,7 @@ pub(super) fn halves(a: u32, f: impl Fn(u16) -> u16) -> u32 {
 }
 
 fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     if !words.take("approx") {
         return Err(format!("{} without .approx", i.opcode));
     }

@@ -23,7 +23,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 ];
 
 fn selp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ty = words.ty()?;
     words.done()?;
     let (to, sources) = operands(i, 3)?;
@@ -66,7 +66,7 @@ fn select_d(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 /// `d = c >= 0 ? a : b`: two rows, of which the first tests and the second selects.
 fn slct(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let ftz = words.take("ftz");
     let (ty, by) = (words.ty()?, words.ty()?);
     words.done()?;
@@ -111,7 +111,7 @@ fn ask_wide(m: &mut Machine<'_>, row: &Row, f: impl Fn(f64) -> bool) -> Flow {
 /// Zero counts as a normal number.
 fn testp(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     const QUESTIONS: [&str; 6] = ["finite", "infinite", "number", "notanumber", "normal", "subnormal"];
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let question = words.one_of(&QUESTIONS).ok_or("testp has no test")?;
     let ty = words.ty()?;
     words.done()?;

@@ -64,7 +64,7 @@ struct Tensor {
 }
 
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     for word in ["async", "bulk", "tensor"] {
         words.take(word);
     }
@@ -96,22 +96,22 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let multicast = words.take("multicast::cluster") || words.take("multicast::cluster::16b");
     words.take("cta_group::1");
     let mut reduce = None;
-    let (load, told);
+    let (load, signals);
     if prefetch {
         words.take("global");
         if scatter {
             return Err("`.tile::scatter4` is for stores".to_owned());
         }
-        (load, told) = (true, false);
+        (load, signals) = (true, false);
     } else {
         let (to, from) = sides(i, &mut words)?;
-        told = completion(&mut words)?;
+        signals = completion(&mut words)?;
         if words.take("reduce") {
             const OPERATIONS: [&str; 8] = ["add", "min", "max", "inc", "dec", "and", "or", "xor"];
             let op = words.one_of(&OPERATIONS).ok_or("a reduction requires an operation")?;
             reduce = OPERATIONS.into_iter().find(|o| *o == op);
         }
-        load = match (to, from, told) {
+        load = match (to, from, signals) {
             ("shared::cta" | "shared::cluster", "global", true) if reduce.is_none() && !scatter => true,
             ("global", "shared::cta", false)
                 if !(gather || walks || multicast || scatter && reduce.is_some()) =>
@@ -151,7 +151,7 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         Some(operand) => Some(d.address(operand)?),
         None => None,
     };
-    let barrier = if told { Some(BarrierOperand::of(d, next("a barrier")?)?) } else { None };
+    let barrier = if signals { Some(BarrierOperand::decode(d, next("a barrier")?)?) } else { None };
     let mut offsets = Vec::new();
     if walks {
         let Operand::Vector(list) = next("offsets of pixels")? else {

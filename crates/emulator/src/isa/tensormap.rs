@@ -40,7 +40,7 @@ struct Replace {
 }
 
 fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     for word in ["replace", "tile", "b1024"] {
         words.take(word);
     }
@@ -199,9 +199,12 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
             ];
             map.data_type = *TYPES.get(value as usize).ok_or_else(|| missing("element type"))?;
         }
-        Field::Interleave => map.interleave = Interleave::of(value).ok_or_else(|| missing("interleaving"))?,
+        Field::Interleave => {
+            map.interleave = Interleave::from_code(value).ok_or_else(|| missing("interleaving"))?
+        }
         Field::Swizzle => {
-            let mode = Swizzle::of(value).filter(|_| value < 4).ok_or_else(|| missing("swizzle mode"))?;
+            let mode =
+                Swizzle::from_code(value).filter(|_| value < 4).ok_or_else(|| missing("swizzle mode"))?;
             // The atomicity stays if the mode has one.
             if mode != Swizzle::B128 || map.swizzle.span() != 128 {
                 map.swizzle = mode;
@@ -217,13 +220,13 @@ fn change(map: &mut TensorMap, field: Field, value: u64) -> Result<(), String> {
                 return Err(format!("a swizzle atomicity of {value} without 128-byte swizzling"));
             }
         }
-        Field::Fill => map.oob_fill = OobFill::of(value).ok_or_else(|| missing("fill mode"))?,
+        Field::Fill => map.oob_fill = OobFill::from_code(value).ok_or_else(|| missing("fill mode"))?,
     }
     Ok(())
 }
 
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     for word in ["cp_fenceproxy", "global", "shared::cta", "tensormap::generic", "release", "sync", "aligned"]
     {
         if !words.take(word) {
@@ -265,7 +268,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
     let result = Machine::aligned(to | from, TENSOR_MAP_BYTES).and_then(|()| {
         // Any lane may do the copying, and `.sync` alone orders no memory (PTX ISA 8).
         match met(m, Space::Shared, from, None) {
-            Err(fault) if !m.world.check_fences => m.said.push((lane, fault.what)),
+            Err(fault) if !m.world.check_fences => m.lane_remarks.push((lane, fault.what)),
             other => other?,
         }
         let (bytes, _) = read_map(m, Space::Shared, from, lane)?;

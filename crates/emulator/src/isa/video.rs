@@ -84,7 +84,7 @@ pub(super) enum Op {
 }
 
 impl Op {
-    fn of(self, a: i64, b: i64) -> i64 {
+    fn apply(self, a: i64, b: i64) -> i64 {
         match self {
             Self::Add => a + b,
             Self::Sub => a - b,
@@ -196,7 +196,7 @@ fn parts(selector: &str, bits: u32) -> Result<Vec<Part>, Refusal> {
 }
 
 fn simd(d: &mut Decoder<'_>, i: &Instruction, op: Op, bits: u32) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (op, to_signed, signed) = types(&mut words, op)?;
     let (sat, add) = (words.take("sat"), words.take("add"));
     words.done()?;
@@ -250,7 +250,7 @@ fn simd_row(m: &mut Machine<'_>, row: &Row) -> Flow {
             if !v.to.contains(&place) {
                 continue;
             }
-            let mut t = v.op.of(a.take(both, v.signed.0), b.take(both, v.signed.1));
+            let mut t = v.op.apply(a.take(both, v.signed.0), b.take(both, v.signed.1));
             if v.sat {
                 let (least, most) = limits(a.bits, v.to_signed);
                 t = t.clamp(least, most);
@@ -272,7 +272,7 @@ pub(super) fn one(selector: Option<&str>) -> Result<Vec<Part>, Refusal> {
 }
 
 fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (op, to_signed, signed) = types(&mut words, op)?;
     let sat = words.take("sat");
     let op = match op {
@@ -325,7 +325,7 @@ fn scalar_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     let first = |parts: &[Part]| parts.first().copied().unwrap_or(Part::WORD);
     let (part_a, part_b, to) = (first(&v.a), first(&v.b), first(&v.to));
     m.map3(row, |a, b, c| {
-        let mut t = v.op.of(part_a.take(u64::from(a), v.signed.0), part_b.take(u64::from(b), v.signed.1));
+        let mut t = v.op.apply(part_a.take(u64::from(a), v.signed.0), part_b.take(u64::from(b), v.signed.1));
         if v.sat {
             let (least, most) = limits(to.bits, v.to_signed);
             t = t.clamp(least, most);

@@ -22,7 +22,7 @@ struct Mad {
 }
 
 impl Mad {
-    fn of(&self, a: u32, b: u32, c: u32) -> u32 {
+    fn apply(&self, a: u32, b: u32, c: u32) -> u32 {
         let a = i128::from(self.a.take(u64::from(a), self.signed.0));
         let b = i128::from(self.b.take(u64::from(b), self.signed.1));
         let signed = self.signed.0 || self.signed.1 || self.minus_product || self.minus_c;
@@ -37,7 +37,7 @@ impl Mad {
 }
 
 pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     let (_, _, signed) = types(&mut words, Op::Add)?;
     let (plus_one, sat) = (words.take("po"), words.take("sat"));
     let shift = match words.one_of(&["shr7", "shr15"]) {
@@ -76,5 +76,5 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
 
 fn run(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(mad) = row.extra::<Mad>() else { return Flow::Next };
-    m.map3(row, |a, b, c| mad.of(a, b, c))
+    m.map3(row, |a, b, c| mad.apply(a, b, c))
 }

@@ -50,7 +50,7 @@ fn sync(words: &mut Words<'_>) -> Result<(), Refusal> {
 const SHUFFLES: [&str; 4] = ["up", "down", "bfly", "idx"];
 
 fn decode_shfl(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     sync(&mut words)?;
     let mode = words.one_of(&SHUFFLES).ok_or("shfl requires .up, .down, .bfly or .idx")?;
     if words.ty()? != Type::B32 {
@@ -126,7 +126,7 @@ fn shfl(
 }
 
 fn decode_vote(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     sync(&mut words)?;
     let mode = words.one_of(&["all", "any", "uni", "ballot"]).ok_or("vote requires a mode")?;
     let ty = words.ty()?;
@@ -176,7 +176,7 @@ fn ballot(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_match(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     sync(&mut words)?;
     let all = match words.one_of(&["any", "all"]) {
         Some(mode) => mode == "all",
@@ -239,7 +239,7 @@ fn match_all<T: PartialEq + Copy>(m: &mut Machine<'_>, row: &Row, a: [T; LANES])
 }
 
 fn decode_redux(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     sync(&mut words)?;
     let op = words.one_of(&["add", "min", "max", "and", "or", "xor"]).ok_or("redux requires an operation")?;
     let (abs, nan) = (words.take("abs"), words.take("NaN"));
@@ -323,7 +323,7 @@ fn reduce(
 }
 
 fn decode_activemask(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.ty()?;
     words.done()?;
     let [to] = i.operands.as_slice() else { return Err("activemask takes a destination".to_owned()) };
@@ -341,7 +341,7 @@ fn active_mask(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 fn decode_elect(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     sync(&mut words)?;
     words.done()?;
     let [to, members] = i.operands.as_slice() else { return Err("elect takes two operands".to_owned()) };

@@ -259,7 +259,7 @@ impl Machine<'_> {
         }
         let number = pending.number;
         let Some(rank) = rank else {
-            return self.cta.issue(pending, self.world, &mut self.said).map(|()| number);
+            return self.cta.issue(pending, self.world, &mut self.lane_remarks).map(|()| number);
         };
         if let Some(races) = &mut self.cta.races {
             races.set_strong(pending.strength());
@@ -274,7 +274,7 @@ impl Machine<'_> {
         self.world.events += 1;
         self.cta.member.tell();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world, &mut self.said)?,
+            Some(peer) => peer.issue(pending, self.world, &mut self.lane_remarks)?,
             None => self.reach_peer(rank)?,
         }
         Ok(number)

@@ -18,15 +18,19 @@
 //! * `shfl.sync`, `vote.sync` and the like order no memory accesses (CUDA C++ Programming Guide, "Warp Shuffle Functions"), and drop
 //!   nothing. Lanes meet there in every schedule, so that no trial shows a difference.
 //!
-//! What is lost: conflicts more than [`ROWS`] memory instructions apart, those of instructions other than loads, stores and atomics
-//! of registers, and some that a row has for the first time after it was searched often ([`Searches`]).
+//! * `ldmatrix` and `stmatrix` access a row for the lane that gives its address. PTX leaves open which lane does; a conflict with a
+//!   third lane is one for either.
+//! * `cp.async` writes for its lane when it is issued. It ends later, but nothing between can order another lane's access after it.
+//!
+//! What is lost: conflicts more than [`ROWS`] memory instructions apart, those of `wmma.load` and `wmma.store`, whose lanes' elements
+//! PTX leaves open, and some that a row has for the first time after it was searched often ([`Searches`]).
 
 use std::collections::BTreeSet;
 
 use crate::front::program::Row;
 use crate::memory::window::{SHARED_WINDOW, Window, window_of};
 use crate::rules::order::Touch;
-use crate::rules::remarks::{Remarks, Said};
+use crate::rules::remarks::{Remarks, RowRemark};
 use crate::run::machine::{LANES, Machine, Space, lanes};
 
 /// The number of memory instructions that a warp remembers.
@@ -278,8 +282,8 @@ pub(crate) struct LaneRaces {
 impl LaneRaces {
     /// Adds those of another thread of the emulator.
     pub(crate) fn join(&mut self, other: Self) {
-        other.weak.into_iter().for_each(|(place, said)| self.weak.add(place, said));
-        other.strong.into_iter().for_each(|(place, said)| self.strong.add(place, said));
+        other.weak.into_iter().for_each(|(place, remark)| self.weak.add(place, remark));
+        other.strong.into_iter().for_each(|(place, remark)| self.strong.add(place, remark));
         self.rows.extend(other.rows);
     }
 }
@@ -288,6 +292,18 @@ impl Machine<'_> {
     /// Logs a load, a store or an atomic of `len` bytes for each lane, before it runs. [`Machine::compare_lanes`] follows it.
     #[inline]
     pub(crate) fn log_lanes(&mut self, row: &Row, space: Space, len: usize, touch: Touch) {
+        self.log_lanes_at(row, space, (self.mask, row.imm, len), touch);
+    }
+
+    /// Logs an access by some lanes, of `len` bytes at the addresses in the register `row.a` plus an offset.
+    #[inline]
+    pub(crate) fn log_lanes_at(
+        &mut self,
+        row: &Row,
+        space: Space,
+        (mask, offset, len): (u32, u64, usize),
+        touch: Touch,
+    ) {
         let number = self.row_number(row);
         let Some(races) = &mut self.cta.races else { return };
         if matches!(space, Space::Local | Space::Param | Space::Const) || self.unmarks.is_some() {
@@ -295,8 +311,8 @@ impl Machine<'_> {
         }
         let slot = &self.r.d[row.a as usize];
         let base = if matches!(space, Space::Shared | Space::Cluster) { SHARED_WINDOW } else { 0 };
-        let offset = row.imm.wrapping_add(base);
-        let first = slot[self.mask.trailing_zeros() as usize % LANES].wrapping_add(offset);
+        let offset = offset.wrapping_add(base);
+        let first = slot[mask.trailing_zeros() as usize % LANES].wrapping_add(offset);
         if space == Space::Generic
             && matches!(window_of(first).0, Window::Local | Window::Param | Window::Const)
         {
@@ -309,7 +325,7 @@ impl Machine<'_> {
             log.observe();
         }
         let kind = Kind { writes: touch != Touch::Load, strong, modifies };
-        log.push(slot, offset, (self.mask, len as u32, kind, number));
+        log.push(slot, offset, (mask, len as u32, kind, number));
     }
 
     /// Records a conflict of the instruction that [`Machine::log_lanes`] logged with an earlier one of other lanes.
@@ -346,7 +362,7 @@ impl Machine<'_> {
         let races = &mut self.world.lane_races;
         races.rows.extend([(grid, earlier.row), (grid, row)]);
         let list = if kind.strong && earlier.kind.strong { &mut races.strong } else { &mut races.weak };
-        list.add((grid, row), Said { cta, warp, lane, what, times: 1 });
+        list.add((grid, row), RowRemark { cta, warp, lane, what, times: 1 });
     }
 }
 

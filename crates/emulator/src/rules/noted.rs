@@ -108,7 +108,7 @@ impl Machine<'_> {
             });
             // Kernels of Triton 3.4 have no fence there.
             match lacks {
-                Some(what) if !self.world.check_fences => self.said.push((piece.lane as usize, what)),
+                Some(what) if !self.world.check_fences => self.lane_remarks.push((piece.lane as usize, what)),
                 lacks => self.unfenced(piece.lane, lacks)?,
             }
         }
@@ -146,7 +146,7 @@ impl Machine<'_> {
         }
         if write {
             let what = format!("{}; the value is the same, and no order changes it", fault.what);
-            self.said.push((lane as usize, what));
+            self.lane_remarks.push((lane as usize, what));
         }
         Ok(())
     }

@@ -8,7 +8,7 @@
 
 use crate::front::program::Row;
 use crate::memory::window::{Window, window_of};
-use crate::rules::remarks::Said;
+use crate::rules::remarks::RowRemark;
 use crate::run::launch::KeptLane;
 use crate::run::machine::{LANES, Machine, Space, lanes};
 
@@ -91,8 +91,8 @@ impl Machine<'_> {
             "lanes {other} and {lane} of one store write different values to address {address:#x}; PTX does not determine which \
              one remains"
         );
-        let said = Said { cta: self.cta.id, warp: self.warp, lane, what, times: 1 };
+        let remark = RowRemark { cta: self.cta.id, warp: self.warp, lane, what, times: 1 };
         let place = (self.cta.grid, self.row_number(row));
-        self.world.overlaps.add(place, said);
+        self.world.overlaps.add(place, remark);
     }
 }

@@ -11,7 +11,7 @@ use crate::run::machine::Machine;
 
 /// A remark: where, what, and how often.
 #[derive(Debug, Clone)]
-pub(crate) struct Said {
+pub(crate) struct RowRemark {
     pub(crate) cta: [u32; 3],
     pub(crate) warp: u32,
     pub(crate) lane: usize,
@@ -46,18 +46,18 @@ pub(crate) fn earlier([x, y, z]: [u32; 3], other: [u32; 3]) -> bool {
 /// Remarks by grid and row. If several CTAs have a remark for a row, the first CTA in the grid is reported, independent of the
 /// schedule.
 #[derive(Debug, Default)]
-pub(crate) struct Remarks(BTreeMap<(usize, u32), Said>);
+pub(crate) struct Remarks(BTreeMap<(usize, u32), RowRemark>);
 
 impl Remarks {
-    pub(crate) fn add(&mut self, place: (usize, u32), said: Said) {
+    pub(crate) fn add(&mut self, place: (usize, u32), remark: RowRemark) {
         match self.0.entry(place) {
             Entry::Vacant(entry) => {
-                entry.insert(said);
+                entry.insert(remark);
             }
             Entry::Occupied(mut entry) => {
-                let times = entry.get().times + said.times;
-                if earlier(said.cta, entry.get().cta) {
-                    entry.insert(said);
+                let times = entry.get().times + remark.times;
+                if earlier(remark.cta, entry.get().cta) {
+                    entry.insert(remark);
                 }
                 entry.get_mut().times = times;
             }
@@ -66,8 +66,8 @@ impl Remarks {
 }
 
 impl IntoIterator for Remarks {
-    type Item = ((usize, u32), Said);
-    type IntoIter = std::collections::btree_map::IntoIter<(usize, u32), Said>;
+    type Item = ((usize, u32), RowRemark);
+    type IntoIter = std::collections::btree_map::IntoIter<(usize, u32), RowRemark>;
 
     fn into_iter(self) -> Self::IntoIter {
         self.0.into_iter()
@@ -78,7 +78,7 @@ impl Machine<'_> {
     /// Records the remarks that a row made.
     #[inline]
     pub(crate) fn remark(&mut self, row: &Row) {
-        if !self.said.is_empty() {
+        if !self.lane_remarks.is_empty() {
             self.remark_said(row);
         }
     }
@@ -86,9 +86,9 @@ impl Machine<'_> {
     #[cold]
     fn remark_said(&mut self, row: &Row) {
         let pc = self.row_number(row);
-        if let Some((lane, what)) = self.said.drain(..).next() {
+        if let Some((lane, what)) = self.lane_remarks.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
-            self.world.remarks.add((self.cta.grid, pc), Said { cta, warp, lane, what, times: 1 });
+            self.world.remarks.add((self.cta.grid, pc), RowRemark { cta, warp, lane, what, times: 1 });
         }
     }
 
@@ -120,7 +120,8 @@ impl Machine<'_> {
     pub(crate) fn use_barrier(&mut self, at: usize, lane: usize) -> Result<&mut Mbarrier, Fault> {
         if let Some((fault, met)) = self.cta.unordered(at, self.warp) {
             if met && !self.world.check_fences {
-                self.said.push((lane, format!("{}; a relaxed cluster barrier orders nothing", fault.what)));
+                self.lane_remarks
+                    .push((lane, format!("{}; a relaxed cluster barrier orders nothing", fault.what)));
             } else {
                 self.tolerate(fault)?;
             }
@@ -160,7 +161,8 @@ impl Machine<'_> {
         if !same {
             return self.tolerate(fault);
         }
-        self.said.push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
+        self.lane_remarks
+            .push((lane, format!("{}; the value is the same, and no order changes it", fault.what)));
         Ok(())
     }
 

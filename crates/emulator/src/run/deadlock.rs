@@ -62,7 +62,7 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident], stream
     let (mut loops, mut waits) = (Vec::new(), Vec::new());
     for resident in residents {
         for warp in &resident.warps {
-            for fragment in &warp.fragments {
+            for fragment in &warp.lanes.fragments {
                 let repeats = match fragment.wait {
                     Wait::Nothing | Wait::Impatient | Wait::Released => true,
                     Wait::Barrier { id, generation } => {
@@ -179,7 +179,7 @@ fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, m
         what += &format!("; {} of {} CTAs have ended, and {running}", grid.ended, grid.total());
         what += &not_begun(residents, grid, cta.grid);
         let warp = warps.iter().find(|w| w.live != 0).or(warps.first());
-        let pc = warp.and_then(|w| w.fragments.first()).map_or(u32::MAX, |f| f.pc);
+        let pc = warp.and_then(|w| w.lanes.fragments.first()).map_or(u32::MAX, |f| f.pc);
         at = place(launches, cta.grid, pc, cta.id, warp.map_or(0, |w| w.index), None);
     }
     Stop::Trap(Box::new(Trap { rule: Rule::Fuel, what, place: at }))

@@ -174,8 +174,10 @@ pub(crate) fn release(
         return false;
     }
     direction.released = instructions;
-    let fragments =
-        residents.iter_mut().flat_map(|resident| &mut resident.warps).flat_map(|warp| &mut warp.fragments);
+    let fragments = residents
+        .iter_mut()
+        .flat_map(|resident| &mut resident.warps)
+        .flat_map(|warp| &mut warp.lanes.fragments);
     let held = fragments.filter_map(|fragment| match fragment.wait {
         Wait::Held(number) => Some((number, &mut fragment.wait)),
         _ => None,

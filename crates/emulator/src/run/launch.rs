@@ -12,7 +12,7 @@ use crate::front::launch_check::check;
 use crate::front::program::{Kernel, Program};
 use crate::memory::global::{GlobalMemory, POISON};
 use crate::rules::lanes::LaneRaces;
-use crate::rules::remarks::Said;
+use crate::rules::remarks::RowRemark;
 use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
@@ -206,9 +206,9 @@ fn run_stream<O: Observer>(
     let tolerated = std::mem::take(&mut world.tolerated);
     let mut conflicts = racing(launches, &tolerated);
     report_tolerated(launches, tolerated, observer);
-    let remark = |((grid, pc), said): ((usize, u32), Said)| {
-        let place = place(launches, grid, pc, said.cta, said.warp, u32::try_from(said.lane).ok());
-        Remark { what: said.what, place, times: said.times }
+    let remark = |((grid, pc), r): ((usize, u32), RowRemark)| {
+        let place = place(launches, grid, pc, r.cta, r.warp, u32::try_from(r.lane).ok());
+        Remark { what: r.what, place, times: r.times }
     };
     world.remarks.into_iter().for_each(|each| observer.remark(&remark(each)));
     world.overlaps.into_iter().for_each(|each| observer.undetermined_store(&remark(each)));

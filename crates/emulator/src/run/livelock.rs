@@ -241,7 +241,7 @@ impl Livelock {
             self.open = Some(Open { until, changes: world.changes, passes: 0 });
             world.watching = true;
             for warp in residents.iter_mut().flat_map(|resident| &mut resident.warps) {
-                warp.watch = Some(Box::new(Watch::new(&warp.fragments, &warp.registers)));
+                warp.watch = Some(Box::new(Watch::new(&warp.lanes.fragments, &warp.registers)));
             }
             return false;
         };
@@ -253,7 +253,7 @@ impl Livelock {
                 for warp in warps.iter().filter(|warp| warp.live != 0) {
                     let Some(watch) = &warp.watch else { return self.close(instructions, residents, world) };
                     let waits = |lanes: u32| {
-                        !warp.fragments.iter().any(|f| f.mask & lanes != 0 && ready(f, cta, world))
+                        !warp.lanes.fragments.iter().any(|f| f.mask & lanes != 0 && ready(f, cta, world))
                     };
                     all &= watch.repeats_or(waits);
                     any |= watch.any_repeats();

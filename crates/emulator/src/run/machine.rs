@@ -91,7 +91,7 @@ pub(crate) struct Machine<'a> {
     /// The current row, in a careful turn ([`crate::run::warp::Warp::run`]).
     pub(crate) pc: u32,
     /// Remarks about the current row, each with its lane.
-    pub(crate) said: Vec<(usize, String)>,
+    pub(crate) lane_remarks: Vec<(usize, String)>,
     /// Which of the bytes that the row loaded are undefined, if any.
     pub(crate) loaded: Option<Box<Loaded>>,
     /// Set while a store is repeated on masks of undefined bits, to mark memory as unwritten.
@@ -349,7 +349,7 @@ impl Machine<'_> {
         } else if self.strong.is_some_and(|strong| strong.touch == Touch::Load)
             && let Some(what) = races.observes_unordered(address, self.warp, world)
         {
-            self.said.push((self.mask.trailing_zeros() as usize % LANES, what));
+            self.lane_remarks.push((self.mask.trailing_zeros() as usize % LANES, what));
         }
         Ok(())
     }
@@ -484,7 +484,7 @@ impl Machine<'_> {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.world.maps.check(at, N)?;
-                let again = !self.said.is_empty() && self.stores_same_again(at, &bytes);
+                let again = !self.lane_remarks.is_empty() && self.stores_same_again(at, &bytes);
                 if !again && let Err(fault) = self.note_global(at, N, true) {
                     self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
                 }

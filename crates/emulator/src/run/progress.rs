@@ -88,8 +88,8 @@ mod tests {
 
     #[test]
     fn a_message_comes_when_it_is_due_and_counts_all_instructions() {
-        let heard = Arc::new(AtomicU64::new(0));
-        let hears = Arc::clone(&heard);
+        let reported = Arc::new(AtomicU64::new(0));
+        let hears = Arc::clone(&reported);
         let notify: Notify = Box::new(move |_, all| hears.store(all, Ordering::Relaxed));
         let mut progress = Progress::new(Some(Duration::from_secs(1000)), Some(notify));
         assert!(!progress.advance(3) && !progress.has_notified() && !progress.is_over());
@@ -97,7 +97,7 @@ mod tests {
         progress.begun -= Duration::from_secs(2);
         assert!(!progress.advance(4) && progress.has_notified());
         assert!(!progress.advance(5));
-        assert_eq!((heard.load(Ordering::Relaxed), progress.instructions()), (7, 12));
+        assert_eq!((reported.load(Ordering::Relaxed), progress.instructions()), (7, 12));
         progress.begun -= Duration::from_secs(1000);
         assert!(progress.advance(0) && progress.is_over());
         assert!(!Progress::new(None, None).advance(1));

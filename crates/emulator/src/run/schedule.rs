@@ -115,6 +115,7 @@ pub(crate) fn chance(seed: u64, number: u64) -> Random {
     Random(mixed.next())
 }
 
+/// Runs the grids of a stage; returns what they executed.
 pub(crate) fn run<O: Observer>(
     launches: &[InStream<'_>],
     stage: &mut Stage,
@@ -122,192 +123,279 @@ pub(crate) fn run<O: Observer>(
     options: &Options,
     observer: &mut O,
 ) -> Result<Counts, Stop> {
-    // Kernels that steal the work of CTAs that have not begun (`clusterlaunchcontrol`).
-    let few: Vec<bool> = launches.iter().map(|l| !l.cooperative && l.kernel.takes_work).collect();
-    let mut residents: Vec<Resident> = Vec::new();
-    let mut counts = Counts::default();
-    // The instructions that the launch's progress contains.
-    let mut counted = 0;
-    let (mut next, end) = (stage.grids.start, stage.grids.end);
-    // Chooses the next CTA.
-    let mut order = chance(options.seed, 0);
-    // A read of unwritten bytes by a grid that should have waited for the grid that writes them.
-    let mut held: Option<Held> = None;
-    let trap = |stopped: Stopped, cta: &Cta, warp: u32| {
-        let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
-        if let Some(why) = stopped.refused {
-            return Stop::Unsupported(*why);
-        }
-        let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
-        let what = what + &called_from(launches, cta.grid, &stopped.calls);
-        Stop::Trap(Box::new(Trap { rule: stopped.fault.rule, what, place }))
+    let grids = stage.grids.clone();
+    let mut run = Run {
+        launches,
+        few: launches.iter().map(|l| !l.cooperative && l.kernel.takes_work).collect(),
+        next: grids.start,
+        end: grids.end,
+        stage,
+        world,
+        options,
+        observer,
+        residents: Vec::new(),
+        counts: Counts::default(),
+        in_progress: 0,
+        order: chance(options.seed, 0),
+        held: None,
+        livelock: Livelock::default(),
     };
-    let mut livelock = Livelock::default();
     loop {
-        if world.apart.as_ref().is_some_and(|apart| apart.stops(counts.warp_instructions)) {
+        if run.world.apart.as_ref().is_some_and(|apart| apart.stops(run.counts.warp_instructions)) {
             return Err(Stop::Launch("the cluster cannot run apart from the others".to_owned()));
         }
-        while next < end && held.is_none() {
-            if residents.len() >= RESIDENT && !launches[next].cooperative {
-                break;
-            }
-            if world.stream.grids[next].begun == world.stream.grids[next].until {
-                next += 1;
-                continue;
-            }
-            if few[next] && residents.iter().filter(|r| r.cta.grid == next).count() >= FEW_RESIDENT {
-                break;
-            }
-            if world.stream.grids[next].begun == 0 {
-                // Under a random schedule a grid may begin later than it could.
-                let late = options.seed != 0 && next > 0 && !residents.is_empty();
-                if !world.stream.may_begin(next) || late && order.below(2) == 0 {
-                    break;
-                }
-                if world.stream.begin(next) {
-                    world.races.forget();
-                }
-                if residents.is_empty() {
-                    order = chance(options.seed, next as u64);
-                    if !O::WATCHES
-                        && let Some(all) = cores::run_grid(launches, next, stage.own(next), world, options)
-                    {
-                        counts.warp_instructions += all;
-                        continue;
-                    }
-                }
-            }
-            let shape = world.stream.grids[next].cluster;
-            let mut together = Together::for_cluster(&launches[next], shape, options);
-            for _ in 0..together.member.size() {
-                let Stage { own, grids, spares, .. } = &mut *stage;
-                let globals = &own[next - grids.start].globals;
-                let both = (&together, spares);
-                residents.push(resident(&launches[next], globals, next, world, options, both));
-                world.changed();
-                world.stream.grids[next].begun += 1;
-                together.advance();
-            }
-        }
-        if residents.is_empty() {
-            return held.map_or(Ok(counts), |h| Err(h.stop));
+        run.admit();
+        if run.residents.is_empty() {
+            return run.held.map_or(Ok(run.counts), |h| Err(h.stop));
         }
         let mut ran = false;
-        let count = residents.len();
+        let count = run.residents.len();
         for turn in 0..count {
-            let mut at = if options.seed == 0 { turn } else { order.below(count) };
-            if held.as_ref().is_some_and(|h| residents[at].cta.grid >= h.grid) {
+            ran |= run.give_turn(turn, count)?;
+        }
+        run.check_limits()?;
+        ran |= run.retire()?;
+        run.resolve(ran)?;
+    }
+}
+
+/// A run of the grids of a stage.
+///
+/// One pass of its loop admits CTAs, gives each resident CTA a turn, retires the CTAs that have ended, and, if nothing ran, finds out
+/// what may still change. A pass that does none of these is the last: every path out of [`Run::resolve`] has released a warp,
+/// completed a copy, ended waits that may time out (once for each state of the events), or returns the stop.
+struct Run<'r, 'i, O> {
+    /// Indexed by grid.
+    launches: &'r [InStream<'i>],
+    /// Kernels that request the work of CTAs that have not begun (`clusterlaunchcontrol`); indexed by grid.
+    few: Vec<bool>,
+    stage: &'r mut Stage,
+    world: &'r mut World,
+    options: &'r Options,
+    observer: &'r mut O,
+    /// CTAs of a cluster stand side by side, in the order of their ranks.
+    residents: Vec<Resident>,
+    /// The grid of the next CTA to begin, up to `end`.
+    next: usize,
+    end: usize,
+    counts: Counts,
+    /// The warp instructions that the launch's progress contains.
+    in_progress: u64,
+    /// Chooses the next CTA.
+    order: Random,
+    /// A read of unwritten bytes by a grid that should have waited for the grid that writes them.
+    held: Option<Held>,
+    livelock: Livelock,
+}
+
+impl<O: Observer> Run<'_, '_, O> {
+    /// Makes CTAs resident, cluster by cluster in the order of the grids, while there is room.
+    fn admit(&mut self) {
+        while self.next < self.end && self.held.is_none() {
+            let next = self.next;
+            if self.residents.len() >= RESIDENT && !self.launches[next].cooperative {
+                break;
+            }
+            if self.world.stream.grids[next].begun == self.world.stream.grids[next].until {
+                self.next += 1;
                 continue;
             }
-            let first = at - residents[at].cta.member.rank as usize;
-            if options.seed != 0 {
-                // A cluster that cannot make progress has no turn, so its random sequence does not depend on how long others take.
-                let end = first + residents[at].cta.member.size() as usize;
-                let acts = |r: &Resident| {
-                    !r.cta.pending.is_empty() || r.warps.iter().any(|w| w.can_run(&r.cta, world))
-                };
-                if !residents[first..end].iter().any(acts) {
-                    continue;
-                }
-                std::mem::swap(&mut world.random, &mut residents[first].random);
-                at = first + if end - first > 1 { world.random.below(end - first) } else { 0 };
+            let beside = || self.residents.iter().filter(|r| r.cta.grid == next).count();
+            if self.few[next] && beside() >= FEW_RESIDENT {
+                break;
             }
-            let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) =
-                cluster::split(&mut residents, at)
-            else {
-                continue;
-            };
-            stage.enter(world, cta.grid);
-            let kernel = launches[cta.grid].kernel;
-            // A CTA runs for several rounds while its memory is in the cache.
-            let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
-            let mut stuck = true;
-            for _ in 0..rounds {
-                let mut went_on = false;
-                for w in 0..warps.len() {
-                    let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
-                    let quantum = match options.seed {
-                        0 => QUANTUM,
-                        _ => 1 + world.random.below(QUANTUM as usize) as u32,
-                    };
-                    let warp = &mut warps[w];
-                    if warp.live == 0 {
-                        continue;
-                    }
-                    work::count(1);
-                    let before = counts.warp_instructions;
-                    let steps = &mut counts.warp_instructions;
-                    let turn =
-                        warp.run(kernel, (&mut *cta, peers.reborrow()), world, quantum, steps, observer);
-                    if !world.printed.is_empty() {
-                        world.printed.drain(..).for_each(|text| observer.printed(&text));
-                    }
-                    match turn {
-                        Ok(Turn::Waiting) => {}
-                        Ok(Turn::Ready | Turn::Ended) => went_on = true,
-                        Err(stopped) => {
-                            let early =
-                                stopped.fault.rule == Rule::Uninitialised && world.in_front(cta, warp.index);
-                            let stop = Held::join(held.take(), trap(stopped, cta, warp.index));
-                            if !early {
-                                return Err(stop);
-                            }
-                            held = Some(Held { grid: cta.grid, stop });
-                            ran = true;
-                            break;
-                        }
-                    }
-                    world.clock += counts.warp_instructions - before;
-                    if let Some(fault) = cta.races.as_ref().and_then(Races::exhausted) {
-                        return Err(trap(Stopped::at(fault, warp.next_row()), cta, warp.index));
-                    }
-                }
-                ran |= went_on;
-                stuck &= !went_on;
-                if !went_on || held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
-                    break;
+            if self.world.stream.grids[next].begun == 0 {
+                match self.begin(next) {
+                    Begins::Now => {}
+                    Begins::Later => break,
+                    Begins::OnAllCores => continue,
                 }
             }
-            // Under a random schedule copies complete at any time; otherwise as late as possible, but they do not wait forever for
-            // a polling thread.
-            let chosen = match (cta.pending.len(), options.seed) {
-                (0, _) => {
-                    *copies_wait = 0;
-                    None
-                }
-                (_, 0) => {
-                    *copies_wait += 1;
-                    (stuck || *copies_wait >= PATIENCE).then_some(0)
-                }
-                (n, _) => {
-                    let ends = stuck && !warps.iter().any(|w| w.can_run(cta, world));
-                    (ends || world.random.below(4) == 0).then(|| world.random.below(n))
-                }
-            };
-            if let Some(chosen) = chosen {
-                *copies_wait = 0;
-                ran = true;
-                world.changed();
-                cta.complete_nth(world, chosen).map_err(|f| trap(Stopped::outside(f), cta, 0))?;
-            }
-            if options.seed != 0 {
-                std::mem::swap(&mut world.random, &mut residents[first].random);
+            self.add_cluster(next);
+        }
+    }
+
+    /// Begins a grid, if it may begin.
+    fn begin(&mut self, grid: usize) -> Begins {
+        // Under a random schedule a grid may begin later than it could.
+        let late = self.options.seed != 0 && grid > 0 && !self.residents.is_empty();
+        if !self.world.stream.may_begin(grid) || late && self.order.below(2) == 0 {
+            return Begins::Later;
+        }
+        if self.world.stream.begin(grid) {
+            self.world.races.forget();
+        }
+        if self.residents.is_empty() {
+            self.order = chance(self.options.seed, grid as u64);
+            let own = self.stage.own(grid);
+            if !O::WATCHES
+                && let Some(all) = cores::run_grid(self.launches, grid, own, self.world, self.options)
+            {
+                self.counts.warp_instructions += all;
+                return Begins::OnAllCores;
             }
         }
+        Begins::Now
+    }
+
+    /// Makes the next cluster of a grid resident.
+    fn add_cluster(&mut self, grid: usize) {
+        let launch = &self.launches[grid];
+        let shape = self.world.stream.grids[grid].cluster;
+        let mut together = Together::for_cluster(launch, shape, self.options);
+        for _ in 0..together.member.size() {
+            let Stage { own, grids, spares, .. } = &mut *self.stage;
+            let globals = &own[grid - grids.start].globals;
+            let both = (&together, spares);
+            self.residents.push(resident(launch, globals, grid, self.world, self.options, both));
+            self.world.changed();
+            self.world.stream.grids[grid].begun += 1;
+            together.advance();
+        }
+    }
+
+    /// The index of the CTA that has a turn of a pass over `count` CTAs and that of its cluster's first; `None` if it has none.
+    fn choose(&mut self, turn: usize, count: usize) -> Option<(usize, usize)> {
+        let at = if self.options.seed == 0 { turn } else { self.order.below(count) };
+        let member = &self.residents[at].cta.member;
+        let (first, size) = (at - member.rank as usize, member.size() as usize);
+        if self.held.as_ref().is_some_and(|h| self.residents[at].cta.grid >= h.grid) {
+            return None;
+        }
+        if self.options.seed == 0 {
+            return Some((at, first));
+        }
+        // A cluster that cannot make progress has no turn, so its random sequence does not depend on how long others take.
+        let acts =
+            |r: &Resident| !r.cta.pending.is_empty() || r.warps.iter().any(|w| w.can_run(&r.cta, self.world));
+        if !self.residents[first..first + size].iter().any(acts) {
+            return None;
+        }
+        std::mem::swap(&mut self.world.random, &mut self.residents[first].random);
+        let at = first + if size > 1 { self.world.random.below(size) } else { 0 };
+        Some((at, first))
+    }
+
+    /// Gives one CTA its turn; returns whether anything happened.
+    fn give_turn(&mut self, turn: usize, count: usize) -> Result<bool, Stop> {
+        let Some((at, first)) = self.choose(turn, count) else { return Ok(false) };
+        let ran = self.run_cta(at)?;
+        if self.options.seed != 0 {
+            std::mem::swap(&mut self.world.random, &mut self.residents[first].random);
+        }
+        Ok(ran)
+    }
+
+    /// Runs the warps of a CTA for some rounds, then completes one of its copies if it is time; returns whether anything happened.
+    fn run_cta(&mut self, at: usize) -> Result<bool, Stop> {
+        let (launches, options) = (self.launches, self.options);
+        let Some((Resident { cta, warps, copies_wait, .. }, mut peers)) =
+            cluster::split(&mut self.residents, at)
+        else {
+            return Ok(false);
+        };
+        let world = &mut *self.world;
+        self.stage.enter(world, cta.grid);
+        let kernel = launches[cta.grid].kernel;
+        let mut ran = false;
+        // A CTA runs for several rounds while its memory is in the cache.
+        let rounds = if options.seed == 0 { ROUNDS } else { 1 + world.random.below(ROUNDS) };
+        let mut stuck = true;
+        for _ in 0..rounds {
+            let mut went_on = false;
+            for w in 0..warps.len() {
+                let w = if options.seed == 0 { w } else { world.random.below(warps.len()) };
+                let quantum = match options.seed {
+                    0 => QUANTUM,
+                    _ => 1 + world.random.below(QUANTUM as usize) as u32,
+                };
+                let warp = &mut warps[w];
+                if warp.live == 0 {
+                    continue;
+                }
+                work::count(1);
+                let before = self.counts.warp_instructions;
+                let steps = &mut self.counts.warp_instructions;
+                let of_cta = (&mut *cta, peers.reborrow());
+                let turn = warp.run(kernel, of_cta, world, quantum, steps, self.observer);
+                if !world.printed.is_empty() {
+                    world.printed.drain(..).for_each(|text| self.observer.printed(&text));
+                }
+                match turn {
+                    Ok(Turn::Waiting) => {}
+                    Ok(Turn::Ready | Turn::Ended) => went_on = true,
+                    Err(stopped) => {
+                        let early =
+                            stopped.fault.rule == Rule::Uninitialised && world.in_front(cta, warp.index);
+                        let stop = Held::join(self.held.take(), trap(launches, stopped, cta, warp.index));
+                        if !early {
+                            return Err(stop);
+                        }
+                        self.held = Some(Held { grid: cta.grid, stop });
+                        ran = true;
+                        break;
+                    }
+                }
+                world.clock += self.counts.warp_instructions - before;
+                if let Some(fault) = cta.races.as_ref().and_then(Races::exhausted) {
+                    return Err(trap(launches, Stopped::at(fault, warp.next_row()), cta, warp.index));
+                }
+            }
+            ran |= went_on;
+            stuck &= !went_on;
+            if !went_on || self.held.as_ref().is_some_and(|h| cta.grid >= h.grid) {
+                break;
+            }
+        }
+        // Under a random schedule copies complete at any time; otherwise as late as possible, but they do not wait forever for a
+        // polling thread.
+        let copy = match (cta.pending.len(), options.seed) {
+            (0, _) => {
+                *copies_wait = 0;
+                None
+            }
+            (_, 0) => {
+                *copies_wait += 1;
+                (stuck || *copies_wait >= PATIENCE).then_some(0)
+            }
+            (n, _) => {
+                let ends = stuck && !warps.iter().any(|w| w.can_run(cta, world));
+                (ends || world.random.below(4) == 0).then(|| world.random.below(n))
+            }
+        };
+        if let Some(copy) = copy {
+            *copies_wait = 0;
+            ran = true;
+            world.changed();
+            cta.complete_nth(world, copy).map_err(|f| trap(launches, Stopped::outside(f), cta, 0))?;
+        }
+        Ok(ran)
+    }
+
+    /// Stops a run that was cancelled or has used up what it may use.
+    fn check_limits(&mut self) -> Result<(), Stop> {
+        let (options, executed) = (self.options, self.counts.warp_instructions);
         if options.cancel.as_ref().is_some_and(|cancel| cancel.load(Ordering::Relaxed)) {
             return Err(Stop::Launch("the launch was cancelled".to_owned()));
         }
-        if counts.warp_instructions > options.fuel {
-            return Err(out_of_fuel(launches, &residents, &world.stream, options.fuel));
+        if executed > options.fuel {
+            return Err(out_of_fuel(self.launches, &self.residents, &self.world.stream, options.fuel));
         }
         if let Some(progress) = &options.progress {
-            let more = counts.warp_instructions - counted;
-            counted = counts.warp_instructions;
+            let more = executed - self.in_progress;
+            self.in_progress = executed;
             if progress.advance(more) {
-                return Err(out_of_time(launches, &residents, &world.stream, progress));
+                return Err(out_of_time(self.launches, &self.residents, &self.world.stream, progress));
             }
         }
-        for resident in residents.iter_mut().filter(|r| !r.ended && r.warps.iter().all(|w| w.live == 0)) {
+        Ok(())
+    }
+
+    /// Ends CTAs whose warps have all exited, and removes clusters that have ended; returns whether there were any.
+    fn retire(&mut self) -> Result<bool, Stop> {
+        let (launches, world) = (self.launches, &mut *self.world);
+        let has_exited = |r: &&mut Resident| !r.ended && r.warps.iter().all(|w| w.live == 0);
+        for resident in self.residents.iter_mut().filter(has_exited) {
             // Effects of a CTA that are still pending end with it.
             resident.ended = true;
             world.changed();
@@ -317,60 +405,87 @@ pub(crate) fn run<O: Observer>(
                 let what =
                     format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
                 let stopped = Stopped::outside(Fault::new(Rule::Race, what));
-                return Err(trap(stopped, cta, left.warp));
+                return Err(trap(launches, stopped, cta, left.warp));
             }
-            cta.complete(world, |p| p.lanes).map_err(|f| trap(Stopped::outside(f), cta, 0))?;
+            cta.complete(world, |p| p.lanes).map_err(|f| trap(launches, Stopped::outside(f), cta, 0))?;
             if let Some(fault) = cta.races.as_ref().and_then(Races::used_after_end) {
-                return Err(trap(Stopped::outside(fault), cta, 0));
+                return Err(trap(launches, Stopped::outside(fault), cta, 0));
             }
             world.stream.end(cta.grid, cta.released);
             world.events += 1;
             world.ends += u64::from(world.stream.overlaps());
         }
-        let before = residents.len();
-        remove_ended(&mut residents, &mut stage.spares);
-        if let Some(h) = held.take_if(|h| world.stream.alone(h.grid)) {
+        let before = self.residents.len();
+        remove_ended(&mut self.residents, &mut self.stage.spares);
+        if let Some(h) = self.held.take_if(|h| self.world.stream.alone(h.grid)) {
             return Err(h.stop);
         }
-        let repeats = livelock.passed(counts.warp_instructions, &mut residents, world);
-        // Under a random schedule a round may have skipped the warps that can run.
-        let can_run = |r: &Resident, world: &World| {
-            held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
-                && (r.warps.iter().any(|w| w.can_run(&r.cta, world))
-                    || options.seed != 0 && !r.cta.pending.is_empty())
-        };
-        let goes_on =
-            !repeats && (ran || residents.len() != before || residents.iter().any(|r| can_run(r, world)));
-        let so_far = (!goes_on, counts.warp_instructions);
-        if directed::release(world.directed.as_mut(), &mut residents, so_far) || goes_on {
-            continue;
+        Ok(self.residents.len() != before)
+    }
+
+    /// Whether a CTA can still do something by itself. Under a random schedule a pass may have skipped the warps that can run.
+    fn can_run(&self, r: &Resident) -> bool {
+        self.held.as_ref().is_none_or(|h| r.cta.grid < h.grid)
+            && (r.warps.iter().any(|w| w.can_run(&r.cta, self.world))
+                || self.options.seed != 0 && !r.cta.pending.is_empty())
+    }
+
+    /// Makes progress possible after a pass in which nothing ran, or that only repeated an earlier state; stops the run if nothing
+    /// may still change.
+    fn resolve(&mut self, ran: bool) -> Result<(), Stop> {
+        let executed = self.counts.warp_instructions;
+        let repeats = self.livelock.passed(executed, &mut self.residents, self.world);
+        let goes_on = !repeats && (ran || self.residents.iter().any(|r| self.can_run(r)));
+        let so_far = (!goes_on, executed);
+        if directed::release(self.world.directed.as_mut(), &mut self.residents, so_far) || goes_on {
+            return Ok(());
         }
-        if world.apart.is_some() && !residents.iter().any(waits_for_company) {
+        if self.world.apart.is_some() && !self.residents.iter().any(waits_for_company) {
             return Err(Stop::Launch("no warp can proceed unless another cluster does".to_owned()));
         }
-        let unblocked = unblock(&mut residents, world).map_err(|(f, n)| {
-            let cta = &residents[n].cta;
-            trap(Stopped::outside(f), cta, 0)
-        })?;
-        world.changed();
-        if !unblocked {
-            // The others may be waiting for a grid that could have begun but has not.
-            if held.is_none()
-                && residents.len() < RESIDENT
-                && next < end
-                && world.stream.grids[next].begun == 0
-                && world.stream.may_begin(next)
-            {
-                continue;
-            }
-            return Err(held.map_or_else(|| deadlock(launches, &residents, &world.stream), |h| h.stop));
+        let unblocked = unblock(&mut self.residents, self.world)
+            .map_err(|(f, n)| trap(self.launches, Stopped::outside(f), &self.residents[n].cta, 0))?;
+        self.world.changed();
+        // The others may be waiting for a grid that could have begun but has not.
+        if unblocked || self.held.is_none() && self.next_may_begin() {
+            return Ok(());
         }
+        let held = self.held.take();
+        Err(held.map_or_else(|| deadlock(self.launches, &self.residents, &self.world.stream), |h| h.stop))
     }
+
+    /// Whether the next grid could begin but has not.
+    fn next_may_begin(&self) -> bool {
+        self.residents.len() < RESIDENT
+            && self.next < self.end
+            && self.world.stream.grids[self.next].begun == 0
+            && self.world.stream.may_begin(self.next)
+    }
+}
+
+/// Whether a grid begins.
+enum Begins {
+    Now,
+    /// Not before others have ended, or have had more turns.
+    Later,
+    /// It has begun, and several cores have run some of its clusters.
+    OnAllCores,
+}
+
+/// The stop of a launch whose warp has stopped.
+fn trap(launches: &[InStream<'_>], stopped: Stopped, cta: &Cta, warp: u32) -> Stop {
+    let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
+    if let Some(why) = stopped.refused {
+        return Stop::Unsupported(*why);
+    }
+    let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
+    let what = what + &called_from(launches, cta.grid, &stopped.calls);
+    Stop::Trap(Box::new(Trap { rule: stopped.fault.rule, what, place }))
 }
 
 /// Whether some lanes of a CTA wait only for others of their warp, or for a copy.
 fn waits_for_company(resident: &Resident) -> bool {
-    let company = |warp: &Warp| warp.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_)));
+    let company = |warp: &Warp| warp.lanes.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_)));
     !resident.cta.pending.is_empty() || resident.warps.iter().any(company)
 }
 

@@ -19,7 +19,7 @@ pub(crate) struct How {
 }
 
 impl How {
-    pub(crate) fn of(ctas: u32, threads: u32) -> Self {
+    pub(crate) fn with_sizes(ctas: u32, threads: u32) -> Self {
         Self {
             grid: [ctas, 1, 1],
             block: [threads, 1, 1],

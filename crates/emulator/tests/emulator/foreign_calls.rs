@@ -26,9 +26,9 @@ fn a_failed_assertion_says_its_text_and_its_thread() {
     let body = |least: u32| {
         format!("setp.lt.u32 p, t, {least}; @p bra OK; {ASSERT} OK: @one st.global.u32 [out], 4;")
     };
-    gives(&with_calls(&body(64)), &How::of(1, 64), &[4]);
+    gives(&with_calls(&body(64)), &How::with_sizes(1, 64), &[4]);
     let says = "the assertion `x > 0` failed in thread 40 of its CTA: a.cu:12, in a.cu";
-    breaks(&with_calls(&body(40)), &How::of(1, 64), Rule::Explicit, says);
+    breaks(&with_calls(&body(40)), &How::with_sizes(1, 64), Rule::Explicit, says);
 }
 
 #[test]
@@ -39,11 +39,11 @@ st.local.u64 [values+16], e; mov.u64 a, pattern; cvta.global.u64 a, a;
 { .param .b64 a0; .param .b64 a1; .param .b32 r0; st.param.b64 [a0], a; st.param.b64 [a1], b; call.uni (r0), vprintf, (a0, a1);
 ld.param.b32 v, [r0]; } mul.wide.u32 b, t, 4; add.u64 b, out, b; st.global.u32 [b], v; END:";
     let mut said = Said::default();
-    let words = run_and_listen(&with_calls(body), &How { seeds: 1, ..How::of(1, 32) }, &mut said);
+    let words = run_and_listen(&with_calls(body), &How { seeds: 1, ..How::with_sizes(1, 32) }, &mut said);
     assert_eq!(words.map(|w| w[..3].to_vec()), Ok(vec![3, 3, 0]));
     assert_eq!(said.printed, ["t0 0.0 a.cu\n", "t1 1.0 a.cu\n"]);
     let unset = body.replace("st.local.u32 [values], t;", "");
-    breaks(&with_calls(&unset), &How::of(1, 32), Rule::Uninitialised, "");
+    breaks(&with_calls(&unset), &How::with_sizes(1, 32), Rule::Uninitialised, "");
 }
 
 const MALLOC: &str = "{ .param .b64 a0; .param .b64 r0; st.param.b64 [a0], SIZE; call.uni (r0), malloc, (a0); ld.param.b64 a, [r0]; }";
@@ -54,9 +54,9 @@ fn the_heap_gives_memory_and_takes_it_back() {
     let malloc = MALLOC.replace("SIZE", "8");
     let used =
         format!("@!one bra END; {malloc} st.u32 [a], 6; ld.u32 v, [a]; {FREE} st.global.u32 [out], v; END:");
-    gives(&with_calls(&used), &How::of(1, 32), &[6]);
+    gives(&with_calls(&used), &How::with_sizes(1, 32), &[6]);
     let broken = |body: &str, rule, says| {
-        breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::of(1, 32), rule, says)
+        breaks(&with_calls(&format!("@!one bra END; {body} END:")), &How::with_sizes(1, 32), rule, says)
     };
     broken(&format!("{malloc} ld.u32 v, [a]; setp.eq.u32 p, v, 0; @p bra END;"), Rule::Uninitialised, "");
     broken(&format!("{malloc} st.u32 [a+8], v;").replace("v;", "t;"), Rule::OutOfBounds, "");
@@ -68,11 +68,11 @@ fn the_heap_gives_memory_and_takes_it_back() {
     let null = format!(
         "@!one bra END; {large} setp.eq.u64 p, a, 0; selp.u32 v, 1, 0, p; st.global.u32 [out], v; {FREE} END:"
     );
-    gives(&with_calls(&null), &How::of(1, 32), &[1]);
+    gives(&with_calls(&null), &How::with_sizes(1, 32), &[1]);
 }
 
 #[test]
 fn environment_registers_are_read_as_zero() {
     let body = "mov.u32 v, %envreg1; mov.u32 w, %envreg2; or.b32 v, v, w; add.u32 v, v, 1; @one st.global.u32 [out], v;";
-    gives(&module("", body), &How::of(1, 32), &[1]);
+    gives(&module("", body), &How::with_sizes(1, 32), &[1]);
 }

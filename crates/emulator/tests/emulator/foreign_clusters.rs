@@ -11,7 +11,7 @@ const MEET: &str = "barrier.cluster.arrive.aligned; barrier.cluster.wait.aligned
 const MEET_RELAXED: &str = "barrier.cluster.arrive.relaxed.aligned; barrier.cluster.wait.aligned;";
 
 fn pairs() -> How {
-    How::of(4, 32).in_clusters(2)
+    How::with_sizes(4, 32).in_clusters(2)
 }
 
 /// Stores the special registers of each CTA.
@@ -24,11 +24,11 @@ mov.pred p, %is_explicit_cluster; selp.u32 v, 1, 0, p; st.global.u32 [a+24], v;"
 #[test]
 fn a_kernel_knows_its_cluster_from_its_directive_or_from_the_launch() {
     let two = [0, 2, 0, 2, 0, 2, 1, 0, 1, 2, 1, 2, 0, 2, 1, 0, 0, 2, 0, 2, 1, 2, 1];
-    gives(&module(".reqnctapercluster 2", NAMES), &How::of(4, 32), &two);
+    gives(&module(".reqnctapercluster 2", NAMES), &How::with_sizes(4, 32), &two);
     gives(&module(".explicitcluster .reqnctapercluster 2, 1, 1", NAMES), &pairs(), &two);
     gives(&module("", NAMES), &pairs(), &two);
     gives(&module(".maxclusterrank 4", NAMES), &pairs(), &two);
-    gives(&module("", NAMES), &How::of(1, 32), &[0, 1, 0, 1, 0, 1, 0]);
+    gives(&module("", NAMES), &How::with_sizes(1, 32), &[0, 1, 0, 1, 0, 1, 0]);
 }
 
 #[test]
@@ -36,7 +36,7 @@ fn clusters_of_several_dimensions_are_counted_as_the_manual_does() {
     let body = "mov.u32 x, %ctaid.x; mov.u32 y, %ctaid.y; mov.u32 z, %nctaid.x; mad.lo.u32 x, y, z, x;
 mul.wide.u32 a, x, 4; add.u64 a, out, a; mov.u32 v, %cluster_ctarank; mov.u32 w, %clusterid.y; mad.lo.u32 v, w, 100, v;
 @one st.global.u32 [a], v;";
-    let how = How { grid: [4, 4, 1], cluster: Some([2, 2, 1]), ..How::of(1, 32) };
+    let how = How { grid: [4, 4, 1], cluster: Some([2, 2, 1]), ..How::with_sizes(1, 32) };
     gives(&module("", body), &how, &[0, 1, 0, 1, 2, 3, 2, 3, 100, 101, 100, 101, 102, 103, 102, 103]);
 }
 
@@ -44,15 +44,15 @@ mul.wide.u32 a, x, 4; add.u64 a, out, a; mov.u32 v, %cluster_ctarank; mov.u32 w,
 fn what_directives_and_targets_do_not_allow_is_refused() {
     refused(
         &module(".reqnctapercluster 2", ""),
-        &How::of(4, 32).in_clusters(4),
+        &How::with_sizes(4, 32).in_clusters(4),
         "requires .reqnctapercluster",
     );
-    refused(&module(".explicitcluster", ""), &How::of(4, 32), "must name the dimensions");
-    refused(&module(".maxclusterrank 2", ""), &How::of(4, 32).in_clusters(4), ".maxclusterrank 2");
-    refused(&module("", ""), &How::of(5, 32).in_clusters(2), "not a multiple of its cluster");
-    refused(&module("", ""), &How::of(16, 32).in_clusters(16), "the limit of sm_121 is 8");
+    refused(&module(".explicitcluster", ""), &How::with_sizes(4, 32), "must name the dimensions");
+    refused(&module(".maxclusterrank 2", ""), &How::with_sizes(4, 32).in_clusters(4), ".maxclusterrank 2");
+    refused(&module("", ""), &How::with_sizes(5, 32).in_clusters(2), "not a multiple of its cluster");
+    refused(&module("", ""), &How::with_sizes(16, 32).in_clusters(16), "the limit of sm_121 is 8");
     let old = module("", "").replace("sm_121a", "sm_89");
-    refused(&old, &How::of(2, 32).in_clusters(2), "sm_90 or later");
+    refused(&old, &How::with_sizes(2, 32).in_clusters(2), "sm_90 or later");
 }
 
 /// Every CTA writes its word, and reads that of the next rank.
@@ -104,9 +104,9 @@ fn a_rank_beyond_the_cluster_is_wrong_where_it_is_used() {
         )
     };
     gives(&module("", &body("@p")), &pairs(), &[1]);
-    gives(&module("", &body("@p")), &How::of(1, 32), &[1]);
+    gives(&module("", &body("@p")), &How::with_sizes(1, 32), &[1]);
     breaks(&module("", &body("@one")), &pairs(), Rule::OutOfBounds, "of CTA rank 2, in a cluster of 2");
-    breaks(&module("", &body("")), &How::of(1, 32), Rule::OutOfBounds, "in a cluster of 1");
+    breaks(&module("", &body("")), &How::with_sizes(1, 32), Rule::OutOfBounds, "in a cluster of 1");
 }
 
 #[test]
@@ -144,7 +144,7 @@ ld.shared.u32 v, [w]; mul.wide.u32 a, t, 4; add.u64 a, out, a; st.global.u32 [a]
 fn an_arrival_at_a_peer_releases_what_was_written_there() {
     let init = format!("fence.mbarrier_init.release.cluster; {MEET_RELAXED}");
     let store = "add.u32 v, t, 5; st.shared::cluster.u32 [w], v; bar.warp.sync -1;";
-    let two = How::of(2, 32).in_clusters(2);
+    let two = How::with_sizes(2, 32).in_clusters(2);
     let good = format!("{store} @one mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x];");
     gives(&module("", &filled(&init, &good)), &two, &[5, 6, 7, 8]);
     let late = format!("@one mbarrier.arrive.release.cluster.shared::cluster.b64 _, [x]; {store}");
@@ -159,7 +159,7 @@ fn an_arrival_at_a_peer_releases_what_was_written_there() {
 #[test]
 fn asynchronous_stores_and_copies_reach_a_peer() {
     let init = format!("fence.mbarrier_init.release.cluster; {MEET}");
-    let two = How::of(2, 32).in_clusters(2);
+    let two = How::with_sizes(2, 32).in_clusters(2);
     let expect = "@one mbarrier.arrive.expect_tx.shared::cluster.b64 _, [x], 128; bar.warp.sync -1;";
     let stores = format!(
         "{expect} add.u32 v, t, 9; st.async.weak.shared::cluster.mbarrier::complete_tx::bytes.u32 [w], v, [x];"
@@ -219,5 +219,5 @@ ld.shared.b128 h, [s]; fence.proxy.async.shared::cta; {MEET}
 clusterlaunchcontrol.query_cancel.is_canceled.pred.b128 q, h; @!q bra END;
 clusterlaunchcontrol.query_cancel.get_first_ctaid::x.b32.b128 x, h; bra LOOP; END: {MEET}"
     );
-    gives(&module("", &format!(".reg .b128 h; {body}")), &How::of(24, 32).in_clusters(2), &[1; 24]);
+    gives(&module("", &format!(".reg .b128 h; {body}")), &How::with_sizes(24, 32).in_clusters(2), &[1; 24]);
 }

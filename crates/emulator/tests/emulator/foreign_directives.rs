@@ -29,12 +29,12 @@ fn directives_of_entries_are_obeyed_or_named() {
     for (directive, refusal) in OF_ENTRIES {
         let text = module(directive, "@one st.global.u32 [out], 5;");
         match refusal {
-            None => gives(&text, &How::of(1, 32), &[5]),
-            Some(says) => refused(&text, &How::of(1, 32), says),
+            None => gives(&text, &How::with_sizes(1, 32), &[5]),
+            Some(says) => refused(&text, &How::with_sizes(1, 32), says),
         }
     }
-    refused(&module(".maxntid 32", ""), &How::of(1, 64), ".maxntid 32");
-    refused(&module(".reqntid 32", ""), &How::of(1, 64), ".reqntid");
+    refused(&module(".maxntid 32", ""), &How::with_sizes(1, 64), ".maxntid 32");
+    refused(&module(".reqntid 32", ""), &How::with_sizes(1, 64), ".reqntid");
 }
 
 /// What is legal at the top of a module or in a body, with a kernel `k` behind it that uses nothing of it.
@@ -63,8 +63,8 @@ fn directives_of_modules_are_obeyed_or_named() {
     for (item, refusal) in OF_MODULES {
         let text = kernel.replace(".visible .entry", &format!("{item}\n.visible .entry"));
         match refusal {
-            None => gives(&text, &How::of(1, 32), &[5]),
-            Some(says) => refused(&text, &How::of(1, 32), says),
+            None => gives(&text, &How::with_sizes(1, 32), &[5]),
+            Some(says) => refused(&text, &How::with_sizes(1, 32), says),
         }
     }
     for (option, refusal) in [
@@ -75,8 +75,8 @@ fn directives_of_modules_are_obeyed_or_named() {
     ] {
         let text = kernel.replace("sm_121a", &format!("sm_121a, {option}"));
         match refusal {
-            None => gives(&text, &How::of(1, 32), &[5]),
-            Some(says) => refused(&text, &How::of(1, 32), says),
+            None => gives(&text, &How::with_sizes(1, 32), &[5]),
+            Some(says) => refused(&text, &How::with_sizes(1, 32), says),
         }
     }
 }
@@ -89,13 +89,17 @@ fn what_another_module_defines_is_refused_where_it_is_used() {
             ".extern .global .u32 there; .extern .func f (.param .u32 x);\n.visible .entry",
         )
     };
-    refused(&uses("ld.global.u32 v, [there];"), &How::of(1, 32), "`there` is declared `.extern`");
-    refused(&uses("{ .param .u32 x; call f, (x); }"), &How::of(1, 32), "`f` is declared but has no body");
-    gives(&uses("@one st.global.u32 [out], 5;"), &How::of(1, 32), &[5]);
+    refused(&uses("ld.global.u32 v, [there];"), &How::with_sizes(1, 32), "`there` is declared `.extern`");
+    refused(
+        &uses("{ .param .u32 x; call f, (x); }"),
+        &How::with_sizes(1, 32),
+        "`f` is declared but has no body",
+    );
+    gives(&uses("@one st.global.u32 [out], 5;"), &How::with_sizes(1, 32), &[5]);
     // Of an entry that is not asked for, nothing matters.
     let other = ".visible .entry other() { .reg .u32 x; ld.global.u32 x, [there]; tcgen05.nothing x; ret; }\n.visible .entry k";
     let text = uses("@one st.global.u32 [out], 5;").replace(".visible .entry k", other);
-    gives(&text, &How::of(1, 32), &[5]);
+    gives(&text, &How::with_sizes(1, 32), &[5]);
 }
 
 #[test]
@@ -104,8 +108,8 @@ fn pointers_keep_the_alignment_that_parameters_promise() {
         module("", "@one st.global.u32 [out], 5;")
             .replace("(.param .u64 p_out)", &format!("(.param .u64 .ptr .global .align {align} p_out)"))
     };
-    gives(&promise(128), &How::of(1, 32), &[5]);
-    refused(&promise(1 << 20), &How::of(1, 32), "is declared as a multiple of");
+    gives(&promise(128), &How::with_sizes(1, 32), &[5]);
+    refused(&promise(1 << 20), &How::with_sizes(1, 32), "is declared as a multiple of");
 }
 
 #[test]
@@ -116,17 +120,17 @@ fn copies_of_a_function_share_its_shared_variables() {
     // The first copy would find what nobody wrote: the second finds what the first stored.
     let text =
         |body: &str| module("", body).replace(".visible .entry", &format!("{function}.visible .entry"));
-    crate::foreign::breaks(&text(body), &How::of(1, 32), emulator::Rule::Uninitialised, "");
+    crate::foreign::breaks(&text(body), &How::with_sizes(1, 32), emulator::Rule::Uninitialised, "");
     let first = ".func (.reg .u32 was) swap(.reg .u32 now) { .shared .u32 kept; .reg .pred p; mov.u32 was, 0; setp.eq.u32 p, now, 7; \
                  @!p ld.shared.u32 was, [kept]; st.shared.u32 [kept], now; ret; }\n";
     let twice = "@!one bra END; mov.u32 x, 7; call (v), swap, (x); mov.u32 x, 8; call (v), swap, (x); st.global.u32 [out], v; END:";
     let text = module("", twice).replace(".visible .entry", &format!("{first}.visible .entry"));
-    gives(&text, &How::of(1, 32), &[7]);
+    gives(&text, &How::with_sizes(1, 32), &[7]);
 }
 
 #[test]
 fn what_the_target_lacks_is_refused() {
-    let how = How::of(1, 32);
+    let how = How::with_sizes(1, 32);
     let on = |target: &str, body: &str| module("", body).replace("sm_121a", target);
     // A cache operator beside an eviction priority, on no target.
     refused(&on("sm_121a", "ld.global.cg.L1::evict_last.b32 v, [out];"), &how, "PTX has no such form");
@@ -147,7 +151,7 @@ fn what_the_target_lacks_is_refused() {
 
 #[test]
 fn shared_memory_is_that_of_the_target() {
-    let with = |bytes: u32| How { shared_bytes: bytes, ..How::of(1, 32) };
+    let with = |bytes: u32| How { shared_bytes: bytes, ..How::with_sizes(1, 32) };
     // The module has 1036 bytes of its own.
     gives(&module("", ""), &with(100_000), &[]);
     refused(&module("", ""), &with(120_000), "the limit of sm_121 is 101376");
@@ -160,7 +164,7 @@ fn a_half_becomes_a_bf16_without_a_rounding_as_ptxas_takes_it() {
     let body = |form: &str| {
         format!(".reg .b16 h; mov.b16 h, 0x3C05; {form} h, h; cvt.u32.u16 v, h; @one st.global.u32 [out], v;")
     };
-    gives(&module("", &body("cvt.bf16.f16")), &How::of(1, 32), &[0x3F81]);
-    gives(&module("", &body("cvt.rn.bf16.f16")), &How::of(1, 32), &[0x3F81]);
-    refused(&module("", &body("cvt.f16.bf16")), &How::of(1, 32), "PTX has no such form");
+    gives(&module("", &body("cvt.bf16.f16")), &How::with_sizes(1, 32), &[0x3F81]);
+    gives(&module("", &body("cvt.rn.bf16.f16")), &How::with_sizes(1, 32), &[0x3F81]);
+    refused(&module("", &body("cvt.f16.bf16")), &How::with_sizes(1, 32), "PTX has no such form");
 }

@@ -6,7 +6,7 @@ use emulator::{Judge, Rule};
 use crate::foreign::{How, Said, breaks, gives, module, run_and_listen};
 
 fn two_warps() -> How {
-    How::of(1, 64)
+    How::with_sizes(1, 64)
 }
 
 #[test]
@@ -38,7 +38,7 @@ add.u32 w, w, x; @one st.global.u32 [out], w;"
 
 #[test]
 fn all_lanes_may_load_one_word_that_nobody_wrote() {
-    let how = How { judge: Judge::Values, ..How::of(1, 32) };
+    let how = How { judge: Judge::Values, ..How::with_sizes(1, 32) };
     let said = |body: &str| {
         let mut said = Said::default();
         let result = run_and_listen(&module("", body), &how, &mut said);
@@ -60,11 +60,16 @@ bar.arrive 1, 64; bra END; LAST: bar.sync 1, 64; {then} END: bar.sync 0;"
         )
     };
     let read = body("ld.shared.u32 v, [word]; setp.eq.u32 p, t, 64; @p st.global.u32 [out], v;");
-    gives(&module("", &read), &How::of(1, 96), &[7]);
-    breaks(&module("", &body("mov.u32 v, 9; st.shared.u32 [word], v;")), &How::of(1, 96), Rule::Race, "");
+    gives(&module("", &read), &How::with_sizes(1, 96), &[7]);
+    breaks(
+        &module("", &body("mov.u32 v, 9; st.shared.u32 [word], v;")),
+        &How::with_sizes(1, 96),
+        Rule::Race,
+        "",
+    );
     // Nobody tells the reader.
     let untold = read.replace("bar.arrive 1, 64;", "").replace("bar.sync 1, 64;", "");
-    breaks(&module("", &untold), &How::of(1, 96), Rule::Race, "");
+    breaks(&module("", &untold), &How::with_sizes(1, 96), Rule::Race, "");
     // A store of the value that another warp reads is one all the same: nothing says that it was there before.
     let reads = "mov.u32 v, 7; @one st.shared.u32 [word], v; bar.sync 0; setp.lt.u32 p, t, 32; @p bra STORE;
 ld.shared.u32 w, [word]; bra END; STORE: setp.eq.u32 p, t, 1; @p st.shared.u32 [word], v; END: bar.sync 0;";
@@ -75,8 +80,8 @@ ld.shared.u32 w, [word]; bra END; STORE: setp.eq.u32 p, t, 1; @p st.shared.u32 [
 #[test]
 fn global_memory_takes_one_value_from_several_ctas() {
     let body = |value: &str| format!("{value} add.u64 a, out, 64; st.global.v2.u32 [a], {{v, v}};");
-    gives(&module("", &body("mov.u32 v, 4;")), &How::of(3, 64), &[]);
-    breaks(&module("", &body("mov.u32 v, c;")), &How::of(3, 64), Rule::Race, "global address");
+    gives(&module("", &body("mov.u32 v, 4;")), &How::with_sizes(3, 64), &[]);
+    breaks(&module("", &body("mov.u32 v, c;")), &How::with_sizes(3, 64), Rule::Race, "global address");
 }
 
 /// Warp 1 stores, fences and completes the object's phase by hand; warp 0 waits and reads.
@@ -114,13 +119,13 @@ SPIN: add.u64 a, out, 512; ld.acquire.gpu.global.u32 v, [a]; setp.eq.u32 q, v, 0
 @one st.global.u32 [out], v; END:"
         )
     };
-    gives(&module("", &body("setp.ne.u32 p, c, 0;")), &How::of(2, 32), &[1]);
+    gives(&module("", &body("setp.ne.u32 p, c, 0;")), &How::with_sizes(2, 32), &[1]);
     let within =
         body("setp.ge.u32 p, t, 32;").replace("@one st.global.u32 [out], v;", "st.global.u32 [out], v;");
     gives(&module("", &within), &two_warps(), &[1]);
     // What nobody raises is waited for until the states of all warps repeat.
     let never = body("setp.ne.u32 p, c, 0;").replace("@one st.release.gpu.global.u32 [a], 1;", "");
-    let how = How { seeds: 1, fuel: 1_000_000, ..How::of(2, 32) };
+    let how = How { seeds: 1, fuel: 1_000_000, ..How::with_sizes(2, 32) };
     breaks(&module("", &never), &how, Rule::Deadlock, "no warp changes what it reads");
 }
 
@@ -135,7 +140,7 @@ fn the_acquire_of_a_null_tensor_map_is_remarked() {
         )
     };
     let mut said = Said::default();
-    assert!(run_and_listen(&text("0"), &How { seeds: 1, ..How::of(1, 32) }, &mut said).is_ok());
+    assert!(run_and_listen(&text("0"), &How { seeds: 1, ..How::with_sizes(1, 32) }, &mut said).is_ok());
     assert!(said.remarks.iter().any(|r| r.contains("at address 0") && r.contains("1 times")), "{said:?}");
-    breaks(&text("128"), &How::of(1, 32), Rule::OutOfBounds, "");
+    breaks(&text("128"), &How::with_sizes(1, 32), Rule::OutOfBounds, "");
 }

@@ -46,7 +46,7 @@ WAIT: mbarrier.try_wait.parity.shared.b64 q, [bar], 0; @!q bra WAIT; ld.shared.u
 }
 
 fn one_warp() -> How {
-    How::of(1, 32)
+    How::with_sizes(1, 32)
 }
 
 #[test]

@@ -29,7 +29,7 @@ fn map_of(v: &Value, address: u64) -> TensorMap {
         let given = list(v, name);
         std::array::from_fn(|i| given.get(i).map_or(0, |n| *n as i32))
     };
-    let kind = TensorType::of(number(v, "type")).unwrap();
+    let kind = TensorType::from_code(number(v, "type")).unwrap();
     let mut map = TensorMap::dense(kind, address, &dims, &[number(v, "channels") as u32]);
     for (to, from) in map.strides.iter_mut().zip(list(v, "strides")) {
         *to = from as u64;
@@ -37,8 +37,8 @@ fn map_of(v: &Value, address: u64) -> TensorMap {
     for (to, from) in map.element_strides.iter_mut().zip(list(v, "es")) {
         *to = from as u32;
     }
-    map.swizzle = Swizzle::of(number(v, "swz")).unwrap();
-    map.oob_fill = OobFill::of(number(v, "fill")).unwrap();
+    map.swizzle = Swizzle::from_code(number(v, "swz")).unwrap();
+    map.oob_fill = OobFill::from_code(number(v, "fill")).unwrap();
     let pixels = number(v, "pixels") as u32;
     map.im2col = Some(Im2col { lower: corner("lower"), upper: corner("upper"), pixels });
     map

@@ -43,17 +43,17 @@ fn map_of(v: &Value, address: u64) -> Option<TensorMap> {
     let at = |list: &[u64], i: usize, other: u64| list.get(i).copied().unwrap_or(other);
     let (dims, strides, boxes, es) = (list("dims"), list("strides"), list("box"), list("es"));
     Some(TensorMap {
-        data_type: TensorType::of(number(&v["type"]))?,
+        data_type: TensorType::from_code(number(&v["type"]))?,
         rank: number(&v["rank"]) as usize,
         address,
         dims: std::array::from_fn(|i| at(&dims, i, 1)),
         strides: std::array::from_fn(|i| at(&strides, i, 0)),
         box_dims: std::array::from_fn(|i| at(&boxes, i, 1) as u32),
         element_strides: std::array::from_fn(|i| at(&es, i, 1) as u32),
-        interleave: Interleave::of(number(&v["inter"]))?,
-        swizzle: Swizzle::of(number(&v["swz"]))?,
-        l2_promotion: L2Promotion::of(number(&v["l2"]))?,
-        oob_fill: OobFill::of(number(&v["fill"]))?,
+        interleave: Interleave::from_code(number(&v["inter"]))?,
+        swizzle: Swizzle::from_code(number(&v["swz"]))?,
+        l2_promotion: L2Promotion::from_code(number(&v["l2"]))?,
+        oob_fill: OobFill::from_code(number(&v["fill"]))?,
         im2col: None,
     })
 }
@@ -307,7 +307,7 @@ fn reductions_of_special_values_do_what_an_h100_did() {
         let mut input = new.clone();
         input.resize(WINDOW, 0);
         let done = if let Some(code) = v["tensor"].as_u64() {
-            let map = TensorMap::dense(TensorType::of(code).unwrap(), base, &[256], &[256]);
+            let map = TensorMap::dense(TensorType::from_code(code).unwrap(), base, &[256], &[256]);
             run(&store_text(1, Some(op)), map.encode().unwrap(), &input, 0, 0, &[0], &mut memory)
         } else {
             let exact = if op == "add" && size == 2 { ".noftz" } else { "" };

@@ -64,7 +64,7 @@ impl Values {
         })
     }
 
-    fn of<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
+    fn part<'a>(&self, buffer: &'a [u8]) -> &'a [u8] {
         let size = size_of(self.element);
         buffer.get(self.first * size..(self.first + self.count) * size).unwrap_or_default()
     }
@@ -72,7 +72,7 @@ impl Values {
     /// What is wrong with a buffer, if anything.
     pub(crate) fn compare(&self, buffer: &[u8]) -> Result<(), String> {
         let size = size_of(self.element);
-        let got = self.of(buffer);
+        let got = self.part(buffer);
         if got == self.bytes {
             return Ok(());
         }
@@ -95,7 +95,7 @@ impl Values {
     /// The list that describes a buffer as it is.
     pub(crate) fn list(&self, buffer: &[u8]) -> String {
         let size = size_of(self.element);
-        let all: Vec<&[u8]> = self.of(buffer).chunks(size).collect();
+        let all: Vec<&[u8]> = self.part(buffer).chunks(size).collect();
         let whole = |bytes: &[u8]| {
             self.element.show(self.element.code_at(bytes, 0).unwrap_or_default()).parse::<i64>().ok()
         };

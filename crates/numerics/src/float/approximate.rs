@@ -25,7 +25,7 @@ fn bits(x: f32) -> u32 {
 
 /// Applies `unit` to a float.
 #[inline(always)]
-fn of(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
+fn through_unit(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
     f32::from_bits(unit(x.to_bits()))
 }
 
@@ -34,7 +34,7 @@ fn of(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
 fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f32) -> f32) -> u32 {
     let x = f32::from_bits(a);
     if !ftz && x.abs() < f32::MIN_POSITIVE {
-        return bits(back(of(unit, x * UP)));
+        return bits(back(through_unit(unit, x * UP)));
     }
     unit(a)
 }
@@ -47,7 +47,7 @@ pub fn ex2_approx_f32(a: u32, ftz: bool) -> u32 {
     if ftz || x >= -126.0 {
         return special::ex2(a);
     }
-    let root = of(special::ex2, x * 0.5);
+    let root = through_unit(special::ex2, x * 0.5);
     bits(root * root)
 }
 
@@ -95,7 +95,7 @@ pub fn rcp_approx_f32(a: u32, ftz: bool) -> u32 {
         y if y > LARGE => 0.25,
         _ => 1.0,
     };
-    bits(scale * of(special::rcp, x * scale))
+    bits(scale * through_unit(special::rcp, x * scale))
 }
 
 /// `rsqrt.approx.f32`: minus infinity for `-0`.
@@ -132,7 +132,7 @@ fn product(a: f32, b: f32, ftz: bool) -> u32 {
 pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     let scale = if !ftz && y.abs() < f32::MIN_POSITIVE { UP } else { 1.0 };
-    product(x * scale, of(special::rcp, y * scale), ftz)
+    product(x * scale, through_unit(special::rcp, y * scale), ftz)
 }
 
 /// `div.full.f32`: as `div.approx.f32`, but both operands are scaled if `b` is above 2^126.
@@ -142,7 +142,7 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
     let (x, y) = (f32::from_bits(flush_f32(a, ftz)), f32::from_bits(flush_f32(b, ftz)));
     if y.abs() > LARGE {
         let x = f32::from_bits(product(x, 0.25, ftz));
-        return product(x, of(special::rcp, y * 0.25), ftz);
+        return product(x, through_unit(special::rcp, y * 0.25), ftz);
     }
     div_approx_f32(x.to_bits(), y.to_bits(), ftz)
 }
@@ -150,7 +150,7 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
 /// Applies `unit` to a 16-bit value and truncates the result; overflow is infinity.
 #[inline(always)]
 fn narrow(format: Format, a: u16, unit: impl FnOnce(u32) -> u32) -> u16 {
-    let y = of(unit, format.decode(u32::from(a)));
+    let y = through_unit(unit, format.decode(u32::from(a)));
     if format == Format::Bf16 {
         return (y.to_bits() >> 16) as u16;
     }

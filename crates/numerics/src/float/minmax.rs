@@ -29,7 +29,7 @@ struct Pick {
 }
 
 impl Pick {
-    fn of(self, a: u64, b: u64) -> u64 {
+    fn choose(self, a: u64, b: u64) -> u64 {
         let sign = 1 << self.layout.magnitude_bits();
         // `.xorsign.abs` compares magnitudes; the sign of the result is that of the product.
         let (x, y, extra) = if self.xorsign_abs { (a & !sign, b & !sign, (a ^ b) & sign) } else { (a, b, 0) };
@@ -50,7 +50,7 @@ impl Pick {
 #[inline]
 fn pick_f32(greater: bool, a: u32, b: u32, ftz: bool, nan: bool, xorsign_abs: bool) -> u32 {
     let pick = Pick { layout: F32, greater, nan, xorsign_abs, canonical: u64::from(NAN_F32) };
-    pick.of(u64::from(flush_f32(a, ftz)), u64::from(flush_f32(b, ftz))) as u32
+    pick.choose(u64::from(flush_f32(a, ftz)), u64::from(flush_f32(b, ftz))) as u32
 }
 
 /// `min.f32`.
@@ -73,7 +73,7 @@ fn pick_16(layout: Layout, greater: bool, a: u16, b: u16, ftz: bool, nan: bool, 
         if ftz && x & exponent == 0 { x & 0x8000 } else { x }
     };
     let pick = Pick { layout, greater, nan, xorsign_abs, canonical: u64::from(NAN_16) };
-    pick.of(u64::from(flush(a)), u64::from(flush(b))) as u16
+    pick.choose(u64::from(flush(a)), u64::from(flush(b))) as u16
 }
 
 /// `min.f16`.
@@ -102,7 +102,7 @@ pub fn max_bf16(a: u16, b: u16, ftz: bool, nan: bool, xorsign_abs: bool) -> u16 
 
 fn pick_f64(greater: bool, a: u64, b: u64) -> u64 {
     let pick = Pick { layout: F64, greater, nan: false, xorsign_abs: false, canonical: NAN_F64 };
-    if is_nan(a, F64) && is_nan(b, F64) { quiet_f64(b) } else { pick.of(a, b) }
+    if is_nan(a, F64) && is_nan(b, F64) { quiet_f64(b) } else { pick.choose(a, b) }
 }
 
 /// `min.f64`.

@@ -34,7 +34,7 @@ struct Radicand {
 
 impl Radicand {
     #[inline(always)]
-    const fn of(a: u32) -> Self {
+    const fn from_bits(a: u32) -> Self {
         let e = exponent(a) - 127;
         let odd = e & 1 == 1;
         let segment = (odd as u32) << 6 | fraction(a) >> 17;
@@ -56,7 +56,7 @@ pub fn rsq(a: u32) -> u32 {
     if a == INFINITY {
         return 0;
     }
-    let Radicand { segment, x, half, .. } = Radicand::of(a);
+    let Radicand { segment, x, half, .. } = Radicand::from_bits(a);
     // A power of four has an exact result, which the segment's coefficients would miss.
     if segment == 0 && x == 0 {
         return float(127 - half, 1 << 23);
@@ -79,7 +79,7 @@ pub fn sqrt(a: u32) -> u32 {
     if a == INFINITY {
         return a;
     }
-    let Radicand { segment, x, odd, half } = Radicand::of(a);
+    let Radicand { segment, x, odd, half } = Radicand::from_bits(a);
     // From 2 to 4, the operand's steps are twice as wide.
     let r = ROWS[segment].sum(i64::from(x) << u32::from(odd), square(x), 1);
     float(127 + half, r >> 17)

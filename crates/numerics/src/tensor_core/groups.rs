@@ -69,7 +69,7 @@ pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {
 
 impl Block {
     #[inline(always)]
-    fn of(form: &MmaForm, codes: &[u32], scales: &[u32], at: usize) -> Self {
+    fn from_codes(form: &MmaForm, codes: &[u32], scales: &[u32], at: usize) -> Self {
         let mut block = Self { values: [0.0; K], masks: [0; GROUPS], scales: [(0.0, 0); GROUPS], nan: false };
         let codes: &[u32; K] = codes[at * K..].first_chunk().unwrap_or(&[0; K]);
         let mut bits = [0; K];
@@ -113,7 +113,7 @@ impl Block {
 
 impl Columns {
     #[inline(always)]
-    fn of(form: &MmaForm, operands: &Operands<'_>) -> Self {
+    fn from_operands(form: &MmaForm, operands: &Operands<'_>) -> Self {
         let mut out = Self {
             values: [[0.0; N]; K],
             masks: [[0; N]; GROUPS],
@@ -122,7 +122,7 @@ impl Columns {
             nan: [false; N],
         };
         for n in 0..N {
-            let block = Block::of(form, operands.b, operands.sfb, n);
+            let block = Block::from_codes(form, operands.b, operands.sfb, n);
             for (row, value) in out.values.iter_mut().zip(block.values) {
                 row[n] = value;
             }
@@ -162,14 +162,14 @@ impl NullaryFnOnce for Groups<'_> {
 
 #[inline(always)]
 fn groups(model: Model, rule: &Rule, form: &MmaForm, operands: &Operands<'_>, d: &mut [u32]) {
-    let columns = Columns::of(form, operands);
+    let columns = Columns::from_operands(form, operands);
     // Both scales have the same format and thus the same number of fraction bits.
     let fraction = form.scale.map_or(0, |(format, _)| if format == Format::Ue4m3 { 3 } else { 0 });
     let (c_rows, _) = operands.c.as_chunks::<N>();
     let (d_rows, _) = d.as_chunks_mut::<N>();
     for (at, (c, out)) in c_rows.iter().zip(d_rows).take(form.shape.m).enumerate() {
-        let row = Block::of(form, operands.a, operands.sfa, at);
-        let addends = Line::of(form.accumulator, c);
+        let row = Block::from_codes(form, operands.a, operands.sfa, at);
+        let addends = Line::from_codes(form.accumulator, c);
         let special = each!(n => row.nan | columns.nan[n] | (addends.exponents[n] == SPECIAL));
         *out = rule.output.of_doubles(&sums(rule, &row, &columns, &addends, 2 * fraction));
         if special.contains(&true) {

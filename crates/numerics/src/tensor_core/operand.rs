@@ -18,7 +18,7 @@ pub(super) struct Line<const LENGTH: usize> {
 
 impl<const LENGTH: usize> Line<LENGTH> {
     #[inline(always)]
-    pub(super) fn of(format: Format, codes: &[u32; LENGTH]) -> Self {
+    pub(super) fn from_codes(format: Format, codes: &[u32; LENGTH]) -> Self {
         // Initialised with ZERO, the loop would compile to masked stores of the other exponents, which stall the next load.
         let mut out = Self { values: [0.0; LENGTH], exponents: [0; LENGTH] };
         decode(format, codes, &mut out.values, &mut out.exponents);

@@ -123,7 +123,7 @@ impl<const LENGTH: usize, const WHOLE: bool> EightLoop for Products<'_, LENGTH, 
         let (d_rows, _) = d.as_chunks_mut::<N>();
         let rows = operands.a.chunks_exact(k).zip(c_rows).zip(d_rows).take(form.shape.m);
         for (at, ((codes, c), out)) in rows.enumerate() {
-            let line = Line::<LENGTH>::of(form.a, &padded(codes));
+            let line = Line::<LENGTH>::from_codes(form.a, &padded(codes));
             let scales = eight.sum(column_scales, eight.splat_integer(scale_of(form, operands.sfa, at)));
             let mut by_definition = 0;
             *out = *c;
@@ -132,7 +132,7 @@ impl<const LENGTH: usize, const WHOLE: bool> EightLoop for Products<'_, LENGTH, 
                 let to = end.min(from + depth);
                 let step = Step {
                     rule,
-                    addends: Line::of(form.accumulator, out),
+                    addends: Line::from_codes(form.accumulator, out),
                     elements: &line.values[from..to],
                     element_exponents: &line.exponents[from..to],
                     values: &values[from..to],

@@ -56,7 +56,7 @@ impl Settings {
 
     /// Returns the settings of a case.
     #[must_use]
-    pub const fn of(case: &Case) -> Self {
+    pub const fn from_case(case: &Case) -> Self {
         Self {
             router: case.router,
             pair: case.pair,
@@ -169,7 +169,7 @@ impl Accumulation {
 
     /// The accumulation of a path's kernels for operands of these formats, on the tensor cores of `model`; `None` means SM12x.
     #[must_use]
-    pub const fn of(pair: FormatPair, path: MmaPath, model: Option<Model>) -> Self {
+    pub const fn on_path(pair: FormatPair, path: MmaPath, model: Option<Model>) -> Self {
         match path {
             MmaPath::Native if pair.is_fp4() => Self::NATIVE_FP4,
             MmaPath::Native if !matches!(pair.activation(), Format::Bf16) => Self::NATIVE,

@@ -57,8 +57,8 @@ pub fn of_run(
         if row.verdict() != Verdict::Pass || !matches!(case.regime, Regime::Exact | Regime::Impulse) {
             continue;
         }
-        let (settings, setup) = (Settings::of(case), plan::setup(case, config));
-        let contract = trial::contract(library, Dims::of(case), settings, &setup, None)?;
+        let (settings, setup) = (Settings::from_case(case), plan::setup(case, config));
+        let contract = trial::contract(library, Dims::from_case(case), settings, &setup, None)?;
         let key = (case.name.clone(), group(case));
         cases.entry(key.clone()).or_insert((case, [contract.fc1, contract.fc2]));
         let of_group = groups.entry(group(case)).or_default();
@@ -154,7 +154,7 @@ fn kernel(row: &TrialRow, pair: FormatPair) -> Kernel {
 
 fn group(case: &Case) -> Group {
     let Case { pair, routing, expert_rows, router, .. } = case;
-    format!("{} {:?} {routing:?} {expert_rows:?} {router:?}", pair.word(), Dims::of(case))
+    format!("{} {:?} {routing:?} {expert_rows:?} {router:?}", pair.word(), Dims::from_case(case))
 }
 
 /// Prefers cases with exact data, then cases of both regimes, then those enlarged for the

@@ -25,7 +25,7 @@ pub struct Dims {
 impl Dims {
     /// Returns the dimensions of a case.
     #[must_use]
-    pub const fn of(case: &Case) -> Self {
+    pub const fn from_case(case: &Case) -> Self {
         Self {
             tokens: case.tokens,
             hidden: case.hidden,

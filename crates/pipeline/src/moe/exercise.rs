@@ -27,7 +27,7 @@ pub struct Switch {
 }
 
 impl Switch {
-    fn of(on: bool) -> Self {
+    fn from_bool(on: bool) -> Self {
         Self { off: !on, on }
     }
 
@@ -66,18 +66,18 @@ pub struct Exercise {
 impl Exercise {
     /// Returns the coverage of a configuration by a case.
     #[must_use]
-    pub fn of(case: &Case, config: &Config, seed: u64) -> Self {
-        let dims = Dims::of(case);
+    pub fn from_case(case: &Case, config: &Config, seed: u64) -> Self {
+        let dims = Dims::from_case(case);
         let tile = config.tile;
         let (m, n, k) = (tile.m as usize, tile.n as usize, tile.k as usize);
         let mut out = Self {
-            scales_8x4: Switch::of(case.scale_tiles == ScaleTiles::Tile8x4),
-            k_padded: Switch::of(case.k_tail == KTail::Padded),
-            pdl: Switch::of(case.pdl),
+            scales_8x4: Switch::from_bool(case.scale_tiles == ScaleTiles::Tile8x4),
+            k_padded: Switch::from_bool(case.k_tail == KTail::Padded),
+            pdl: Switch::from_bool(case.pdl),
             ..Self::default()
         };
         // Both GEMMs run the same kernel: if one of them has no bias, it adds zeros.
-        out.bias_here = Switch::of([case.fc1_bias, case.fc2_bias].contains(&BiasPlace::Epilogue));
+        out.bias_here = Switch::from_bool([case.fc1_bias, case.fc2_bias].contains(&BiasPlace::Epilogue));
         for (columns, depth) in [(dims.fc1_cols(), dims.hidden), (dims.hidden, dims.inter)] {
             out.k_tiles = out.k_tiles.max(depth.div_ceil(k));
             out.ragged_k |= !depth.is_multiple_of(k);
@@ -173,7 +173,7 @@ pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<Exer
         let key = (trial.configuration(), &row.target, row.device.as_str());
         let (_, all) = found.entry(key).or_insert((config, None));
         if row.verdict() == Verdict::Pass {
-            let one = Exercise::of(&trial.case, &config, seed.unwrap_or(trial.case.seed));
+            let one = Exercise::from_case(&trial.case, &config, seed.unwrap_or(trial.case.seed));
             *all = Some(all.map_or(one, |all| all.join(one)));
         }
     }
@@ -222,7 +222,7 @@ mod tests {
         let Ok(case) = library.find("tiny-real") else { panic!("tiny-real is gone") };
         let tile = "128x128x128".parse().unwrap();
         let config = Config::new(tile, false, crate::kernel::Load::Tma, MmaPath::Native).unwrap();
-        let missing = Exercise::of(case, &config, 0).missing(&config);
+        let missing = Exercise::from_case(case, &config, 0).missing(&config);
         for wanted in ["1 of 5 K tiles", "a ragged K tile", "an expert without rows", "scales in 8x4"] {
             assert!(missing.iter().any(|m| m == wanted), "{wanted}: {missing:?}");
         }
@@ -237,7 +237,7 @@ mod tests {
             let Ok(config) = candidate.config else { continue };
             let of = |case: &&Case| {
                 let fitted = super::super::fit::fit(&std::borrow::Cow::Borrowed(*case), &config);
-                Exercise::of(&fitted, &config, case.seed)
+                Exercise::from_case(&fitted, &config, case.seed)
             };
             let both = swept.iter().map(of).reduce(Exercise::join).unwrap();
             assert!(both.missing(&config).is_empty(), "{config:?}: {:?}", both.missing(&config));

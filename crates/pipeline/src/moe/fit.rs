@@ -105,7 +105,7 @@ mod tests {
                 assert_eq!(fitted.expert_rows.iter().sum::<usize>(), fitted.tokens * fitted.top_k, "{what}");
                 assert!(fitted.expert_rows.iter().all(|r| *r <= fitted.tokens), "{what}");
                 assert!(fitted.expert_rows[1..3].iter().all(|r| *r >= WITNESSES), "{what}");
-                let exercise = Exercise::of(&fitted, &config, fitted.seed);
+                let exercise = Exercise::from_case(&fitted, &config, fitted.seed);
                 let deep = case.minimum.is_some_and(|minimum| minimum.rounds > 0);
                 let missing = exercise.missing_shape(&config);
                 assert!(missing.iter().all(|m| !deep && m.ends_with("K tiles")), "{what}: {missing:?}");

@@ -30,7 +30,7 @@ const WINDOW: usize = 4;
 /// Generates the problem of `case` and `seed`, with the weights of `layer` if present.
 pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Problem, MoeError> {
     layer.map_or(Ok(()), |layer| layer.fits(case))?;
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     let few = |what: &str, bytes: u128| few(case, what, bytes);
     let (tokens, all_rows) = (dims.tokens as u128, dims.rows() as u128);
     few("the logits", 4 * tokens * dims.routed() as u128)?;
@@ -54,7 +54,7 @@ pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<P
 
 /// The routing of `case` over all experts, and the rows of each.
 pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>), MoeError> {
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     few(case, "the logits", 4 * dims.tokens as u128 * dims.routed() as u128)?;
     few(case, "the weights of all experts", dims.experts as u128 * dims.expert_bytes(case.pair))?;
     let logits = logits::logits(case, &dims, seed);
@@ -72,12 +72,12 @@ pub(super) fn for_timing(case: &Case, seed: u64) -> Result<(Problem, Vec<usize>)
         w2_global: Some(Array::new("w2_global", &[e], vec![TIMED_GLOBAL; e])?),
         ..Tensors::default()
     };
-    Ok((Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None }, counts))
+    Ok((Problem { dims, settings: Settings::from_case(case), seed, inputs, injected_a2: None }, counts))
 }
 
 /// Returns the rows of every expert, routed by the case's own logits.
 pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     let mut counts = vec![0; dims.experts];
     let bias = logits::correction_bias(case, &dims, seed).unwrap_or_default();
     for row in rows(case, &dims, &logits::logits(case, &dims, seed), &bias) {
@@ -90,7 +90,7 @@ pub(super) fn rows_of_experts(case: &Case, seed: u64) -> Vec<usize> {
 /// by chance; tokens that all choose the same experts; and half of the tokens, the rest zeros as a batch is padded with, after
 /// which comes that half alone. Nothing is injected.
 pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<Vec<Problem>, MoeError> {
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     let like = |routing| Case { routing, expert_rows: Vec::new(), ..case.clone() };
     // The router belongs to the weights: one bias for all.
     let bias = correction(case, &dims, seed, layer)?.unwrap_or_default();
@@ -191,7 +191,7 @@ fn with_weights(
     hidden: Vec<u16>,
     logits: Vec<f32>,
 ) -> Result<Problem, MoeError> {
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     few(case, "the weights of its routed experts", experts.len() as u128 * dims.expert_bytes(case.pair))?;
     let ids = experts.iter().map(|e| *e as i32).collect();
     let mut inputs = Tensors {
@@ -205,7 +205,7 @@ fn with_weights(
         Some(layer) => layer.weights(case, experts, &mut inputs)?,
         None => weights::weights(case, &dims, seed, experts, &mut inputs)?,
     }
-    Ok(Problem { dims, settings: Settings::of(case), seed, inputs, injected_a2: None })
+    Ok(Problem { dims, settings: Settings::from_case(case), seed, inputs, injected_a2: None })
 }
 
 /// ue4m3 codes of `exact` and `impulse`: 1, 1.375, 2.25 and 3.5. Few bits, so that sums of a model's depth stay exact, and no two

@@ -18,7 +18,7 @@ pub struct Kept<'a> {
 impl<'a> Kept<'a> {
     /// Keeps results in `store`.
     #[must_use]
-    pub const fn of(store: Option<&'a Store>) -> Self {
+    pub const fn in_store(store: Option<&'a Store>) -> Self {
         Self { store, build: OnceLock::new() }
     }
 
@@ -57,6 +57,6 @@ mod tests {
     #[test]
     fn builds_of_the_workspace_are_known_by_their_sources() {
         assert_eq!(SOURCES.len(), 16, "{SOURCES}");
-        assert!(Kept::of(None).key(&[]).is_none());
+        assert!(Kept::in_store(None).key(&[]).is_none());
     }
 }

@@ -177,7 +177,7 @@ impl Configuration {
     /// # Errors
     /// [`Blocked`], with the reason.
     pub fn config(&self, pair: FormatPair) -> Result<Config, Blocked> {
-        Config::of(pair, self.tile, self.swap_ab, self.load, self.path)
+        Config::with_tiles(pair, self.tile, self.swap_ab, self.load, self.path)
     }
 
     /// The key in rows of the record.
@@ -389,7 +389,7 @@ pub fn own_tiles(case: &Case) -> Vec<Tile> {
 /// The tile that the default policy chooses from the host's knowledge: [`policy::mean_rows`].
 #[must_use]
 pub fn default_tile(case: &Case) -> Tile {
-    let dims = Dims::of(case);
+    let dims = Dims::from_case(case);
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let host =
         HostKnown { tokens: small(dims.tokens), top_k: small(dims.top_k), experts: small(dims.experts) };

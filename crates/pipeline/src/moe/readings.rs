@@ -36,7 +36,7 @@ impl Readings {
     ///
     /// # Errors
     /// [`TrialError::Contraction`], and [`TrialError::Reading`] if a kernel cannot be decoded in a reading.
-    pub(super) fn of(
+    pub(super) fn from_compiled(
         compiled: &Compiled<'_>,
         asked: &Asked,
         store: Option<&Store>,

@@ -95,7 +95,7 @@ impl<'a> Runner<'a> {
             contract: None,
             gpu: None,
             memo: trial::Memo::default(),
-            kept: Kept::of(store),
+            kept: Kept::in_store(store),
         }
     }
 
@@ -134,7 +134,7 @@ impl<'a> Runner<'a> {
     fn fits(&self, trial: &Trial<'_>, config: Config) -> Result<Config, Blocked> {
         let setup = plan::setup(&trial.case, config);
         let free = self.gpu.as_ref().map_or(u64::MAX, |gpu| gpu.free);
-        slots::too_large(&setup, Dims::of(&trial.case), free).map_or(Ok(config), Err)
+        slots::too_large(&setup, Dims::from_case(&trial.case), free).map_or(Ok(config), Err)
     }
 
     fn row(&self, trial: &Trial<'_>, target: Target) -> TrialRow {
@@ -160,7 +160,7 @@ impl<'a> Runner<'a> {
         gpu: &OnGpu,
         row: &mut TrialRow,
     ) -> Result<(), TrialError> {
-        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        let mut turn = Turn::on_gpu(&gpu.device, &gpu.name, &gpu.chain);
         let checked = self.checked(trial, config, target, checks::REPLAYS, |checks| checks.on(&mut turn))?;
         row.checks = checked.checks;
         row.results = checked.outcome.map(|outcome| outcome.stages).unwrap_or_default();
@@ -230,7 +230,7 @@ impl<'a> Runner<'a> {
             return self.emulate(memo, (trial, config), &compiled, &contract);
         };
         let problem = self.problem(trial)?;
-        let mut turn = Turn::of(&gpu.device, &gpu.name, &gpu.chain);
+        let mut turn = Turn::on_gpu(&gpu.device, &gpu.name, &gpu.chain);
         turn.reset().map_err(PipelineError::from)?;
         let setup = plan::setup(&trial.case, config);
         let (ran, overwritten) = pipeline::run_and_compare(&mut turn, &compiled, &problem, &setup)?;
@@ -248,9 +248,10 @@ impl<'a> Runner<'a> {
     ) -> Result<(Compiled<'a>, Contract), TrialError> {
         let compiler =
             Compiler { nvrtc: self.nvrtc, store: self.store, program: self.program.clone(), target };
-        let (settings, setup) = (Settings::of(&trial.case), plan::setup(&trial.case, config));
+        let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, config));
         let compiled = pipeline::compile(&compiler, self.library, &settings, &setup)?;
-        let contract = trial::contract(self.library, Dims::of(&trial.case), settings, &setup, self.model)?;
+        let contract =
+            trial::contract(self.library, Dims::from_case(&trial.case), settings, &setup, self.model)?;
         Ok((compiled, contract))
     }
 
@@ -270,7 +271,7 @@ impl<'a> Runner<'a> {
 
     /// The kernels in the requested reading.
     fn readings(&self, compiled: &Compiled<'_>) -> Result<Option<Readings>, TrialError> {
-        let of = |asked| Readings::of(compiled, asked, self.store);
+        let of = |asked| Readings::from_compiled(compiled, asked, self.store);
         self.contract.as_ref().map(of).transpose()
     }
 

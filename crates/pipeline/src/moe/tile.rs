@@ -83,14 +83,14 @@ impl Config {
     /// # Errors
     /// [`Blocked`]: the tile does not fit, with the numbers.
     pub fn new(tile: Tile, swap_ab: bool, load: Load, path: MmaPath) -> Result<Self, Blocked> {
-        Self::of(FormatPair::default(), tile, swap_ab, load, path)
+        Self::with_tiles(FormatPair::default(), tile, swap_ab, load, path)
     }
 
     /// Like [`Config::new`] for operands of these formats.
     ///
     /// # Errors
     /// [`Blocked`]: the tile does not fit, with the numbers, or this path cannot multiply the formats.
-    pub fn of(
+    pub fn with_tiles(
         pair: FormatPair,
         tile: Tile,
         swap_ab: bool,
@@ -103,7 +103,7 @@ impl Config {
     /// Returns the kernel for a tile if a CTA has `shared_limit` bytes of shared memory.
     ///
     /// # Errors
-    /// As [`Config::of`].
+    /// As [`Config::with_tiles`].
     pub fn within(
         pair: FormatPair,
         tile: Tile,

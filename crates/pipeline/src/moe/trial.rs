@@ -72,10 +72,10 @@ pub fn contract(
     let any = |of| Accumulation { order: KOrder::Any, ..of };
     let sum = match (setup.config.path, gemm.contract.k_order) {
         (path @ (MmaPath::Native | MmaPath::Portable), kernel::KOrder::Ascending) => {
-            Accumulation::of(settings.pair, path, model)
+            Accumulation::on_path(settings.pair, path, model)
         }
         (path @ (MmaPath::Native | MmaPath::Portable), _) => {
-            any(Accumulation::of(settings.pair, path, model))
+            any(Accumulation::on_path(settings.pair, path, model))
         }
         (MmaPath::Gemv, kernel::KOrder::Partials) => {
             Accumulation::partials(u8::try_from(setup.config.tile.k / 32).unwrap_or(u8::MAX))
@@ -226,7 +226,7 @@ impl Subject for Repeats<'_, '_> {
         let left = ran.tensors.clone();
         let outcome = match self.last.take() {
             None => {
-                let stages = self.memo.verdicts.of(self.contract, &ran.tensors)?;
+                let stages = self.memo.verdicts.judge(self.contract, &ran.tensors)?;
                 let mut outcome = settled(stages, ran, self.contract, self.device, 0);
                 uncompared(self.contract, &mut outcome.stages);
                 outcome

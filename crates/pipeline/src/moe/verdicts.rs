@@ -21,7 +21,7 @@ impl Verdicts {
     ///
     /// # Errors
     /// Same as [`judge`]; errors are not kept.
-    pub fn of(&self, contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
+    pub fn judge(&self, contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
         let Some(digest) = tensors.digest(LIMIT) else { return judge(contract, tensors) };
         let key = format!("{contract:?} {digest}");
         if let Some(known) = self.0.lock().unwrap_or_else(PoisonError::into_inner).get(&key) {

@@ -49,7 +49,7 @@ pub struct Share {
 }
 
 impl Share {
-    fn of(flags: &[u8]) -> Self {
+    fn from_flags(flags: &[u8]) -> Self {
         Self { witnessed: flags.iter().filter(|f| **f & BOTH == BOTH).count(), total: flags.len() }
     }
 
@@ -73,10 +73,10 @@ impl Coverage {
     #[must_use]
     pub fn shares(&self) -> [(&'static str, Share); 4] {
         [
-            ("weight scales", Share::of(&self.weight_scales)),
-            ("weight codes", Share::of(&self.weight_codes)),
-            ("activation scales", Share::of(&self.scales)),
-            ("activation codes", Share::of(&self.codes)),
+            ("weight scales", Share::from_flags(&self.weight_scales)),
+            ("weight codes", Share::from_flags(&self.weight_codes)),
+            ("activation scales", Share::from_flags(&self.scales)),
+            ("activation codes", Share::from_flags(&self.codes)),
         ]
     }
 
@@ -137,7 +137,7 @@ pub fn witness(
         let values: Vec<f64> = states.row(row.token).iter().map(|x| bf16(*x)).collect();
         let at = index.get(&row.expert).copied().unwrap_or(0);
         let global = match problem.settings.has_token_scales() {
-            true => token_scale::of(&values),
+            true => token_scale::shared_scale(&values),
             false => inputs.a1_global.as_ref().and_then(|g| g.data.get(at).copied()).unwrap_or(1.0),
         };
         token_scales.push(global);
@@ -213,7 +213,7 @@ pub fn of_gemm(
             lines: rows.iter().map(|row| gemm.row(*row)).collect(),
             steps: rows
                 .iter()
-                .map(|row| Steps::of(pair.activation().element(), operands.codes.row(*row), depth))
+                .map(|row| Steps::from_codes(pair.activation().element(), operands.codes.row(*row), depth))
                 .collect(),
             token_scales: rows.iter().map(|row| gemm.token_scale(*row)).collect(),
         };
@@ -264,7 +264,7 @@ struct Steps {
 }
 
 impl Steps {
-    fn of(format: Element, codes: &[u8], depth: usize) -> Self {
+    fn from_codes(format: Element, codes: &[u8], depth: usize) -> Self {
         let step = |k, up| {
             let code = format.code(codes, k);
             format.value(format.neighbour(code, up)) - format.value(code)
@@ -302,7 +302,7 @@ impl Group<'_> {
             let place = self.weights * self.gemm.cols() + col;
             let weight_scales = self.operands.weight_scales.row(place);
             let weight_codes = self.operands.weights.row(place);
-            let steps = Steps::of(pair.weight().element(), weight_codes, depth);
+            let steps = Steps::from_codes(pair.weight().element(), weight_codes, depth);
             let mut column = Column { scales: vec![0; blocks], codes: vec![0; depth] };
             for (at, (row, of)) in self.rows.iter().zip(&self.lines).enumerate() {
                 let epilogue = of_column.of_row(self.token_scales[at]);

@@ -36,7 +36,7 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let trials: Vec<Trial<'_>> = plan::default_set(&swept).into_iter().filter(|t| t.config.is_ok()).collect();
     let rows: Vec<TrialRow> = trials.iter().map(|t| row(t, Verdict::Pass)).collect();
     let pairs: Vec<_> = trials.iter().zip(&rows).collect();
-    let witness = coverage::of_run(&library, &pairs, None, &Kept::of(None)).unwrap();
+    let witness = coverage::of_run(&library, &pairs, None, &Kept::in_store(None)).unwrap();
     assert_eq!(witness.len() * swept.len(), trials.len(), "one row for each kernel");
     let lacking: Vec<_> = witness.iter().filter(|w| !w.is_whole()).collect();
     assert!(lacking.is_empty(), "{} of {}: {lacking:?}", lacking.len(), witness.len());
@@ -48,7 +48,7 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
         .map(|t| row(t, if t.case.name == "tiny-exact" { Verdict::Fail } else { Verdict::Pass }))
         .collect();
     let witness =
-        coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None, &Kept::of(None))
+        coverage::of_run(&library, &one.iter().zip(&rows).collect::<Vec<_>>(), None, &Kept::in_store(None))
             .unwrap();
     assert!(!witness.is_empty());
     for w in &witness {
@@ -58,9 +58,13 @@ fn the_default_set_leaves_no_kernel_without_a_witness() {
     let of_real: Vec<Trial<'_>> =
         one.iter().map(|t| Trial { case: Cow::Borrowed(real), ..t.clone() }).collect();
     let rows: Vec<TrialRow> = of_real.iter().map(|t| row(t, Verdict::Pass)).collect();
-    let witness =
-        coverage::of_run(&library, &of_real.iter().zip(&rows).collect::<Vec<_>>(), None, &Kept::of(None))
-            .unwrap();
+    let witness = coverage::of_run(
+        &library,
+        &of_real.iter().zip(&rows).collect::<Vec<_>>(),
+        None,
+        &Kept::in_store(None),
+    )
+    .unwrap();
     assert!(witness.iter().all(|w| w.total == 0 && w.cases.is_empty() && !w.is_whole()), "{witness:?}");
 }
 
@@ -71,14 +75,14 @@ fn kept_coverage_is_that_of_the_same_data() {
     let config = Config::new("8x64x128".parse().unwrap(), true, Load::Tma, MmaPath::Native).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let store = Store::open(Some(folder.path())).unwrap();
-    let kept = Kept::of(Some(&store));
+    let kept = Kept::in_store(Some(&store));
     let of = |case: &Case, seed: Option<u64>, kept: &Kept<'_>| {
         let (tile, swap_ab, load, path) = (config.tile, config.swap_ab, config.load, config.path);
         let trial = Trial { case: Cow::Borrowed(case), tile, swap_ab, load, path, config: Ok(config) };
         let row = row(&trial, Verdict::Pass);
         coverage::of_run(&library, &[(&trial, &row)], seed, kept).unwrap().remove(0)
     };
-    let fresh = of(case, None, &Kept::of(None));
+    let fresh = of(case, None, &Kept::in_store(None));
     assert!(fresh.exposed > 0);
     assert_eq!([of(case, None, &kept), of(case, None, &kept)], [fresh.clone(), fresh]);
     let entries = || fs::read_dir(folder.path().join("entries/coverage-1")).unwrap().count();
@@ -86,7 +90,7 @@ fn kept_coverage_is_that_of_the_same_data() {
     // Other data under the same name are not the kept ones.
     let larger = Case { tokens: 2 * case.tokens, ..case.clone() };
     for (case, seed) in [(&larger, None), (case, Some(case.seed + 1))] {
-        assert_eq!(of(case, seed, &kept), of(case, seed, &Kept::of(None)));
+        assert_eq!(of(case, seed, &kept), of(case, seed, &Kept::in_store(None)));
     }
     assert_eq!(entries(), 3);
 }

@@ -72,7 +72,7 @@ impl Unit {
     pub(crate) fn accumulation(self) -> Accumulation {
         match (self.path, self.model) {
             (MmaPath::Portable, Model::Sm80 | Model::Sm89) => Accumulation::BF16_AMPERE,
-            (path, _) => Accumulation::of(self.pair, path, None),
+            (path, _) => Accumulation::on_path(self.pair, path, None),
         }
     }
 }

@@ -126,7 +126,7 @@ impl Rewriter<'_> {
         if !matches!(i.opcode.as_str(), "mul" | "add" | "sub") {
             return;
         }
-        let Some(float) = Unqualified::of(i) else { return };
+        let Some(float) = Unqualified::from_instruction(i) else { return };
         let (ty, to, sources) = (float.ty.to_owned(), float.to.to_owned(), float.sources.map(Clone::clone));
         if i.opcode == "mul"
             && let Some(copy) = self.products.get(&self.at).copied()

@@ -154,7 +154,7 @@ impl Writer {
 
     /// Writes a packed sum or product as two f32 operations.
     fn packed(&mut self, i: &Instruction, out: &mut Vec<Statement>) -> Option<()> {
-        let float = Unqualified::of(i).filter(|float| float.ty == "f32x2")?;
+        let float = Unqualified::from_instruction(i).filter(|float| float.ty == "f32x2")?;
         let mut halves = |of: &Operand, out: &mut Vec<Statement>| {
             let two = [self.register(Type::B32), self.register(Type::B32)];
             out.push(Statement::Instruction(made(
@@ -288,7 +288,7 @@ fn subtract_negatives(body: &mut [Statement]) {
         }
     });
     each_mut(body, &mut |i| {
-        let Some(float) = Unqualified::of(i) else { return };
+        let Some(float) = Unqualified::from_instruction(i) else { return };
         let negative = |operand: &Operand| match operand {
             Operand::Name(name) => {
                 let (of, ty) = negatives.get(name)?;

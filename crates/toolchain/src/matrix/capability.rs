@@ -82,12 +82,12 @@ impl Capabilities {
         // A library without grants has no capabilities.
         let Ok(plan) = Plan::new(library, toolkits, &selection) else { return Ok(Self::default()) };
         let (record, _) = job::run(library, &plan, toolkits, None, store, &Options::default(), sink)?;
-        Ok(Self::of(granting, &record.matrix))
+        Ok(Self::from_matrix(granting, &record.matrix))
     }
 
     /// Derives the capabilities from a matrix.
     #[must_use]
-    pub fn of(granting: BTreeMap<String, Granting>, matrix: &Matrix) -> Self {
+    pub fn from_matrix(granting: BTreeMap<String, Granting>, matrix: &Matrix) -> Self {
         let mut answers = BTreeMap::new();
         for (n, pair) in matrix.pairs.iter().enumerate().filter(|(_, p)| p.target == p.arch) {
             for (capability, made_of) in &granting {
@@ -203,7 +203,7 @@ mod tests {
             ("mma".to_owned(), of("mma.x", &["mma.x.1", "mma.x.2"])),
             ("copy".to_owned(), of("cp", &["cp.y"])),
         ]);
-        let capabilities = Capabilities::of(granting, &matrix());
+        let capabilities = Capabilities::from_matrix(granting, &matrix());
         let missing = |capability, toolkit: &str, target: &str| {
             capabilities.missing(capability, toolkit.parse().unwrap(), target.parse().unwrap())
         };

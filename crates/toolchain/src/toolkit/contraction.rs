@@ -148,7 +148,7 @@ struct Pairs {
 }
 
 impl Guess {
-    fn of(
+    fn from_module(
         module: &Module,
         all: &[Pair],
         chosen: &[Pair],
@@ -219,7 +219,7 @@ pub fn contracted(
         let mut found = false;
         for (n, (module, all, chosen)) in choices.iter().enumerate() {
             if guesses.len() == n {
-                guesses.push(Guess::of(module, all, chosen, code)?);
+                guesses.push(Guess::from_module(module, all, chosen, code)?);
             }
             let guess = &guesses[n];
             // Compare the kernel and every function that it may call.

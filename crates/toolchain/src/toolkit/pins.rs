@@ -230,13 +230,13 @@ impl Pins {
                 None => Tool::named(name)
                     .map_or((Some(Tool::Ptxas), name.as_str()), |tool| (Some(tool), "latest")),
             };
-            let found = tool.map(|tool| self.of(tool, version)).unwrap_or_default();
+            let found = tool.map(|tool| self.matching(tool, version)).unwrap_or_default();
             if found.is_empty() {
                 return Err(PinError::Unknown { name: name.clone(), pinned: self.names() });
             }
             chosen.extend(found);
             if !name.contains(':') && Tool::named(name).is_none() {
-                chosen.extend(self.of(Tool::Nvdisasm, "latest"));
+                chosen.extend(self.matching(Tool::Nvdisasm, "latest"));
             }
         }
         let mut seen = std::collections::HashSet::new();
@@ -244,7 +244,7 @@ impl Pins {
         Ok(chosen)
     }
 
-    fn of(&self, tool: Tool, version: &str) -> Vec<&Pin> {
+    fn matching(&self, tool: Tool, version: &str) -> Vec<&Pin> {
         let mut pins = self.pins.iter().filter(|pin| pin.tool == tool);
         match version {
             "all" => pins.collect(),

@@ -16,7 +16,7 @@ impl Decoder<'_> {
             narrow: &step.narrow,
             narrow_sources: &step.narrow_sources,
         };
-        let effect = Effect::of(i, &named, |operand| match operand {
+        let effect = Effect::of_instruction(i, &named, |operand| match operand {
             Operand::Name(name) | Operand::Not(name) if self.register(name).is_some() => {
                 self.register(name).map(|r| (r.bank, r.slot))
             }

@@ -23,7 +23,7 @@ pub(crate) const ROWS: &[FormRow] = &[FormRow::new(
 )];
 
 fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     aligned(&mut words)?;
     let form = Form::read(words)?;
     let mut operands = i.operands.iter();

@@ -38,7 +38,7 @@ const QUAD: usize = 4;
 
 impl Order {
     /// The arrangement of `places`, a lane's first place for each lane of each register, with this many elements each.
-    fn of(places: &[u16], elements: usize) -> Self {
+    fn from_places(places: &[u16], elements: usize) -> Self {
         let steps_by = |step: usize| {
             places.chunks(QUAD).all(|quad| {
                 (0..).zip(quad).all(|(lane, place)| usize::from(*place) == usize::from(quad[0]) + lane * step)
@@ -100,7 +100,7 @@ impl Fragment {
         let elements = fragment::per_register(bits);
         let len = slots.len() * LANES * elements;
         Self {
-            order: Order::of(&places, elements),
+            order: Order::from_places(&places, elements),
             places,
             slots: slots.into(),
             bits,

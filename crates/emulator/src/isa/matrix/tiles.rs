@@ -14,6 +14,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::front::decode::{Bank, Decoder, Refusal};
 use crate::front::program::{Exec, Row};
 use crate::memory::window::{Window, window_of};
+use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space};
 
 const CHAPTER: &str = "Warp-level matrix: tiles";
@@ -84,7 +85,7 @@ fn registers(
 }
 
 fn decode_ldmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     aligned(&mut words)?;
     let shape = words.one_of(&["m8n8", "m8n16", "m16n16"]).ok_or("ldmatrix requires a shape")?;
     let count = count(&mut words)?;
@@ -132,6 +133,11 @@ fn row_address(m: &Machine<'_>, row: &Row, lane: usize) -> Result<u64, Fault> {
     Ok(address)
 }
 
+/// The lanes that give the addresses of this many rows.
+fn suppliers(rows: usize) -> u32 {
+    u32::MAX >> (LANES - rows.clamp(1, LANES))
+}
+
 type Rows = [[u8; ROW]; LANES];
 
 /// The rows that the first `count` lanes name, with elements of less than 16 bits one per byte, and the masks of undefined bits, if
@@ -139,6 +145,8 @@ type Rows = [[u8; ROW]; LANES];
 fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Option<Box<Rows>>), Flow> {
     whole_warp(m)?;
     let space = Space::numbered(row.b);
+    let len = [ROW, 8, 12][row.c as usize % 3];
+    m.log_lanes_at(row, space, (suppliers(count), row.imm, len), Touch::Load);
     let mut rows = [[0; ROW]; LANES];
     let mut simple = 0;
     if row.c == 0 {
@@ -169,6 +177,7 @@ fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Opti
             Err(fault) => return Err(m.fail(fault.at(lane))),
         }
     }
+    m.compare_lanes();
     let undefined = m.loaded.take().map(|loaded| {
         Box::new(loaded.map(|bytes| {
             let (low, high) = (std::array::from_fn(|i| bytes[i]), std::array::from_fn(|i| bytes[8 + i]));
@@ -246,7 +255,7 @@ fn scatter(
 }
 
 fn decode_stmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     aligned(&mut words)?;
     let shape = words.one_of(&["m8n8", "m16n8"]).ok_or("stmatrix requires a shape")?;
     let count = count(&mut words)?;
@@ -290,6 +299,7 @@ fn store(m: &mut Machine<'_>, row: &Row, bytes: impl Fn(&[u32; LANES], usize) ->
         return flow;
     }
     let space = Space::numbered(row.b);
+    m.log_lanes_at(row, space, (suppliers(8 * row.list.len()), row.imm, ROW), Touch::Store);
     for (q, slot) in row.list.iter().enumerate() {
         let register = m.r.w[*slot as usize];
         for r in 0..8 {
@@ -300,12 +310,13 @@ fn store(m: &mut Machine<'_>, row: &Row, bytes: impl Fn(&[u32; LANES], usize) ->
             }
         }
     }
+    m.compare_lanes();
     m.cta.events += 1;
     Flow::Next
 }
 
 fn decode_movmatrix(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     aligned(&mut words)?;
     let known = words.take("m8n8") && words.take("trans") && words.take("b16");
     words.done()?;

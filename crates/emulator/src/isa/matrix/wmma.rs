@@ -154,7 +154,7 @@ struct Access {
 }
 
 fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("load");
     let part = match words.one_of(&["a", "b", "c"]) {
         Some("a") => Part::A,
@@ -170,7 +170,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 }
 
 fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("store");
     if !words.take("d") {
         return Err("wmma.store requires .d".to_owned());
@@ -321,7 +321,7 @@ enum Numbers {
 }
 
 fn decode_mma(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::of(i);
+    let mut words = Words::from_instruction(i);
     words.take("mma");
     aligned(&mut words)?;
     for _ in 0..2 {

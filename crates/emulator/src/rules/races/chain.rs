@@ -69,8 +69,8 @@ impl<M: Mark> Chain<M> {
         else {
             return false;
         };
-        let told = |(read, at): &(M, u64)| at > written && read.morally_strong(write) && knows(*read);
-        self.reads.iter().rev().any(told)
+        let observed = |(read, at): &(M, u64)| at > written && read.morally_strong(write) && knows(*read);
+        self.reads.iter().rev().any(observed)
     }
 }
 

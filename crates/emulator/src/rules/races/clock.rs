@@ -208,12 +208,12 @@ impl Known {
         all
     }
 
-    /// Learns what another CTA has told.
-    pub(super) fn learn(&mut self, told: &Others, cta: u32) {
-        if let Some(clock) = told.cta(cta) {
+    /// Learns what another CTA has others.
+    pub(super) fn learn(&mut self, others: &Others, cta: u32) {
+        if let Some(clock) = others.cta(cta) {
             join(&mut self.own, clock);
         }
-        self.others.join(told);
+        self.others.join(others);
     }
 }
 

@@ -150,14 +150,14 @@ impl Races {
     /// A warp has waited at the barrier of a cluster with several CTAs.
     pub(super) fn wait_outside(&mut self, warp: u32, phase: u64) {
         let Some(within) = &mut self.cluster else { return };
-        let mut told = Known::default();
+        let mut learned = Known::default();
         {
             let all = within.all.0.borrow();
             let brought = &all.phases[(phase % 2) as usize];
             within.met.join(&brought.executed);
-            told.learn(&brought.released, self.id);
+            learned.learn(&brought.released, self.id);
         }
-        self.learn(warp, &told);
+        self.learn(warp, &learned);
     }
 
     /// Whether this CTA is ordered by the cluster barrier after what a warp did at a clock.

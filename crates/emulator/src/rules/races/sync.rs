@@ -135,22 +135,22 @@ impl Races {
             return;
         }
         let id = self.id;
-        let mut told = Known::default();
+        let mut learned = Known::default();
         if strong.order.acquires {
             if let Some(known) = within.take() {
-                told.join(known);
+                learned.join(known);
             }
             if let Some(others) = beyond {
-                told.learn(others, id);
+                learned.learn(others, id);
             }
-            self.learn(warp, &told);
+            self.learn(warp, &learned);
             return;
         }
         let read = &mut self.beside[warp as usize].read;
         join_some(&mut read.within, within);
         if let Some(others) = beyond {
-            told.learn(others, id);
-            join_some(&mut read.beyond, Some(&told));
+            learned.learn(others, id);
+            join_some(&mut read.beyond, Some(&learned));
         }
     }
 
@@ -222,8 +222,8 @@ impl Races {
         let strong = Strong { order: fence.order, touch: Touch::Modify };
         if fence.order.acquires {
             let read = &mut self.beside[warp as usize].read;
-            let told = [read.within.take(), if beyond { read.beyond.take() } else { None }];
-            for known in told.into_iter().flatten() {
+            let learned = [read.within.take(), if beyond { read.beyond.take() } else { None }];
+            for known in learned.into_iter().flatten() {
                 self.learn(warp, &known);
             }
             if fence.sequential {
@@ -287,7 +287,7 @@ impl Races {
         let waiting = std::mem::take(&mut self.waiting[barrier & 15]);
         for (w, (own, beside)) in self.clocks.iter_mut().zip(&mut self.beside).enumerate() {
             if waiting >> w & 1 == 1 {
-                meeting.tell(own, beside);
+                meeting.teach(own, beside);
             }
         }
     }
@@ -316,7 +316,7 @@ impl Races {
     /// A warp has waited for a phase.
     pub(crate) fn cluster_wait(&mut self, warp: u32, phase: u64) {
         let (_, meeting) = &self.meetings[(phase % 2) as usize];
-        meeting.tell(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+        meeting.teach(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
         join(&mut self.met, &meeting.executed);
         self.wait_outside(warp, phase);
     }
@@ -332,7 +332,7 @@ impl Meeting {
         join_some(&mut self.read.beyond, beside.read.beyond.as_deref());
     }
 
-    fn tell(&self, own: &mut Clock, beside: &mut Beside) {
+    fn teach(&self, own: &mut Clock, beside: &mut Beside) {
         join(own, &self.known.own);
         beside.others.join(&self.known.others);
         join_some(&mut beside.fenced.within, self.fenced.within.as_deref());

@@ -129,7 +129,7 @@ fn without(from: &mut Vec<Place>, taken: &[Place]) {
 
 impl Effect {
     /// Returns the effect of an instruction; `slot` finds the place of an operand: a register or a constant's slot.
-    pub(crate) fn of(
+    pub(crate) fn of_instruction(
         i: &Instruction,
         named: &Named<'_>,
         mut slot: impl FnMut(&Operand) -> Option<Place>,

@@ -1,17 +1,17 @@
 //! Lanes that call functions and return from them: fragments in frames of their own, and groups that wait behind the call.
 
-use super::{Fragment, Group, Stopped, Wait};
+use super::divergence::{Divergence, Group};
+use super::{Fragment, Stopped, Wait};
 use crate::api::trap::Fault;
 use crate::front::decode::{CallSite, Target};
 use crate::front::flow::NEVER;
 use crate::front::program::Row;
 use crate::run::frames::{self, Level};
 use crate::run::machine::Machine;
-use crate::work;
 
 /// The masked lanes of a fragment call functions. The fragment goes on with one of them; returns its first row.
 pub(super) fn call(
-    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
+    lanes: &mut Divergence,
     m: &mut Machine<'_>,
     row: &Row,
     at: usize,
@@ -20,7 +20,7 @@ pub(super) fn call(
     let stopped = |fault| Stopped::at(fault, pc);
     let Some(site) = row.extra::<CallSite>() else { return Ok(pc + 1) };
     let mask = m.mask;
-    let this = &mut fragments[at];
+    let this = &mut lanes.fragments[at];
     let rest = this.mask & !mask;
     if let Target::Function(function) = site.target
         && rest == 0
@@ -41,12 +41,13 @@ pub(super) fn call(
     }
     let targets = frames::targets(m, site).map_err(stopped)?;
     let group = Group { pc: pc + 1, expected: this.mask, arrived: rest, returns: true };
-    let group = open(groups, free, group);
+    let group = lanes.open(group);
+    let this = &mut lanes.fragments[at];
     let (outer, below) = (std::mem::take(&mut this.groups), this.stack.take());
     if rest != 0 {
         let wait = Wait::Company(group);
         let (groups, stack) = (outer.clone(), below.clone());
-        fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None });
+        lanes.fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None });
     }
     let mut first = None;
     for (function, mask) in targets {
@@ -58,16 +59,16 @@ pub(super) fn call(
         let caller = (outer.clone(), below.clone());
         let entered = frames::enter(m, site, (function, mask), (pc, group), caller);
         let stack = entered.map_err(|fault| {
-            fragments[at].stack.clone_from(&below);
+            lanes.fragments[at].stack.clone_from(&below);
             stopped(fault)
         })?;
         let (pc, wait) = (called.entry, Wait::Nothing);
         let inside = Fragment { pc, mask, wait, groups: Vec::new(), stack, read: None };
         if first.is_none() {
             first = Some(called.entry);
-            fragments[at] = inside;
+            lanes.fragments[at] = inside;
         } else {
-            fragments.push(inside);
+            lanes.fragments.push(inside);
         }
     }
     Ok(first.unwrap_or(pc + 1))
@@ -85,37 +86,10 @@ pub(super) enum Returned {
     Splits(u32),
 }
 
-/// Adds a group, and returns its number. `free` has groups that may be unused; a deep recursion has one in use for each call, so all
-/// are searched only when their number has doubled.
-pub(super) fn open(groups: &mut Vec<Group>, free: &mut Vec<u32>, group: Group) -> u32 {
-    let is_free = |groups: &[Group], g: &u32| groups[*g as usize].expected == 0;
-    work::count(1 + free.len() as u64);
-    free.retain(|g| is_free(groups, g));
-    if free.is_empty() && (groups.len() < 8 || groups.len().is_power_of_two()) {
-        work::count(groups.len() as u64);
-        free.extend((0..groups.len() as u32).filter(|g| is_free(groups, g)));
-    }
-    match free.pop() {
-        Some(g) => {
-            groups[g as usize] = group;
-            g
-        }
-        None => {
-            groups.push(group);
-            u32::try_from(groups.len() - 1).unwrap_or(NEVER)
-        }
-    }
-}
-
 /// The masked lanes of a fragment return from their function.
-pub(super) fn returned(
-    (fragments, groups, free): (&mut Vec<Fragment>, &mut Vec<Group>, &mut Vec<u32>),
-    m: &mut Machine<'_>,
-    at: usize,
-    pc: u32,
-) -> Returned {
+pub(super) fn returned(lanes: &mut Divergence, m: &mut Machine<'_>, at: usize, pc: u32) -> Returned {
     let mask = m.mask;
-    let this = &mut fragments[at];
+    let this = &mut lanes.fragments[at];
     let Some(level) = this.stack.clone() else { return Returned::Stays };
     let frame = match &*level {
         Level::Call(frame) => frame,
@@ -135,7 +109,7 @@ pub(super) fn returned(
             if let Some(first) = parts.next() {
                 *this = first;
             }
-            fragments.extend(parts);
+            lanes.fragments.extend(parts);
             return Returned::Splits(pc);
         }
     };
@@ -143,8 +117,8 @@ pub(super) fn returned(
     // Lanes that wait in the function no longer expect these.
     let waiting = std::mem::take(&mut this.groups);
     for g in &waiting {
-        groups[*g as usize].expected &= !mask;
-        groups[*g as usize].arrived &= !mask;
+        lanes.groups[*g as usize].expected &= !mask;
+        lanes.groups[*g as usize].arrived &= !mask;
     }
     let behind = frame.site + 1;
     let all = frame.mask & m.live;
@@ -153,24 +127,25 @@ pub(super) fn returned(
     } else {
         if frame.group.get() == NEVER {
             let group = Group { pc: behind, expected: all, arrived: 0, returns: true };
-            frame.group.set(open(groups, free, group));
+            frame.group.set(lanes.open(group));
         }
         let g = frame.group.get();
-        let group = &mut groups[g as usize];
+        let group = &mut lanes.groups[g as usize];
         group.arrived |= mask;
         if group.arrived == group.expected && group.expected == mask {
             group.expected = 0;
-            free.push(g);
+            lanes.free.push(g);
             Wait::Nothing
         } else {
             Wait::Company(g)
         }
     };
     let (below, outer) = (frame.below.clone(), frame.groups.clone());
+    let this = &mut lanes.fragments[at];
     let rest = this.mask & !mask;
     if rest != 0 {
         (this.mask, this.groups) = (rest, waiting);
-        fragments.push(Fragment { pc: behind, mask, wait, groups: outer, stack: below, read: None });
+        lanes.fragments.push(Fragment { pc: behind, mask, wait, groups: outer, stack: below, read: None });
         return Returned::Stays;
     }
     let regroups = !waiting.is_empty();

@@ -349,7 +349,7 @@ impl Nvfp4Layer {
             });
         }
         let lacks = |place: &Place| place.input.is_none();
-        if Settings::of(case).has_calibrated_scales() && self.places.iter().flatten().any(lacks) {
+        if Settings::from_case(case).has_calibrated_scales() && self.places.iter().flatten().any(lacks) {
             return Some(
                 "the layer has no input scales for NVFP4 activations; use --format bf16xnvfp4, or a case with \
                 `global_scale: token`"
@@ -403,7 +403,7 @@ impl Nvfp4Layer {
         inputs.w2_scales = Some(Array::new("w2_scales", &[n, hidden, inter / BLOCK], w2_scales)?);
         inputs.w2_bias = Some(Array::new("w2_bias", &[n, hidden], vec![0.0; n * hidden])?);
         inputs.w2_global = Some(Array::new("w2_global", &[n], w2_global)?);
-        if Settings::of(case).has_calibrated_scales() {
+        if Settings::from_case(case).has_calibrated_scales() {
             inputs.a1_global = Some(Array::new("a1_global", &[n], a1_global)?);
             inputs.a2_global = Some(Array::new("a2_global", &[n], a2_global)?);
         }

@@ -20,7 +20,7 @@ enum Metric {
 }
 
 impl Metric {
-    const fn of(rule: ScaleRule) -> Option<Self> {
+    const fn from_rule(rule: ScaleRule) -> Option<Self> {
         match rule {
             ScaleRule::FourOverSixMae => Some(Self::Absolute),
             ScaleRule::FourOverSixMse => Some(Self::Square),
@@ -50,7 +50,7 @@ fn scale(global: f64, amax: f64, largest: f64) -> u8 {
 
 /// Returns the scale of a block of numbers; `None` for another rule. On equal errors, 6 wins.
 pub(super) fn chosen(rule: ScaleRule, global: f64, values: &[f64]) -> Option<u8> {
-    let metric = Metric::of(rule)?;
+    let metric = Metric::from_rule(rule)?;
     let amax = values.iter().fold(0.0_f64, |m, x| m.max(x.abs()));
     let points: Vec<(f64, f64)> = values.iter().map(|x| (*x, 0.0)).collect();
     let [six, four] = CANDIDATES.map(|largest| scale(global, amax, largest));
@@ -67,7 +67,7 @@ pub(super) fn allowed(
     amax: Interval,
     slack: f64,
 ) -> Option<Vec<u8>> {
-    let metric = Metric::of(rule)?;
+    let metric = Metric::from_rule(rule)?;
     let middles: Vec<(f64, f64)> =
         values.iter().map(|x| (f64::midpoint(x.lo, x.hi), (x.hi - x.lo) / 2.0)).collect();
     let codes = CANDIDATES.map(|largest| {

@@ -92,7 +92,7 @@ pub(super) fn weights(
         (Some(w13.blocks), Some(w13.scales), Some(w13.bias));
     (inputs.w2_blocks, inputs.w2_scales, inputs.w2_bias) = (Some(w2.blocks), Some(w2.scales), Some(w2.bias));
     (inputs.w13_global, inputs.w2_global) = (w13.global, w2.global);
-    if Settings::of(case).has_calibrated_scales() {
+    if Settings::from_case(case).has_calibrated_scales() {
         inputs.a1_global = Some(globals::activations(case, seed, Purpose::A1Global, experts)?);
         inputs.a2_global = Some(globals::activations(case, seed, Purpose::A2Global, experts)?);
     }

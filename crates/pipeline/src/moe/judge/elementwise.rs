@@ -137,7 +137,7 @@ impl Inputs<'_> {
         values: &[Value],
     ) -> Result<Option<Quantizer>, Skip> {
         let global = stored.data.get(row).copied().ok_or("the global scale of a row is missing")?;
-        let allowed = Allowed::of(values);
+        let allowed = Allowed::from_values(values);
         if allowed.accepts(global) {
             tally.within(row, 0.0, allowed.decides());
         } else {

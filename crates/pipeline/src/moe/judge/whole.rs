@@ -171,7 +171,7 @@ impl Inputs<'_> {
     /// The global scales of a row's expert.
     fn factor(&self, fc: Fc, row: Row) -> Result<Option<Factor>, Skip> {
         let of = |array: &Array<f32>| array.data.get(row.weights).copied();
-        Ok(Factor::of(self.globals(fc)?.map(|global| global.and_then(of))))
+        Ok(Factor::from_globals(self.globals(fc)?.map(|global| global.and_then(of))))
     }
 
     /// Returns the activations and scales of a row that a GEMM reads, if they are present.

@@ -29,7 +29,7 @@ impl From<Option<f32>> for Epilogue {
 impl Factor {
     /// The product of the scales present.
     #[must_use]
-    pub fn of(globals: [Option<f32>; 2]) -> Option<Self> {
+    pub fn from_globals(globals: [Option<f32>; 2]) -> Option<Self> {
         let there = || globals.iter().flatten();
         there().next()?;
         let is_power = |x: &f32| x.is_normal() && *x > 0.0 && x.to_bits() & 0x7F_FFFF == 0;
@@ -53,7 +53,7 @@ impl Epilogue {
     /// The same for a row whose activations have their own global scale.
     #[must_use]
     pub fn of_row(self, token_scale: Option<f32>) -> Self {
-        let of_row = Factor::of([token_scale, None]);
+        let of_row = Factor::from_globals([token_scale, None]);
         let factor = match (self.factor, of_row) {
             (Some(a), Some(b)) => Some(Factor { value: a.value * b.value, exact: a.exact && b.exact }),
             (a, b) => a.or(b),

@@ -101,7 +101,7 @@ fn single(accumulation: &Accumulation, row: &Line, col: &Line, sum: &mut Sum) {
     for (at_block, (sa, sb)) in row.scales.iter().zip(&col.scales).enumerate() {
         let power = sa.value * sb.value;
         for at in at_block * steps..(at_block + 1) * steps {
-            let of = match (row.extents[at].of(sa), col.extents[at].of(sb)) {
+            let of = match (row.extents[at].scaled(sa), col.extents[at].scaled(sb)) {
                 (a, b) if accumulation.scales_apart() || a.count.min(b.count) == 0 => a.times(b),
                 (a, b) => folded(a, b, sum),
             };
@@ -318,7 +318,10 @@ impl<'a> Gemm<'a> {
             self.accumulation.width(),
         );
         let of = |array: Option<&Array<f32>>, at: usize| array.and_then(|a| a.data.get(at).copied());
-        Epilogue { factor: Factor::of(globals.map(|global| of(global, expert))), bias: of(bias, at) }
+        Epilogue {
+            factor: Factor::from_globals(globals.map(|global| of(global, expert))),
+            bias: of(bias, at),
+        }
     }
 
     /// Runs `each` over every element, as (state, row, column, expected), in parallel tasks; states are joined by

@@ -25,7 +25,7 @@ impl Interval {
     }
 
     /// Returns the interval of two numbers in any order.
-    fn of(a: f64, b: f64) -> Self {
+    fn between(a: f64, b: f64) -> Self {
         Self { lo: a.min(b), hi: a.max(b) }
     }
 
@@ -143,7 +143,7 @@ impl Interval {
     /// The negatives.
     #[must_use]
     pub fn negated(self) -> Self {
-        Self::of(-self.lo, -self.hi)
+        Self::between(-self.lo, -self.hi)
     }
 
     /// The least and the greatest magnitude.

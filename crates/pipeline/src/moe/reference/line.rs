@@ -22,7 +22,7 @@ pub struct Scale {
 impl Scale {
     const ONE: Self = Self { value: 1.0, high: 0, low: 0, is_power: true };
 
-    fn of(scale: BlockScale, code: u8) -> Self {
+    fn from_code(scale: BlockScale, code: u8) -> Self {
         if scale.is_nan(code) {
             return Self { value: 0.0, ..Self::ONE };
         }
@@ -81,7 +81,7 @@ impl Line {
         match format.scale() {
             Some(scale) => {
                 self.block = scale.block();
-                self.scales.extend(scales.iter().map(|code| Scale::of(scale, *code)));
+                self.scales.extend(scales.iter().map(|code| Scale::from_code(scale, *code)));
                 self.nan = scales.iter().any(|code| scale.is_nan(*code));
             }
             None => {

@@ -32,7 +32,7 @@ impl Extent {
     /// The extent of the elements times a scale. A product with a scale that is not a power of two may have an
     /// exponent one above the sum of both.
     #[must_use]
-    pub fn of(self, scale: &Scale) -> Self {
+    pub fn scaled(self, scale: &Scale) -> Self {
         if scale.value == 0.0 {
             return Self::NOTHING;
         }

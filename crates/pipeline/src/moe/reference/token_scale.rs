@@ -11,7 +11,7 @@ const FULL: f64 = 6.0 * 448.0;
 
 /// The global scale of a row of numbers: 1 if all are zero.
 #[must_use]
-pub fn of(values: &[f64]) -> f32 {
+pub fn shared_scale(values: &[f64]) -> f32 {
     let amax = values.iter().fold(0.0_f64, |most, x| most.max(x.abs()));
     if amax == 0.0 { 1.0 } else { (amax / FULL) as f32 }
 }
@@ -41,7 +41,7 @@ impl Allowed {
     /// Those of a row with these values: the largest magnitude over 448·6, within the error of a library's division and the last
     /// bit of a subnormal number. A row of zeros may have any finite scale.
     #[must_use]
-    pub fn of(values: &[Value]) -> Self {
+    pub fn from_values(values: &[Value]) -> Self {
         let mut intervals = Vec::with_capacity(values.len());
         for value in values {
             match value {
@@ -112,7 +112,7 @@ pub fn quantized(rule: ScaleRule, row: &[Interval]) -> Option<Vec<Interval>> {
         return Some(vec![Interval::point(0.0); row.len()]);
     }
     let values: Vec<Value> = row.iter().map(|x| Value::Within(*x)).collect();
-    let Allowed::Within(scales) = Allowed::of(&values) else { return None };
+    let Allowed::Within(scales) = Allowed::from_values(&values) else { return None };
     let middle = (scales.lo * scales.hi).sqrt() as f32;
     if !decides(scales.lo as f32) {
         return None;
@@ -132,15 +132,18 @@ mod tests {
     #[test]
     fn scales_of_rows_are_their_largest_magnitude_over_2688() {
         let point = |x: f64| Value::Within(Interval::point(x));
-        let of = |values: &[f64]| Allowed::of(&values.iter().map(|x| point(*x)).collect::<Vec<_>>());
-        let row = of(&[1.0, -21.0, 0.5]);
+        let allowed =
+            |values: &[f64]| Allowed::from_values(&values.iter().map(|x| point(*x)).collect::<Vec<_>>());
+        let row = allowed(&[1.0, -21.0, 0.5]);
         assert!(row.accepts(1.0 / 128.0));
         assert!(!row.accepts(1.001 / 128.0) && !row.accepts(0.999 / 128.0) && !row.accepts(1.0));
-        assert!(of(&[0.0, -0.0]).accepts(1.0) && !of(&[0.0]).accepts(f32::NAN));
-        assert!(of(&[f64::INFINITY, 1.0]).accepts(f32::INFINITY) && !of(&[f64::INFINITY]).accepts(1.0));
-        let nan = Allowed::of(&[point(1.0), Value::Nan]);
+        assert!(allowed(&[0.0, -0.0]).accepts(1.0) && !allowed(&[0.0]).accepts(f32::NAN));
+        assert!(
+            allowed(&[f64::INFINITY, 1.0]).accepts(f32::INFINITY) && !allowed(&[f64::INFINITY]).accepts(1.0)
+        );
+        let nan = Allowed::from_values(&[point(1.0), Value::Nan]);
         assert!(nan.accepts(f32::NAN) && !nan.accepts(1.0));
-        assert!(Allowed::of(&[Value::Nan, Value::Open]).accepts(1.0));
+        assert!(Allowed::from_values(&[Value::Nan, Value::Open]).accepts(1.0));
     }
 
     #[test]
@@ -154,7 +157,7 @@ mod tests {
             };
             let spread = f64::from(round % 30);
             let values: Vec<f64> = (0..64).map(|_| next() * (next() * spread).exp2()).collect();
-            let global = of(&values);
+            let global = shared_scale(&values);
             let (codes, scales) = Format::Nvfp4.quantize_row(ScaleRule::Ceil, global, &values);
             let points: Vec<Interval> = values.iter().map(|x| Interval::point(*x)).collect();
             let allowed = quantized(ScaleRule::Ceil, &points).unwrap();

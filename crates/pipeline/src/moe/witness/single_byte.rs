@@ -119,7 +119,7 @@ impl Data {
         let (rows, depth) = (case.tokens, case.hidden);
         Ok(Self {
             pair,
-            accumulation: Accumulation::of(pair, MmaPath::Native, None),
+            accumulation: Accumulation::on_path(pair, MmaPath::Native, None),
             codes: Array::new("a1_codes", &[rows, format.bytes(depth)], codes)?,
             scales: Array::new("a1_scales", &[rows, format.scales(depth)], scales)?,
             globals,
@@ -172,7 +172,7 @@ impl Data {
         let (mut of, mut by) = (Line::default(), Line::default());
         of.read(activation, block, codes, scales, self.accumulation.width());
         by.read(weight, block, weights, weight_scales, self.accumulation.width());
-        let factor = Factor::of(self.globals);
+        let factor = Factor::from_globals(self.globals);
         let epilogue = Epilogue { factor, bias: self.bias.data.get(col).copied() };
         let Expected::Number { value, error } = element(&self.accumulation, &of, &by, epilogue) else {
             return false;

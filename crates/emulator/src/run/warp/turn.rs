@@ -1,0 +1,371 @@
+//! One turn of a warp: a fragment executes rows until it waits, ends, or has used up its turn.
+
+use super::calls::{Returned, call, returned};
+use super::divergence::Divergence;
+use super::{Stopped, Turn, Wait, Warp};
+use crate::api::observe::{Executed, Observer};
+use crate::api::trap::{Fault, Judge, Rule};
+use crate::front::flow::NEVER;
+use crate::front::program::{Kernel, Row, UNGUARDED};
+use crate::rules::undefined;
+use crate::run::cluster::Peers;
+use crate::run::cta::Cta;
+use crate::run::directed::{self, Before};
+use crate::run::frames;
+use crate::run::livelock;
+use crate::run::machine::{Flow, Machine, World};
+use crate::run::parties::divergent;
+use crate::run::watched::Watch;
+
+/// What a fragment does after a row that does not only lead to another row.
+enum After {
+    /// It executes this row next.
+    Goes(u32),
+    /// Its turn ends at this row, with what it waits for.
+    Waits(u32, Wait),
+    /// Its turn ends, and the next fragment has a turn first.
+    Yields(u32),
+    /// Its turn ends, because other fragments may reconverge.
+    Regroups(u32),
+}
+
+/// The end of a turn.
+struct End {
+    /// The row at which the fragment stands.
+    pc: u32,
+    wait: Wait,
+    /// The next turn is that of the next fragment.
+    yields: bool,
+    /// The fragment could have executed more rows.
+    spent: bool,
+    /// Other fragments may reconverge.
+    regroups: bool,
+}
+
+impl End {
+    fn at(pc: u32, wait: Wait) -> Self {
+        Self { pc, wait, yields: false, spent: false, regroups: false }
+    }
+}
+
+impl Warp {
+    /// Runs one fragment for up to `quantum` rows and adds them to `steps`.
+    ///
+    /// A turn is careful if registers have undefined bits, or if the launch continues after violations. Other turns do not pay for
+    /// this: a row that makes bits undefined ends the turn.
+    pub(crate) fn run<O: Observer>(
+        &mut self,
+        kernel: &Kernel,
+        cta: (&mut Cta, Peers<'_>),
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        let turn = if self.registers.holds_undefined() || world.judge == Judge::Values || world.watching {
+            self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
+        } else {
+            self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)
+        };
+        turn.map_err(|stopped| self.with_calls(stopped))
+    }
+
+    /// Adds the calls that the fragment of this turn is in.
+    #[cold]
+    fn with_calls(&self, stopped: Stopped) -> Stopped {
+        let fragment = self.lanes.fragments.get(self.current);
+        let calls = fragment.map_or_else(Vec::new, |fragment| {
+            frames::calls(&fragment.stack, stopped.fault.lane.unwrap_or(fragment.mask.trailing_zeros()))
+        });
+        Stopped { calls, ..stopped }
+    }
+
+    fn turn<O: Observer, const CAREFUL: bool>(
+        &mut self,
+        kernel: &Kernel,
+        (cta, peers): (&mut Cta, Peers<'_>),
+        world: &mut World,
+        quantum: u32,
+        steps: &mut u64,
+        observer: &mut O,
+    ) -> Result<Turn, Stopped> {
+        let (n, live) = (self.lanes.fragments.len(), self.live);
+        let lanes_take_turns = world.directed.as_ref().and_then(|directed| directed.turns_of_lanes());
+        let Some(at) = self.choose(cta, world, lanes_take_turns) else { return Ok(Turn::Waiting) };
+        self.current = at;
+        self.spent = None;
+        let this = &mut self.lanes.fragments[at];
+        let before = std::mem::replace(&mut this.wait, Wait::Nothing);
+        let (began, pc) = (this.mask, this.pc);
+        let aligned = self.lanes_at_aligned();
+        let mut m = Machine {
+            mask: 0,
+            fragment: began,
+            live: self.live,
+            warp: self.index,
+            r: &mut self.registers,
+            cta,
+            peers,
+            world,
+            kernel,
+            impatient: before == Wait::Impatient,
+            strong_rows: 0,
+            strong: None,
+            fault: None,
+            pc,
+            lane_remarks: Vec::new(),
+            loaded: None,
+            unmarks: None,
+        };
+        m.world.read = None;
+        let mut watch = if CAREFUL && m.world.watching { self.watch.take() } else { None };
+        let end = {
+            let careful = CAREFUL && (m.r.holds_undefined() || m.world.judge == Judge::Values);
+            let lanes = &mut self.lanes;
+            let by_lane = lanes_take_turns.is_some();
+            let released = before == Wait::Released;
+            let mut rows = Rows { lanes, m: &mut m, at, aligned, released, careful, by_lane };
+            let mut left = quantum;
+            let end = rows.execute::<O, CAREFUL>(&mut left, watch.as_deref_mut(), observer);
+            *steps += u64::from(quantum - left);
+            self.live = m.live;
+            end?
+        };
+        let strong_rows = m.strong_rows;
+        let read = m.world.read;
+        if end.yields {
+            self.current = at + 1;
+        }
+        if end.spent {
+            self.spent = Some(at);
+        }
+        let this = &mut self.lanes.fragments[at];
+        this.pc = end.pc;
+        this.wait = end.wait;
+        this.read = read.or(this.read.filter(|_| watch.is_some()));
+        if this.mask == 0 {
+            self.lanes.fragments.swap_remove(at);
+        }
+        if end.regroups || matches!(end.wait, Wait::Company(_)) || self.lanes.fragments.len() != n {
+            self.alone = 0;
+            self.meet();
+        }
+        if let Wait::Converge { wanted, .. } = end.wait {
+            self.converge(end.pc, wanted);
+        }
+        if self.live != live {
+            self.converge_without_exited();
+        }
+        if self.lanes.fragments.len() > 1 {
+            self.progress(strong_rows)?;
+        }
+        if let Some(mut watch) = watch {
+            watch.end(began, &self.lanes.fragments, &self.registers);
+            self.watch = Some(watch);
+        }
+        Ok(if self.live == 0 { Turn::Ended } else { Turn::Ready })
+    }
+}
+
+/// A fragment that executes rows.
+///
+/// `m.fragment` is its mask while it runs, and equals that of `lanes.fragments[at]` between rows.
+struct Rows<'t, 'm> {
+    lanes: &'t mut Divergence,
+    m: &'t mut Machine<'m>,
+    /// Its place among the fragments.
+    at: usize,
+    /// Lanes that wait at an aligned instruction for the rest of the warp.
+    aligned: u32,
+    /// Whether a directed schedule has let it execute its next row.
+    released: bool,
+    /// Whether the turn goes on after a row that makes bits undefined.
+    careful: bool,
+    /// Whether a directed schedule gives lanes turns.
+    by_lane: bool,
+}
+
+impl Rows<'_, '_> {
+    /// Executes rows, at most `left`.
+    #[inline]
+    fn execute<O: Observer, const CAREFUL: bool>(
+        &mut self,
+        left: &mut u32,
+        mut watch: Option<&mut Watch>,
+        observer: &mut O,
+    ) -> Result<End, Stopped> {
+        let kernel = self.m.kernel;
+        let mut pc = self.m.pc;
+        // The row at which the state may be one that the fragment was in before.
+        let mut again = NEVER;
+        if CAREFUL && let Some(watch) = &mut watch {
+            again = watch.begin(self.m.fragment).unwrap_or(NEVER);
+        }
+        let mut first = true;
+        // Lanes that do something while others of their warp are at an aligned instruction.
+        let mut acted = 0;
+        loop {
+            if CAREFUL
+                && pc == again
+                && let Some(watch) = &mut watch
+                && watch.compare(self.m.fragment, &self.lanes.fragments[self.at].stack, self.m.r, !first)
+            {
+                again = NEVER;
+            }
+            // Every path ends in `exit`, so the row exists.
+            let Some(row) = kernel.rows.get(pc as usize).filter(|_| *left > 0) else {
+                // A spinning fragment must not starve the others.
+                return Ok(End { yields: true, spent: true, ..End::at(pc, Wait::Nothing) });
+            };
+            *left -= 1;
+            first = false;
+            if CAREFUL {
+                self.m.pc = pc;
+            }
+            let mask = if row.guard == UNGUARDED {
+                self.m.fragment
+            } else {
+                if CAREFUL && let Err(fault) = undefined::of_guard(self.m, row, self.m.fragment) {
+                    return Err(Stopped::at(fault, pc));
+                }
+                self.m.fragment & (self.m.r.p[row.guard as usize] ^ row.negate)
+            };
+            if mask == 0 {
+                pc += 1;
+                continue;
+            }
+            self.m.mask = mask;
+            if self.m.world.directed.is_some() && !std::mem::take(&mut self.released) {
+                if let Some(held) = self.hold(pc) {
+                    return Ok(End::at(pc, held));
+                }
+                if self.m.mask == 0 {
+                    pc += 1;
+                    continue;
+                }
+            }
+            let mask = self.m.mask;
+            if O::WATCHES {
+                observer.row(&Executed::new(self.m, pc));
+            }
+            let watched =
+                if CAREFUL && self.m.world.watching { livelock::before(self.m, row, pc) } else { None };
+            let flow = if CAREFUL { undefined::run_row(self.m, row) } else { (row.exec)(self.m, row) };
+            if CAREFUL && let Some(before) = &watched {
+                livelock::after(self.m, before);
+            }
+            if cfg!(debug_assertions) {
+                crate::rules::widths::check(self.m, pc, flow);
+            }
+            if self.aligned != 0 {
+                match flow {
+                    Flow::Next | Flow::Undefined if !kernel.is_pure(pc) => acted |= mask,
+                    // Lanes that only leave are not waited for, as CUDA documents for `__syncthreads`; PTX says that all threads of
+                    // the warp execute the instruction. Lanes that go on to do something else are no early return: which of the two
+                    // comes first is open, and with it what the barrier orders.
+                    Flow::Exit if acted & mask != 0 => {
+                        let at = self.lanes.row_of(self.aligned);
+                        return Err(Stopped::at(divergent(self.aligned, self.m.live), at));
+                    }
+                    _ => {}
+                }
+            }
+            match flow {
+                Flow::Next => pc += 1,
+                Flow::Jump(target) => pc = target,
+                Flow::Undefined => {
+                    self.m.r.shadow().came_from(pc);
+                    pc += 1;
+                    // A turn that is careful only because it is watched ends like the others.
+                    if !CAREFUL || !self.careful {
+                        return Ok(End::at(pc, Wait::Nothing));
+                    }
+                }
+                flow => match self.after(flow, row, pc)? {
+                    After::Goes(to) => pc = to,
+                    After::Waits(pc, wait) => return Ok(End::at(pc, wait)),
+                    After::Yields(pc) => {
+                        return Ok(End { yields: true, ..End::at(pc, Wait::Nothing) });
+                    }
+                    After::Regroups(pc) => {
+                        return Ok(End { regroups: true, ..End::at(pc, Wait::Nothing) });
+                    }
+                },
+            }
+        }
+    }
+
+    /// Asks a directed schedule before a row: what the fragment waits for, if it holds all of it. If it holds some lanes, they become
+    /// a fragment of their own at this row.
+    fn hold(&mut self, pc: u32) -> Option<Wait> {
+        match directed::before_row(self.m, pc) {
+            Before::Run => None,
+            Before::Hold(number) => Some(Wait::Held(number)),
+            Before::Part(lanes) => {
+                self.lanes.part(self.at, lanes, pc);
+                self.m.fragment = lanes;
+                self.m.mask &= lanes;
+                None
+            }
+        }
+    }
+
+    /// What follows a row that changes which lanes run together, or that waits.
+    fn after(&mut self, flow: Flow, row: &Row, pc: u32) -> Result<After, Stopped> {
+        let Self { lanes, m, at, .. } = self;
+        let (at, mask) = (*at, m.mask);
+        let after = match flow {
+            Flow::Next | Flow::Undefined => After::Goes(pc + 1),
+            Flow::Jump(target) => After::Goes(target),
+            Flow::Split { taken, target } => {
+                lanes.split(at, taken, target, row.d);
+                if self.by_lane { After::Waits(pc + 1, Wait::Nothing) } else { After::Goes(pc + 1) }
+            }
+            Flow::Exit => {
+                m.live &= !mask;
+                m.world.changed();
+                if m.cta.leave(mask.count_ones()) {
+                    m.world.events += 1;
+                }
+                lanes.exit(at, mask);
+                if lanes.fragments[at].mask == 0 {
+                    After::Waits(pc + 1, Wait::Nothing)
+                } else {
+                    After::Goes(pc + 1)
+                }
+            }
+            Flow::Retry => {
+                let (cta, cluster) = (m.cta.events, m.cta.member.events());
+                After::Waits(pc, Wait::Event { cta, cluster, grids: m.world.ends })
+            }
+            Flow::Barrier(id) => {
+                lanes.part(at, mask, pc + 1);
+                // The generation of the arrival, which may have completed the barrier.
+                After::Waits(pc + 1, Wait::Barrier { id, generation: m.cta.arrived_in })
+            }
+            Flow::Yield => After::Yields(pc + 1),
+            Flow::Join => match lanes.arrive(at, pc) {
+                Some(group) => After::Waits(pc, Wait::Company(group)),
+                None => After::Goes(pc + 1),
+            },
+            Flow::Converge(wanted) => After::Waits(pc, Wait::Converge { wanted, aligned: false }),
+            Flow::Align => After::Waits(pc, Wait::Converge { wanted: m.live, aligned: true }),
+            Flow::Call => After::Goes(call(lanes, m, row, at, pc)?),
+            Flow::Return => match returned(lanes, m, at, pc) {
+                Returned::Stays => After::Goes(pc + 1),
+                Returned::Leaves(to) => After::Goes(to),
+                Returned::Waits(to, group) => After::Waits(to, Wait::Company(group)),
+                Returned::Splits(to) => After::Regroups(to),
+            },
+            Flow::Fault => {
+                let fault = m
+                    .fault
+                    .take()
+                    .unwrap_or_else(|| Fault::new(Rule::Explicit, "an instruction failed without a reason"));
+                return Err(Stopped::at(fault, pc));
+            }
+        };
+        self.m.fragment = self.lanes.fragments[at].mask;
+        Ok(after)
+    }
+}
