@@ -4,7 +4,7 @@ use super::api::Api;
 use super::{exec, told};
 
 /// `ticket`: each thread stores the number that it draws; `lanes`: all lanes store to one word; `racy`: the first lanes of two warps store to one
-/// word of shared memory that nobody reads.
+/// word of shared memory that nobody reads; `read`: lanes read what others wrote to shared memory without `bar.warp.sync`, for nothing.
 const KERNELS: &str = "
 .version 8.7
 .target sm_120
@@ -39,6 +39,21 @@ const KERNELS: &str = "
     mad.wide.u32 p, t, 4, p;
     st.global.u32 [p], t;
     ret;
+}
+.visible .entry read(.param .u64 words)
+{
+    .reg .b64 p; .reg .b32 t, at; .reg .pred first;
+    .shared .b32 boxes[32];
+    ld.param.u64 p, [words];
+    mov.u32 t, %tid.x;
+    mov.u32 at, boxes;
+    mad.lo.u32 at, t, 4, at;
+    st.shared.u32 [at], t;
+    setp.lt.u32 first, t, 31;
+    @first ld.shared.u32 at, [at+4];
+    mad.wide.u32 p, t, 4, p;
+    st.global.u32 [p], t;
+    ret;
 }";
 
 /// Launches a kernel of `threads` threads on zeros and returns the first words.
@@ -67,6 +82,12 @@ fn program_whose_lanes_store_to_one_word() {
 #[ignore = "a program for `exec`"]
 fn program_that_races_for_nothing() {
     assert_eq!(words("racy", 64), [0, 1, 2]);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_whose_lanes_read_for_nothing() {
+    assert_eq!(words("read", 32), [0, 1, 2]);
 }
 
 /// The output of a program of this file, which must end with this code.
@@ -112,4 +133,12 @@ fn a_race_that_decides_nothing_is_listed_where_results_decide() {
     // The library says so while the program runs.
     assert!(text.contains("sm121probe exec: race: warp 1 writes shared address"), "{text}");
     assert!(!run(&["--rules", "none"], racy, 0).contains("race"));
+}
+
+#[test]
+fn lanes_that_conflict_for_nothing_are_a_remark_of_strict() {
+    let lanes = "program_whose_lanes_read_for_nothing";
+    assert!(!run(&[], lanes, 0).contains("its warp"));
+    let text = run(&["--strict"], lanes, 0);
+    assert!(text.contains("lane 0 reads shared address 0x404, which lane 1 of its warp wrote"), "{text}");
 }

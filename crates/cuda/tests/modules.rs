@@ -72,6 +72,9 @@ fn modules_that_are_unloaded_leave_nothing_behind() {
             let mut word = 0u32;
             assert_eq!(library.call("cuMemcpyDtoH_v2", &[&raw mut word as u64, at, 4]), Status::SUCCESS);
             assert_eq!(word, 8);
+            // CUB chooses its algorithms by the architecture that the PTX is of, which need not be that of the GPU.
+            assert_eq!(library.made("cuFuncGetAttribute", &[5, kernel]) as u32, 120);
+            assert_eq!(library.made("cuFuncGetAttribute", &[6, kernel]) as u32, 121);
             assert_eq!(library.call("cuModuleUnload", &[module]), Status::SUCCESS);
             gone = (module, kernel, at);
         }

@@ -97,6 +97,8 @@ fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
 struct Known {
     static_shared: u32,
     threads: u32,
+    /// The architecture that the PTX was compiled for, and that of the GPU: 120 and 121 for `compute_120f` on GB10.
+    ptx_arch: u32,
     arch: u32,
     optin: u32,
 }
@@ -109,19 +111,20 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
     let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
     let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
-    Ok(Known { static_shared: kernel.shared_bytes, threads, arch, optin })
+    Ok(Known { static_shared: kernel.shared_bytes, threads, ptx_arch: program.arch(), arch, optin })
 }
 
 /// No compiler has allocated registers, so this is a number with which every launch fits.
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
-    let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+    let Known { static_shared, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
     let found = match attribute {
         0 => threads,
         1 => static_shared,
         4 => REGISTERS,
-        5 | 6 => arch,
+        5 => ptx_arch,
+        6 => arch,
         8 => optin.saturating_sub(static_shared),
         _ => 0,
     };
@@ -284,10 +287,10 @@ entry_points! {
     }
     [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (to: Out<u8>, symbol: u64) {
-        let Known { static_shared, threads, arch, optin } = known(&mut *device()?, symbol)?;
+        let Known { static_shared, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
         let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
         let dynamic = optin.saturating_sub(static_shared);
-        let words = [threads, REGISTERS, arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
+        let words = [threads, REGISTERS, ptx_arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
         let mut bytes = [longs, words].concat();
         bytes.resize(144, 0);
         put_host_bytes(to.address(), &bytes)

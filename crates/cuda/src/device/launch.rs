@@ -327,6 +327,11 @@ impl Results {
             );
             self.differs(kernel, &what, false);
         }
+        if plan.strict {
+            for remark in &verdict.remarks {
+                self.remark_at(&remark.place, format!("{}; {}", remark.what, remark.place));
+            }
+        }
     }
 }
 

@@ -8,8 +8,8 @@ use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use emulator::Stop;
 use emulator::events::{Event, LOST, RESULTS, SLOT, ViolationRecord, begun, counts_of};
+use emulator::{Place, Stop};
 
 thread_local! {
     /// Whether the current call of this thread has reported why it is refused.
@@ -40,6 +40,7 @@ pub(crate) struct Results {
     /// Kernels whose results differ between trials, with the sentence's first words, which tell the kind.
     differing: HashSet<(String, String)>,
     refused: HashSet<String>,
+    /// What was remarked, or where.
     remarks: HashSet<String>,
 }
 
@@ -96,6 +97,14 @@ impl Results {
     /// Reports something that violates no rule, once.
     pub(crate) fn remark(&mut self, what: String) {
         if self.remarks.len() < REMARKS && self.remarks.insert(what.clone()) {
+            self.tell(&Event::Remark { what });
+        }
+    }
+
+    /// Reports something at an instruction that violates no rule, once, whatever the addresses.
+    pub(crate) fn remark_at(&mut self, place: &Place, what: String) {
+        let key = format!("{} line {}", place.kernel, place.line);
+        if self.remarks.len() < REMARKS && self.remarks.insert(key) {
             self.tell(&Event::Remark { what });
         }
     }

@@ -301,6 +301,12 @@ pub struct Program {
 }
 
 impl Program {
+    /// The architecture number of its `.target`: 121 for `sm_121a`.
+    #[must_use]
+    pub fn arch(&self) -> u32 {
+        self.arch
+    }
+
     /// Returns the kernel with this name.
     #[must_use]
     pub fn kernel(&self, name: &str) -> Option<&Kernel> {

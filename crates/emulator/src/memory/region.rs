@@ -379,6 +379,11 @@ impl Region {
         }
     }
 
+    /// Whether writing these bytes would change what the range holds; unwritten bytes hold nothing.
+    pub(crate) fn changes(&self, at: usize, bytes: &[u8]) -> bool {
+        !self.is_written(at, bytes.len()) || self.view(at, bytes.len()) != Some(bytes)
+    }
+
     #[inline]
     pub(crate) fn put(&mut self, at: usize, bytes: &[u8]) -> bool {
         let Some(place) = self.view_mut(at, bytes.len()) else { return false };

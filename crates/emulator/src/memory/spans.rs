@@ -6,7 +6,7 @@
 
 use crate::memory::global::Region;
 use crate::memory::window::Window;
-use crate::rules::races::GlobalAccess;
+use crate::rules::races::{GlobalAccess, Races};
 use crate::run::machine::{LANES, Machine, Space, World};
 
 /// The pattern of the addresses of 32 lanes.
@@ -155,8 +155,15 @@ impl Machine<'_> {
             Place::Global { index, at } => (self.world.global.region_mut(index), at),
             Place::Shared { at } => (&mut self.cta.shared, at),
         };
+        let was_written =
+            self.cta.races.as_ref().is_some_and(Races::is_unsettled) && region.is_written(at, len);
         let (chunks, _) = region.view_mut(at, len)?.as_chunks_mut::<T>();
-        give(chunks.first_chunk_mut()?, &self.r.w, &self.r.d);
+        let chunk = chunks.first_chunk_mut()?;
+        let before = was_written.then(|| *chunk);
+        give(chunk, &self.r.w, &self.r.d);
+        if let Some(races) = &self.cta.races {
+            races.settle_store(|| before.as_ref() != Some(chunk));
+        }
         region.mark(at, len);
         if matches!(place, Place::Global { .. }) {
             self.world.global.sums.written(address, len);
@@ -225,7 +232,11 @@ impl Machine<'_> {
                 Place::Global { index, .. } => self.world.global.region_mut(index),
                 Place::Shared { .. } => &mut self.cta.shared,
             };
-            if !region.put(place.at(), bytes[first..end].as_flattened()) {
+            let bytes = bytes[first..end].as_flattened();
+            if let Some(races) = &self.cta.races {
+                races.settle_store(|| region.changes(place.at(), bytes));
+            }
+            if !region.put(place.at(), bytes) {
                 return None;
             }
             if matches!(place, Place::Global { .. }) {

@@ -222,8 +222,10 @@ pub(crate) struct Races {
     exhausted: Option<u32>,
     /// Per warp, what it has observed without an order.
     observations: Vec<relaxed::Observations>,
-    /// Whether an access has conflicted with an earlier one of its own warp since [`Races::met_own_warp`].
+    /// Whether an access has met an earlier one of its own warp, of which one is a write, since [`Races::met_own_warp`].
     own_warp: Cell<bool>,
+    /// Whether a store that has met one changes memory.
+    own_warp_changes: Cell<bool>,
     /// Per warp, what its lanes have accessed since they last synchronised.
     lane_logs: Vec<LaneLog>,
     lane_searches: Searches,
@@ -257,6 +259,7 @@ impl Races {
             exhausted: None,
             observations: vec![relaxed::Observations::default(); warps],
             own_warp: Cell::new(false),
+            own_warp_changes: Cell::new(false),
             lane_searches: Searches::default(),
             lane_logs: std::iter::repeat_with(LaneLog::default).take(warps).collect(),
         }
@@ -281,7 +284,22 @@ impl Races {
     /// Whether an access has conflicted with an earlier one of its own warp since the last call.
     #[inline]
     pub(crate) fn met_own_warp(&self) -> bool {
-        self.own_warp.replace(false)
+        self.own_warp.replace(false) | self.own_warp_changes.replace(false)
+    }
+
+    /// Whether the access has met an earlier one of its warp, and is not settled.
+    #[inline]
+    pub(crate) fn is_unsettled(&self) -> bool {
+        self.own_warp.get()
+    }
+
+    /// Settles a store that is about to run: if it has met an earlier access of its warp, but changes no byte, no order of the two
+    /// can be told from memory, and it has not conflicted.
+    #[inline]
+    pub(crate) fn settle_store(&self, changes: impl FnOnce() -> bool) {
+        if self.own_warp.replace(false) && changes() {
+            self.own_warp_changes.set(true);
+        }
     }
 
     /// The error if a warp has synchronised more often than its clock counts.

@@ -6,7 +6,10 @@
 //!   first, or by the one that was held last, and its warp goes on to its next. So all warps read a counter before one stores it,
 //!   and a reader passes a writer that it should have waited for.
 //! * Lanes of one warp: those that are together at such a row part there. One lane, the lowest or the highest, runs on alone until
-//!   it must wait, then the next one. At a branch, the side with that lane goes first.
+//!   it must wait, then the next one. At a branch, the side with that lane goes first. Lanes that have parted do not wait for each
+//!   other where their branches or calls meet, only at instructions that synchronise lanes, because the other side of the conflict
+//!   may lie behind that. As this may take as many times the instructions as a warp has lanes, a trial has a limit, after which
+//!   another one lets them meet ([`Directed::lanes_meet`]).
 //!
 //! Both are schedules that PTX allows: threads make progress independently of each other, and no access is moved over another one
 //! of its thread. A held warp is let go after [`PATIENCE`] instructions of others at the latest, because these may poll for what
@@ -75,11 +78,14 @@ pub struct Directed {
     pub turns: Turns,
     /// The conflicts.
     pub conflicts: Conflicts,
+    /// Whether lanes that have parted wait for each other where their branches and calls meet.
+    pub lanes_meet: bool,
 }
 
 /// A directed schedule of one stream.
 pub(crate) struct Direction {
     turns: Turns,
+    lanes_meet: bool,
     /// By grid, the rows of its kernel at which warps are held or lanes part.
     rows: Vec<BTreeSet<u32>>,
     /// Generic addresses of bytes.
@@ -105,15 +111,27 @@ impl Direction {
         Some(self.turns).filter(|turns| turns.are_of_lanes())
     }
 
+    /// Whether lanes that part, at a conflict or at a branch, do not wait to reconverge.
+    pub(crate) fn lanes_stay_apart(&self) -> bool {
+        self.turns.are_of_lanes() && !self.lanes_meet
+    }
+
     pub(crate) fn new(directed: &Directed, launches: &[InStream<'_>]) -> Self {
-        let Directed { turns, conflicts } = directed;
+        let Directed { turns, conflicts, lanes_meet } = directed;
         let rows = if turns.are_of_lanes() { &conflicts.lane_rows } else { &conflicts.warp_rows };
         let of_kernel = |launch: &InStream<'_>| {
             let own = rows.iter().filter(|(kernel, _)| *kernel == launch.kernel.name);
             own.map(|(_, row)| *row).collect()
         };
         let bytes = if turns.are_of_lanes() { Vec::new() } else { conflicts.bytes.iter().copied().collect() };
-        Self { turns: *turns, rows: launches.iter().map(of_kernel).collect(), bytes, count: 0, released: 0 }
+        Self {
+            turns: *turns,
+            lanes_meet: *lanes_meet,
+            rows: launches.iter().map(of_kernel).collect(),
+            bytes,
+            count: 0,
+            released: 0,
+        }
     }
 }
 

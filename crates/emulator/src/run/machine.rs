@@ -493,7 +493,11 @@ impl Machine<'_> {
                 {
                     drafts.stored(at, N, self.warp, lane);
                 }
-                self.world.global.region_mut(index).put(place, &bytes);
+                let region = self.world.global.region_mut(index);
+                if let Some(races) = &self.cta.races {
+                    races.settle_store(|| region.changes(place, &bytes));
+                }
+                region.put(place, &bytes);
                 self.world.global.sums.written(at, N);
             }
             Window::Shared => {
@@ -507,6 +511,9 @@ impl Machine<'_> {
                 self.cta.wrote(at, N, self.warp * 32 + lane as u32);
                 if let Some(drafts) = &mut self.cta.drafts {
                     drafts.stored(crate::copies::pending::shared_address(at), N, self.warp, lane);
+                }
+                if let Some(races) = &self.cta.races {
+                    races.settle_store(|| self.cta.shared.changes(at, &bytes));
                 }
                 self.cta.shared.put(at, &bytes);
             }

@@ -63,6 +63,8 @@ pub(crate) struct Fragment {
     pub(crate) stack: Stack,
     /// The last row that read memory in its last turn, if that was watched.
     pub(crate) read: Option<u32>,
+    /// Whether a directed schedule has parted its lanes from others: it does not wait to reconverge with them.
+    apart: bool,
 }
 
 /// The state of a warp.
@@ -114,8 +116,15 @@ impl Stopped {
 
 impl Warp {
     pub(crate) fn new(index: u32, live: u32, registers: Registers) -> Self {
-        let first =
-            Fragment { pc: 0, mask: live, wait: Wait::Nothing, groups: Vec::new(), stack: None, read: None };
+        let first = Fragment {
+            pc: 0,
+            mask: live,
+            wait: Wait::Nothing,
+            groups: Vec::new(),
+            stack: None,
+            read: None,
+            apart: false,
+        };
         Self {
             index,
             registers,

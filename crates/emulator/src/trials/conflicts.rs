@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::cycle::{Ended, Subject};
+use super::compare::ResultBuffer;
+use super::cycle::{Ended, Subject, Unequal};
 use super::launches::{Door, Launches};
 use super::plan::Trial;
 use super::verdict::{Cause, Difference, Sums, Verdict};
@@ -20,7 +21,17 @@ pub(super) struct Recorded {
     warps: Option<Trial>,
     /// Whether the lanes have taken turns.
     lanes_tried: bool,
+    /// Whether they meet where their branches and calls do, because a schedule in which they did not was too long.
+    lanes_meet: bool,
+    /// Whether results differed then that also differ if the lanes of each warp stay together.
+    differs_anyway: bool,
 }
+
+/// Warp instructions for lanes that do not meet, beyond twice those of the kernel: a fraction of a second.
+const MOST_APART: u64 = 1 << 20;
+
+/// The number of schedules, with the lanes of each warp together, that show which results differ anyway.
+const CONTROLS: usize = 3;
 
 impl Recorded {
     /// Adds those of a launch.
@@ -45,16 +56,25 @@ impl Recorded {
 
     /// The schedule that these turns make of them.
     pub(super) fn directed(&self, turns: Turns) -> Arc<Directed> {
-        Arc::new(Directed { turns, conflicts: self.conflicts.clone() })
+        Arc::new(Directed { turns, conflicts: self.conflicts.clone(), lanes_meet: self.lanes_meet })
+    }
+
+    /// The limit of warp instructions of a launch under these turns, if it executed `instructions` in the first trial.
+    pub(super) fn fuel(&self, turns: Option<Turns>, instructions: u64) -> u64 {
+        match turns {
+            Some(turns) if turns.are_of_lanes() && !self.lanes_meet => 2 * instructions + MOST_APART,
+            _ => u64::MAX,
+        }
     }
 
     /// Turns the conflicts of lanes on which no result depends into remarks.
     pub(super) fn remark(&mut self, verdict: &mut Verdict) {
-        let tried = self.lanes_tried;
-        let end = if tried {
-            "; no result depends on their order in the trials"
-        } else {
-            "; other orders were not tried"
+        let end = match (self.lanes_tried, self.differs_anyway) {
+            (true, false) => "; no result depends on their order in the trials",
+            (true, true) => {
+                "; the results that differ if lanes take turns also differ between schedules of whole warps"
+            }
+            (false, _) => "; other orders were not tried",
         };
         for remark in self.conflicts.lanes.drain(..).chain(self.conflicts.strong_lanes.drain(..)) {
             verdict.remarks.push(Remark { what: remark.what + end, ..remark });
@@ -117,16 +137,24 @@ impl<D: Door> Launches<'_, D> {
         };
         for turns in both {
             let directed = Trial { turns: Some(turns), ..trial };
-            let ended = self.run(&directed, verdict)?;
+            let mut ended = self.run(&directed, verdict)?;
+            if turns.are_of_lanes() && !self.recorded.lanes_meet && is_out_of_fuel(verdict) {
+                verdict.stopped = None;
+                self.recorded.lanes_meet = true;
+                ended = self.run(&directed, verdict)?;
+            }
             if self.lanes_decide(turns, &ended, verdict) {
                 return Ok(());
             }
             if verdict.stopped.is_some() {
                 return Ok(());
             }
-            let Some(unequal) = self.first_difference([base, &ended.left], &mut Sums::default()) else {
-                continue;
-            };
+            let mut unequal = self.first_difference([base, &ended.left], &mut Sums::default());
+            if turns.are_of_lanes() && unequal.is_some() {
+                unequal = self.beyond_schedules([base, &ended.left], trial, verdict)?;
+                self.recorded.differs_anyway |= unequal.is_none();
+            }
+            let Some(unequal) = unequal else { continue };
             let lanes = &mut self.recorded.conflicts.lanes;
             let races = !turns.are_of_lanes() || !lanes.is_empty();
             if turns.are_of_lanes() {
@@ -146,6 +174,37 @@ impl<D: Door> Launches<'_, D> {
         Ok(())
     }
 
+    /// The first difference of two memories in a result that does not differ between schedules of whole warps.
+    ///
+    /// A warp whose lanes take turns falls behind others, so that a work list, for one, has its entries in another order. That says
+    /// nothing of the lanes.
+    fn beyond_schedules(
+        &mut self,
+        [base, turned]: [&GlobalMemory; 2],
+        trial: Trial,
+        verdict: &mut Verdict,
+    ) -> Result<Option<Unequal>, D::Error> {
+        let mut steady: Vec<ResultBuffer> = self
+            .results
+            .iter()
+            .filter(|result| result.first_difference([base, turned], &mut Sums::default()).is_some())
+            .cloned()
+            .collect();
+        for seed in (1..).filter(|seed| *seed != trial.seed).take(CONTROLS) {
+            if steady.is_empty() {
+                break;
+            }
+            let control = self.run(&Trial { seed, ..trial }, verdict)?;
+            if !control.finished {
+                return Ok(None);
+            }
+            steady.retain(|result| {
+                result.first_difference([base, &control.left], &mut Sums::default()).is_none()
+            });
+        }
+        Ok(steady.iter().find_map(|result| result.first_difference([base, turned], &mut Sums::default())))
+    }
+
     /// Whether lanes that take turns break a rule, such as reading bytes that another lane has yet to write: that is what their race
     /// does, and no violation of its own.
     fn lanes_decide(&mut self, turns: Turns, ended: &Ended<GlobalMemory>, verdict: &mut Verdict) -> bool {
@@ -163,6 +222,12 @@ impl<D: Door> Launches<'_, D> {
         verdict.add_violations(found.into_iter().map(|remark| race(remark, &then)).collect());
         true
     }
+}
+
+/// Whether the last trial has executed all that it may.
+fn is_out_of_fuel(verdict: &Verdict) -> bool {
+    let stop = verdict.stopped.as_ref().map(|stopped| &stopped.stop);
+    matches!(stop, Some(Stop::Trap(trap)) if trap.rule == Rule::Fuel)
 }
 
 /// A conflict of lanes on which a result depends.

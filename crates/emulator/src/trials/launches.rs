@@ -272,8 +272,13 @@ impl<D: Door> Launches<'_, D> {
                 ..InStream::new(program, kernel, &step.launch)
             };
             let directed = trial.turns.map(|turns| self.recorded.directed(turns));
-            let options =
-                Options { shift_shared: all.shift_shared && step.shift_shared, directed, ..all.clone() };
+            let instructions = verdict.instructions.get(n).copied().unwrap_or(all.fuel / 4);
+            let options = Options {
+                shift_shared: all.shift_shared && step.shift_shared,
+                directed,
+                fuel: all.fuel.min(self.recorded.fuel(trial.turns, instructions)),
+                ..all.clone()
+            };
             let launching = Launching { trial, is_first, step: &in_stream, options: &options };
             let Launched { counts, notices } = self.door.launch(&launching, memory)?;
             verdict.add_violations(notices.violations);

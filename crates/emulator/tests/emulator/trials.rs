@@ -22,8 +22,13 @@ pub(crate) struct Case {
 
 impl Case {
     pub(crate) fn new(threads: u32, body: &str) -> Self {
+        Self::with_functions(threads, "", body)
+    }
+
+    /// The same, in a module that has these functions.
+    pub(crate) fn with_functions(threads: u32, functions: &str, body: &str) -> Self {
         let text = format!(
-            ".version 8.8\n.target sm_120\n.address_size 64\n.visible .entry k(.param .u64 c, .param .u64 y) {{\n\
+            ".version 8.8\n.target sm_120\n.address_size 64\n{functions}.visible .entry k(.param .u64 c, .param .u64 y) {{\n\
              .reg .pred %p<4>;\n.reg .b32 %r<8>;\n.reg .f32 %f<8>;\n.reg .b64 %c, %y, %a;\n.shared .align 4 .b8 box[512];\n\
              ld.param.u64 %c, [c];\nld.param.u64 %y, [y];\nmov.u32 %r0, %tid.x;\nmul.wide.u32 %a, %r0, 4;\nadd.u64 %a, %a, %y;\n\
              {body}\nret;\n}}"

@@ -89,11 +89,23 @@ fn is_moved<'a>(
     let answer = all.iter().all(|text| {
         let is_load = text.split_whitespace().eq(load.split_whitespace());
         let (word, sources) = operation(text);
-        let moving = MOVING.contains(&word.split('.').next().unwrap_or_default());
+        let opcode = word.split('.').next().unwrap_or_default();
+        let moving = MOVING.contains(&opcode) && !(opcode == "shl" && multiplies(sources));
         is_load || moving && names(sources).any(|source| is_moved(writers, load, source, known))
     });
     known.insert(name, answer);
     answer
+}
+
+/// Whether the operands of a left shift make it the product of a number: bytes, or packed elements of four bits, move by other
+/// distances, and a right shift takes a field out of a word.
+fn multiplies(sources: &str) -> bool {
+    let distance = sources
+        .trim_end_matches([';', ' '])
+        .rsplit(',')
+        .next()
+        .and_then(|text| text.trim().parse::<u32>().ok());
+    distance.is_some_and(|bits| bits % 4 != 0)
 }
 
 /// Registers that are looked at between a load and a store.
@@ -179,12 +191,16 @@ mod tests {
             "@%p1 mov.u32 %r12, %r1;",
             "@!%p1 mov.u32 %r12, %r1;",
             "st.global.u32 [%r4], %r4;",
+            "shl.b32 %r13, %r1, 8;",
+            "shl.b32 %r14, %r1, 4;",
+            "shl.b32 %r15, %r1, 1;",
+            "shr.u32 %r16, %r1, 1;",
         ]);
-        for stored in ["{%r9,%r4}", "%r1", "%f1", "%r7", "%r12"] {
+        for stored in ["{%r9,%r4}", "%r1", "%f1", "%r7", "%r12", "%r13", "%r14", "%r16"] {
             assert!(moves(&writers, load, &format!("st.global.u32 [%rd2+4], {stored};")), "{stored}");
         }
         // Computed, or not only loaded.
-        for stored in ["%r11", "%r5", "%r8", "{%r2, %r3}", "%r9"] {
+        for stored in ["%r11", "%r5", "%r8", "{%r2, %r3}", "%r9", "%r15"] {
             assert!(!moves(&writers, load, &format!("st.global.u32 [%r1], {stored};")), "{stored}");
         }
         assert!(!moves(&writers, load, "atom.global.add.u32 %r5, [%rd2], %r1;"));

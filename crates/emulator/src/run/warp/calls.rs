@@ -21,7 +21,7 @@ pub(super) fn call(
     let Some(site) = row.extra::<CallSite>() else { return Ok(pc + 1) };
     let mask = m.mask;
     let this = &mut lanes.fragments[at];
-    let rest = this.mask & !mask;
+    let (rest, apart) = (this.mask & !mask, this.apart);
     if let Target::Function(function) = site.target
         && rest == 0
         && m.kernel.functions[function as usize].refused.is_none()
@@ -47,7 +47,7 @@ pub(super) fn call(
     if rest != 0 {
         let wait = Wait::Company(group);
         let (groups, stack) = (outer.clone(), below.clone());
-        lanes.fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None });
+        lanes.fragments.push(Fragment { pc: pc + 1, mask: rest, wait, groups, stack, read: None, apart });
     }
     let mut first = None;
     for (function, mask) in targets {
@@ -63,7 +63,7 @@ pub(super) fn call(
             stopped(fault)
         })?;
         let (pc, wait) = (called.entry, Wait::Nothing);
-        let inside = Fragment { pc, mask, wait, groups: Vec::new(), stack, read: None };
+        let inside = Fragment { pc, mask, wait, groups: Vec::new(), stack, read: None, apart };
         if first.is_none() {
             first = Some(called.entry);
             lanes.fragments[at] = inside;
@@ -103,6 +103,7 @@ pub(super) fn returned(lanes: &mut Divergence, m: &mut Machine<'_>, at: usize, p
                     groups: this.groups.clone(),
                     stack: stack.clone(),
                     read: None,
+                    apart: this.apart,
                 })
                 .collect();
             let mut parts = parts.into_iter();
@@ -113,6 +114,7 @@ pub(super) fn returned(lanes: &mut Divergence, m: &mut Machine<'_>, at: usize, p
             return Returned::Splits(pc);
         }
     };
+    let apart = this.apart;
     frames::leave(m, frame, mask);
     // Lanes that wait in the function no longer expect these.
     let waiting = std::mem::take(&mut this.groups);
@@ -131,10 +133,16 @@ pub(super) fn returned(lanes: &mut Divergence, m: &mut Machine<'_>, at: usize, p
         }
         let g = frame.group.get();
         let group = &mut lanes.groups[g as usize];
-        group.arrived |= mask;
-        if group.arrived == group.expected && group.expected == mask {
+        if apart {
+            group.expected &= !mask;
+        } else {
+            group.arrived |= mask;
+        }
+        if group.arrived == group.expected && group.expected & !mask == 0 {
             group.expected = 0;
             lanes.free.push(g);
+            Wait::Nothing
+        } else if apart {
             Wait::Nothing
         } else {
             Wait::Company(g)
@@ -145,10 +153,18 @@ pub(super) fn returned(lanes: &mut Divergence, m: &mut Machine<'_>, at: usize, p
     let rest = this.mask & !mask;
     if rest != 0 {
         (this.mask, this.groups) = (rest, waiting);
-        lanes.fragments.push(Fragment { pc: behind, mask, wait, groups: outer, stack: below, read: None });
+        lanes.fragments.push(Fragment {
+            pc: behind,
+            mask,
+            wait,
+            groups: outer,
+            stack: below,
+            read: None,
+            apart,
+        });
         return Returned::Stays;
     }
-    let regroups = !waiting.is_empty();
+    let regroups = apart || !waiting.is_empty();
     (this.groups, this.stack) = (outer, below);
     match wait {
         Wait::Company(group) => Returned::Waits(behind, group),

@@ -16,6 +16,16 @@ pub(super) struct Group {
     pub(super) returns: bool,
 }
 
+/// What a fragment does at a row that is a meeting point.
+pub(super) enum Arrival {
+    /// The lanes that it could wait for meet elsewhere.
+    Elsewhere,
+    /// It waits for this group.
+    Waits(u32),
+    /// It goes on without its group, which no longer expects it.
+    Leaves,
+}
+
 /// The fragments of a warp and the groups of their branches and calls.
 ///
 /// The masks of the fragments are disjoint, and together they are the live lanes of the warp. A fragment's `groups` name the groups
@@ -68,15 +78,21 @@ impl Divergence {
         self.fragments[at].mask &= !lanes;
     }
 
-    /// Notes that a fragment has reached the meeting point of its innermost group, if that is this row; returns the group.
-    pub(super) fn arrive(&mut self, at: usize, pc: u32) -> Option<u32> {
-        let this = &self.fragments[at];
-        let innermost = *this.groups.last()?;
+    /// Notes that a fragment has reached the meeting point of its innermost group, if that is this row.
+    pub(super) fn arrive(&mut self, at: usize, pc: u32) -> Arrival {
+        let this = &mut self.fragments[at];
+        let Some(innermost) = this.groups.last().copied() else { return Arrival::Elsewhere };
         let group = &mut self.groups[innermost as usize];
-        (group.pc == pc).then(|| {
-            group.arrived |= this.mask;
-            innermost
-        })
+        if group.pc != pc {
+            return Arrival::Elsewhere;
+        }
+        if this.apart {
+            this.groups.pop();
+            group.expected &= !this.mask;
+            return Arrival::Leaves;
+        }
+        group.arrived |= this.mask;
+        Arrival::Waits(innermost)
     }
 
     /// Adds a group, and returns its number. A deep recursion has one in use for each call, so all are searched for unused ones only

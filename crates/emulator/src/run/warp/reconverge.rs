@@ -83,7 +83,7 @@ impl Warp {
             merged.groups.truncate(common);
             merged.mask |= other.mask;
         }
-        merged.wait = Wait::Nothing;
+        (merged.wait, merged.apart) = (Wait::Nothing, false);
         self.lanes.fragments.push(merged);
         self.meet();
     }
@@ -131,7 +131,7 @@ impl Warp {
                 merged.groups.pop();
             }
             merged.pc = pc;
-            merged.wait = Wait::Nothing;
+            (merged.wait, merged.apart) = (Wait::Nothing, false);
             self.lanes.groups[g as usize].expected = 0;
             self.lanes.free.push(g);
         }

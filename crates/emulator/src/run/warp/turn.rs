@@ -1,7 +1,7 @@
 //! One turn of a warp: a fragment executes rows until it waits, ends, or has used up its turn.
 
 use super::calls::{Returned, call, returned};
-use super::divergence::Divergence;
+use super::divergence::{Arrival, Divergence};
 use super::{Stopped, Turn, Wait, Warp};
 use crate::api::observe::{Executed, Observer};
 use crate::api::trap::{Fault, Judge, Rule};
@@ -123,8 +123,9 @@ impl Warp {
             let careful = CAREFUL && (m.r.holds_undefined() || m.world.judge == Judge::Values);
             let lanes = &mut self.lanes;
             let by_lane = lanes_take_turns.is_some();
+            let stay_apart = m.world.directed.as_ref().is_some_and(|directed| directed.lanes_stay_apart());
             let released = before == Wait::Released;
-            let mut rows = Rows { lanes, m: &mut m, at, aligned, released, careful, by_lane };
+            let mut rows = Rows { lanes, m: &mut m, at, aligned, released, careful, by_lane, stay_apart };
             let mut left = quantum;
             let end = rows.execute::<O, CAREFUL>(&mut left, watch.as_deref_mut(), observer);
             *steps += u64::from(quantum - left);
@@ -183,6 +184,8 @@ struct Rows<'t, 'm> {
     careful: bool,
     /// Whether a directed schedule gives lanes turns.
     by_lane: bool,
+    /// Whether lanes that part in such a schedule do not wait to reconverge.
+    stay_apart: bool,
 }
 
 impl Rows<'_, '_> {
@@ -302,6 +305,7 @@ impl Rows<'_, '_> {
             Before::Run => None,
             Before::Hold(number) => Some(Wait::Held(number)),
             Before::Part(lanes) => {
+                self.lanes.fragments[self.at].apart |= self.stay_apart;
                 self.lanes.part(self.at, lanes, pc);
                 self.m.fragment = lanes;
                 self.m.mask &= lanes;
@@ -318,6 +322,7 @@ impl Rows<'_, '_> {
             Flow::Next | Flow::Undefined => After::Goes(pc + 1),
             Flow::Jump(target) => After::Goes(target),
             Flow::Split { taken, target } => {
+                lanes.fragments[at].apart |= self.stay_apart;
                 lanes.split(at, taken, target, row.d);
                 if self.by_lane { After::Waits(pc + 1, Wait::Nothing) } else { After::Goes(pc + 1) }
             }
@@ -345,8 +350,9 @@ impl Rows<'_, '_> {
             }
             Flow::Yield => After::Yields(pc + 1),
             Flow::Join => match lanes.arrive(at, pc) {
-                Some(group) => After::Waits(pc, Wait::Company(group)),
-                None => After::Goes(pc + 1),
+                Arrival::Waits(group) => After::Waits(pc, Wait::Company(group)),
+                Arrival::Elsewhere => After::Goes(pc + 1),
+                Arrival::Leaves => After::Regroups(pc + 1),
             },
             Flow::Converge(wanted) => After::Waits(pc, Wait::Converge { wanted, aligned: false }),
             Flow::Align => After::Waits(pc, Wait::Converge { wanted: m.live, aligned: true }),
