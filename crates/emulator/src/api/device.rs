@@ -3,6 +3,8 @@
 use numerics::random;
 use serde::{Deserialize, Serialize};
 
+use crate::run::directed::Turns;
+
 /// A piece of a device's global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 pub struct Buffer(
@@ -216,6 +218,12 @@ pub trait Device {
 
     /// Uses another order of warps and CTAs for later launches, if the device can choose one.
     fn reschedule(&mut self, _seed: u64) {}
+
+    /// Lets the lanes of warps take turns in later launches, where they conflicted in earlier ones; `None` ends that. Returns what
+    /// conflicts; `None` if nothing does, or if the device has no choice.
+    fn direct_lanes(&mut self, _turns: Option<Turns>) -> Option<String> {
+        None
+    }
 
     /// Reads a whole buffer.
     ///

@@ -7,11 +7,13 @@ use crate::api::device::{
     Argument, Buffer, Device, Failure, Graph, Launch, LaunchFailure, MapElement, MapSwizzle, Module,
     TensorMapSpec, first_difference,
 };
+use crate::api::observe::{Conflicts, Executed, Observer};
 use crate::api::trap::{Stop, StreamStop};
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_type::{Swizzle, TensorType};
 use crate::front::program::Program;
 use crate::memory::global::GlobalMemory;
+use crate::run::directed::{Directed, Turns};
 use crate::run::launch::{self, Options};
 use crate::run::stream::InStream;
 
@@ -44,8 +46,28 @@ pub struct EmulatorDevice {
     modules: Vec<Arc<Program>>,
     graphs: Vec<Vec<Launch>>,
     options: Options,
+    /// Conflicts of lanes in the launches so far, without those of directed schedules.
+    conflicts: Conflicts,
     /// Rows that warps executed in all launches.
     pub warp_instructions: u64,
+}
+
+/// Up to this many rows, lanes that take turns do not wait for each other where their branches and calls meet, which may take as many
+/// times the rows as a warp has lanes.
+const MOST_APART: u64 = 1 << 20;
+
+/// Collects the conflicts of a stream.
+#[derive(Default)]
+struct Conflicting(Conflicts);
+
+impl Observer for Conflicting {
+    const WATCHES: bool = false;
+
+    fn row(&mut self, _: &Executed<'_>) {}
+
+    fn conflicts(&mut self, conflicts: &Conflicts) {
+        self.0 = conflicts.clone();
+    }
 }
 
 impl EmulatorDevice {
@@ -59,6 +81,7 @@ impl EmulatorDevice {
             modules: Vec::new(),
             graphs: Vec::new(),
             options: Options { check_loads: true, check_fences: true, ..options },
+            conflicts: Conflicts::default(),
             warp_instructions: 0,
         }
     }
@@ -107,6 +130,8 @@ impl Device for EmulatorDevice {
 
     fn reset(&mut self) -> Result<(), Failure> {
         self.memory = GlobalMemory::default();
+        self.conflicts = Conflicts::default();
+        self.options.directed = None;
         self.buffers.clear();
         self.modules.clear();
         self.graphs.clear();
@@ -148,6 +173,17 @@ impl Device for EmulatorDevice {
 
     fn reschedule(&mut self, seed: u64) {
         self.options.seed = seed;
+    }
+
+    fn direct_lanes(&mut self, turns: Option<Turns>) -> Option<String> {
+        self.options.directed = None;
+        let first = self.conflicts.lanes.first()?;
+        let what = format!("{}; {}", first.what, first.place);
+        self.options.directed = turns.map(|turns| {
+            let lanes_meet = self.warp_instructions > MOST_APART;
+            Arc::new(Directed { turns, conflicts: self.conflicts.clone(), lanes_meet })
+        });
+        Some(what)
     }
 
     fn read(&self, buffer: Buffer) -> Result<Vec<u8>, Failure> {
@@ -202,7 +238,14 @@ impl Device for EmulatorDevice {
                 ..InStream::new(program, kernel, launch)
             });
         }
-        match launch::launch_stream(&stream, &mut self.memory, &self.options) {
+        let mut found = Conflicting::default();
+        let ended = launch::run_stream(&stream, &mut self.memory, &self.options, &mut found);
+        if self.options.directed.is_none() {
+            let Conflicts { lanes, lane_rows, .. } = found.0;
+            self.conflicts.lanes.extend(lanes);
+            self.conflicts.lane_rows.extend(lane_rows);
+        }
+        match ended {
             Ok(counts) => {
                 self.warp_instructions += counts.warp_instructions;
                 // Every stored result is read by a later stage or compared, so undefined bytes are a failure.

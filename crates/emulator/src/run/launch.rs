@@ -173,7 +173,8 @@ pub fn launch_stream(
     run_stream(launches, memory, options, &mut Nobody)
 }
 
-fn run_stream<O: Observer>(
+/// The same, with an observer.
+pub(crate) fn run_stream<O: Observer>(
     launches: &[InStream<'_>],
     memory: &mut GlobalMemory,
     options: &Options,

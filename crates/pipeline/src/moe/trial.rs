@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use emulator::device::{Device as _, Failure};
 use emulator::trials::{self, Ended, Plan, Subject, Sums, Unequal, compare_trials};
-use emulator::{EmulatorDevice, Options, Programs};
+use emulator::{EmulatorDevice, Options, Programs, Turns};
 use numerics::tensor_core::Model;
 
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
@@ -182,6 +182,9 @@ pub fn on_emulator_with(
     }
     let mut outcome =
         last.ok_or_else(|| MoeError::Invalid("a trial without schedules runs nothing".to_owned()))?;
+    if outcome.first_wrong().is_none() {
+        try_lanes(&mut session, contract, &name, &mut outcome, schedules.start)?;
+    }
     if outcome.first_wrong().is_none()
         && let Some((stage, failure)) = session.meet_the_next(next)?
         && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
@@ -239,10 +242,7 @@ impl Subject for Repeats<'_, '_> {
     }
 
     fn first_difference(&self, [one, other]: [&Tensors; 2], _: &mut Sums) -> Option<Unequal> {
-        // The order of the sums of atomics is open.
-        let compared =
-            |stage: &Stage| *stage != Stage::Finalize || self.contract.finalize == FinalizeOrder::Slots;
-        let stage = differences(one, other).find(compared)?;
+        let stage = differences(one, other).find(|stage| self.contract.orders_sums_of(*stage))?;
         let (buffer, values) = (stage.word().to_owned(), [String::new(), String::new()]);
         Some(Unequal { buffer, byte: 0, index: Vec::new(), values, sum: None })
     }
@@ -271,6 +271,39 @@ fn repeated(
         }
     }
     Ok(outcome)
+}
+
+/// Repeats the first schedule with lanes that take turns where those of a warp conflict, and fails the first stage whose results
+/// depend on that, or that breaks a rule then.
+fn try_lanes(
+    session: &mut Session<'_>,
+    contract: &Contract,
+    device: &str,
+    outcome: &mut Outcome,
+    seed: u64,
+) -> Result<(), TrialError> {
+    for turns in [Turns::LowestLaneFirst, Turns::HighestLaneFirst] {
+        let Some(conflict) = session.direct_lanes(Some(turns)) else { return Ok(()) };
+        session.again()?;
+        let ran = session.run(seed)?;
+        let stopped = ran.stopped.is_some();
+        let differing = differences(&outcome.tensors, &ran.tensors)
+            .find(|stage| contract.deterministic && contract.orders_sums_of(*stage));
+        let wrong =
+            judged(ran, contract, device, 0)?.first_wrong().map(|result| (result.stage, result.note.clone()));
+        let found = match (wrong, differing) {
+            (_, Some(stage)) if !stopped => Some((stage, "other bits are stored".to_owned())),
+            (wrong, _) => wrong,
+        };
+        if let Some((stage, note)) = found
+            && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage == stage)
+        {
+            fail(result, format!("race: {conflict}; if the lanes take turns there: {note}"));
+            break;
+        }
+    }
+    session.direct_lanes(None);
+    Ok(())
 }
 
 /// Fails a stage, whatever its numbers are.

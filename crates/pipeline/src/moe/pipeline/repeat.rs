@@ -1,5 +1,6 @@
 //! Repeats the stream on the same memory, and finds the stage that wrote to an input.
 
+use emulator::Turns;
 use emulator::device::Failure;
 
 use super::{Before, PipelineError, Ran, STEPS, Session};
@@ -26,6 +27,11 @@ impl Session<'_> {
         self.run.device.reschedule(seed);
         let stopped = self.run.all(&self.kernels)?;
         Ok(self.ran(stopped))
+    }
+
+    /// Lets the lanes of warps take turns in the next runs where they conflicted; returns what conflicts, if anything does.
+    pub(in crate::moe) fn direct_lanes(&mut self, turns: Option<Turns>) -> Option<String> {
+        self.run.device.direct_lanes(turns)
     }
 
     /// Runs the last kernel of a run together with the first of the next, which may begin before the last one ends: a kernel that does not
