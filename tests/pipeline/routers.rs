@@ -39,6 +39,10 @@ pub(crate) fn all() -> Vec<Fault> {
             "#if 1\n",
             "router-softmax-groups",
         ),
+        Fault {
+            says: "nothing orders lanes without `bar.warp.sync`",
+            ..change("lanes that do not wait for the keys of the others", "    __syncwarp();\n", "", GROUPS)
+        },
         change("the scaling factor forgotten", "__fmul_rn(e, scaling)", "e", GROUPS),
         change(
             "the scaling factor twice",
