@@ -193,7 +193,7 @@ pub fn policies_text(rows: &[PolicyRow]) -> String {
     policies(rows, false)
 }
 
-/// The same as Markdown.
+/// The tables of [`policies_text`] as Markdown.
 #[must_use]
 pub fn policies_markdown(rows: &[PolicyRow]) -> String {
     policies(rows, true)

@@ -16,7 +16,7 @@ pub enum Limit {
 /// The bound of a function.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Bound {
-    /// The same for all operands.
+    /// One limit for all operands.
     Everywhere(Limit),
     /// `lg2`: an absolute error between one half and two, a relative error elsewhere.
     Logarithm,

@@ -454,7 +454,7 @@ fn the_documents_name_commands_that_work() {
         let text = fs::read_to_string(Path::new(env!("CARGO_MANIFEST_DIR")).join(file)).unwrap();
         let joined = text.replace("\\\n", " ");
         for line in joined.lines() {
-            let Some(command) = line.trim().strip_prefix("$ cargo run --release -- ") else { continue };
+            let Some(command) = line.trim().strip_prefix("$ cargo run -- ") else { continue };
             let verb = command.split_whitespace().next().unwrap_or_default();
             // A CUDA C++ source needs NVRTC, which not every machine has: `.ci/run` covers it. `selftest` has its own tests.
             if !["emulate", "ops", "assumptions"].contains(&verb) || command.contains(".cu ") {

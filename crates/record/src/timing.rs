@@ -94,7 +94,7 @@ pub struct BenchRow {
     pub weights: u64,
     /// Multiplications and additions of the rows with data; 0 for stages without a GEMM.
     pub operations: u64,
-    /// The same, including padding rows of tiles.
+    /// Multiplications and additions of all rows, padding rows of tiles included.
     pub multiplied: u64,
     /// Bytes per time, as a share of the measured bandwidth.
     pub of_bandwidth: f64,

@@ -206,7 +206,7 @@ impl Executed {
 #[derive(Debug, thiserror::Error)]
 pub enum ExecError {
     /// The library is not next to the executable.
-    #[error("{LIBRARY} is not next to {}; copy it there from the folder of the command that `cargo build --release` built", .0.display())]
+    #[error("{LIBRARY} is not next to {}; copy it there from the folder of the command that `cargo build` built", .0.display())]
     NoLibrary(PathBuf),
     /// A folder or file of the run cannot be created or read.
     #[error("{what}: {error}")]

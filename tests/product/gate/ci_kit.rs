@@ -292,8 +292,11 @@ fn the_other_blocks_run() {
     );
     // Everything is a script of this repository.
     let (_, run, _) = blocks(".github/workflows/ci.yml").remove(0);
-    assert_eq!(run.trim(), ".ci/run");
-    assert!(root().join(".ci/run").is_file());
+    assert_eq!(run.trim(), ".ci/run \"$PART\"");
+    let parts = &yaml(".github/workflows/ci.yml")["jobs"]["part"]["strategy"]["matrix"]["part"];
+    let parts: Vec<&str> = parts.as_array().unwrap().iter().map(|part| part.as_str().unwrap()).collect();
+    let script = fs::read_to_string(root().join(".ci/run")).unwrap();
+    assert!(script.contains(&format!("set -- {}\n", parts.join(" "))), "{parts:?}");
 }
 
 #[test]

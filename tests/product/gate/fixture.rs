@@ -172,7 +172,7 @@ pub(super) fn trial(case: &str, tile: &str) -> TrialRow {
     }
 }
 
-/// The same on a GPU, with checks.
+/// A trial as it is on a GPU, with checks.
 pub(super) fn on_gpu(mut row: TrialRow) -> TrialRow {
     row.device = "gpu:0".to_owned();
     row.code = CodeBy::from("ptxas 13.5.37");

@@ -91,7 +91,7 @@ fn exec(gpu: &str) -> Command {
     recording(gpu, None)
 }
 
-/// The same, with each launch recorded in a folder.
+/// Runs a command under `exec` that records each launch in a folder.
 fn recording(gpu: &str, folder: Option<&Path>) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_sm121probe"));
     command.args(["exec", "--gpu", gpu]);

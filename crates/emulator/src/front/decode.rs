@@ -140,7 +140,7 @@ pub(crate) struct Step {
     pub(crate) writes: Vec<Place>,
     /// The registers among `writes` that are narrower than their slots, with their bits.
     pub(crate) narrow: Vec<(u32, u32)>,
-    /// The same among `reads`.
+    /// The registers among `reads` that are narrower than their slots, with their bits.
     pub(crate) narrow_sources: Vec<(u32, u32)>,
     /// The addresses it uses, as slot and offset.
     pub(crate) addresses: Vec<(u32, i64)>,

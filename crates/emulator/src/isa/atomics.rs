@@ -44,7 +44,7 @@ pub(crate) const ROWS: &[FormRow] = &[
 #[derive(Clone, Copy)]
 enum Action {
     Combine(Combine),
-    /// The same on both halves of a word.
+    /// An operation on both halves of a word.
     Halves(Combine),
     /// `add.f32`, which flushes subnormals in global memory unless `.noftz` is given, and keeps them in shared memory.
     AddSingle {

@@ -49,7 +49,7 @@ enum Has {
     ArchOnly,
     /// sm_100, sm_103 and sm_110 with a suffix.
     DataCentre,
-    /// The same without sm_110.
+    /// sm_100 and sm_103 with a suffix.
     Family100,
     /// sm_100a and sm_103a.
     Arch100,

@@ -114,7 +114,7 @@ pub(crate) fn frame_address(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
-/// The same in the 32-bit bank.
+/// `d = frame + offset` in the 32-bit bank, for addresses of 32 bits.
 pub(crate) fn frame_address_low(m: &mut Machine<'_>, row: &Row) -> Flow {
     let frame = m.r.d[row.a as usize];
     let d = &mut m.r.w[row.d as usize];

@@ -271,7 +271,7 @@ impl Races {
         &mut self.lane_logs[warp as usize]
     }
 
-    /// The same, and the searches of the CTA.
+    /// What the lanes of a warp have accessed since they last synchronised, and the searches of the CTA.
     pub(crate) fn lane_log_and_searches(&mut self, warp: u32) -> (&mut LaneLog, &mut Searches) {
         (&mut self.lane_logs[warp as usize], &mut self.lane_searches)
     }

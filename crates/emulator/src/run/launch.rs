@@ -173,7 +173,7 @@ pub fn launch_stream(
     run_stream(launches, memory, options, &mut Nobody)
 }
 
-/// The same, with an observer.
+/// Runs the launches of one stream with an observer.
 pub(crate) fn run_stream<O: Observer>(
     launches: &[InStream<'_>],
     memory: &mut GlobalMemory,

@@ -127,7 +127,7 @@ enum Takes {
     Addresses,
     /// Parts of registers, such as `%r1.b2`.
     Parts,
-    /// The same and numbers.
+    /// Parts of registers, and numbers.
     PartsOrNumbers,
 }
 

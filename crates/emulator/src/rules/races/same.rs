@@ -159,7 +159,7 @@ impl Races {
         })
     }
 
-    /// The same for a weak store to global memory.
+    /// Whether a weak store to global memory writes what unordered threads have stored there.
     #[cold]
     pub(crate) fn stores_same_global(
         &self,
@@ -171,7 +171,7 @@ impl Races {
         world.stores_same(self, self.who(warp), address, values)
     }
 
-    /// The same for a weak read of global memory.
+    /// Whether a weak read of global memory that is in conflict is ordered after one of the stores of the present value.
     #[cold]
     pub(crate) fn reads_same_global(
         &self,
@@ -185,7 +185,7 @@ impl Races {
 }
 
 impl GlobalRaces {
-    /// The same for a weak store by `who`.
+    /// Whether a weak store by `who` writes what unordered threads have stored there; then it joins them.
     pub(crate) fn stores_same(&mut self, cta: &Races, who: Who, address: u64, values: Values<'_>) -> bool {
         // Another lane of the warp has just stored the value: nothing changes.
         let just_stored = |kept: &mut Accesses<Who>| {
@@ -224,7 +224,7 @@ impl GlobalRaces {
         true
     }
 
-    /// The same for a weak read by `who`.
+    /// Whether a weak read by `who` that is in conflict is ordered after one of the stores of the present value.
     pub(crate) fn reads_same(&mut self, cta: &Races, who: Who, address: u64, len: usize) -> bool {
         (0..len as u64).all(|n| {
             let at = address + n;

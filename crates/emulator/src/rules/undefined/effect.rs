@@ -20,7 +20,7 @@ pub(crate) enum Propagation {
     Bitwise,
     /// Integer arithmetic: bits above the lowest undefined one.
     Upward,
-    /// The same, with the carry of extended precision.
+    /// Integer arithmetic with the carry of extended precision: bits above the lowest undefined one, and the carry.
     Chain {
         reads: bool,
     },
@@ -93,7 +93,7 @@ pub(crate) struct Effect {
     pub(crate) writes: Box<[Place]>,
     /// The results of the 32-bit bank that are narrower than 32 bits: slots and bits.
     pub(crate) narrow: Box<[(u32, u32)]>,
-    /// The same for sources.
+    /// The sources of the 32-bit bank that are narrower than 32 bits: slots and bits.
     pub(crate) narrow_sources: Box<[(u32, u32)]>,
     /// Whether it only computes registers from registers, lane by lane.
     pub(crate) pure: bool,

@@ -27,7 +27,7 @@ const BIAS_LARGEST: u64 = 15;
 /// values on both sides of the clamp at 7.
 const REAL_SCALES: [u8; 8] = [121, 122, 122, 122, 122, 122, 123, 123];
 
-/// The same for a global scale near 2^-10: 8 to 30.
+/// Scale codes of such a distribution quantised to NVFP4 with a global scale near 2^-10: 8 to 30.
 const REAL_UE4M3: u8 = 0x50;
 const REAL_UE4M3_COUNT: u64 = 16;
 /// Deviation of e4m3 codes in `real`.
@@ -207,7 +207,7 @@ fn odd([first, second]: [u64; 2]) -> [u64; 2] {
     [first ^ (below_two & below_two.wrapping_neg()), second]
 }
 
-/// The same of one block of 16.
+/// One block of 16 codes with an odd number of halves.
 const fn odd_word(word: u64) -> u64 {
     const LOWEST: u64 = 0x1111_1111_1111_1111;
     let below_two = !(word >> 2) & LOWEST;

@@ -155,7 +155,7 @@ impl Line {
         self.raw_dot(other, at) * (self.scales[at].value * other.scales[at].value)
     }
 
-    /// The same without scales.
+    /// The sum of the products of block `at`, without block scales; exact.
     #[must_use]
     pub fn raw_dot(&self, other: &Self, at: usize) -> f64 {
         let of = at * other.block..(at + 1) * other.block;
