@@ -374,9 +374,9 @@ impl Backend for Driver {
             )
         };
         check("cuModuleLoadDataEx", result).map_err(|mut error| {
-            let said = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
+            let text = CStr::from_bytes_until_nul(&log).map(CStr::to_string_lossy).unwrap_or_default();
             error.detail =
-                said.lines().map(str::trim).filter(|l| !l.is_empty()).take(3).collect::<Vec<_>>().join("; ");
+                text.lines().map(str::trim).filter(|l| !l.is_empty()).take(3).collect::<Vec<_>>().join("; ");
             error
         })?;
         let (functions, entries) = Self::functions(module)?;

@@ -135,9 +135,9 @@ fn access(object: &Bound<'_, PyAny>, stated: Stated) -> PyResult<Access> {
         return Ok(Access::Writable);
     }
     let Some(assign) = object.getattr_opt("__setitem__")? else {
-        let said = stated == Stated::Writable;
+        let states_it = stated == Stated::Writable;
         let why = "it has no `__setitem__`, and nothing else says that it may be changed";
-        return Ok(if said { Access::Writable } else { Access::ReadOnly(why) });
+        return Ok(if states_it { Access::Writable } else { Access::ReadOnly(why) });
     };
     // Assigns to no element. An array without a dimension has no slice, and raises `IndexError`.
     let py = object.py();

@@ -26,12 +26,12 @@ pub(crate) fn matrix_record() -> &'static str {
 
 /// Collects the notices of a job for the caller.
 #[derive(Default)]
-struct Said(std::sync::Mutex<Vec<String>>);
+struct Notices(std::sync::Mutex<Vec<String>>);
 
-impl Sink for Said {
+impl Sink for Notices {
     fn emit(&self, event: Event) {
-        if let (Event::Notice { text }, Ok(mut said)) = (event, self.0.lock()) {
-            said.push(text);
+        if let (Event::Notice { text }, Ok(mut notices)) = (event, self.0.lock()) {
+            notices.push(text);
         }
     }
 }
@@ -46,12 +46,12 @@ pub(crate) fn compile_cuda(
     toolkit: Option<String>,
     program: PathBuf,
 ) -> (Option<String>, Vec<String>, Option<String>) {
-    let said = Said::default();
+    let notices = Notices::default();
     let result = py.detach(|| {
-        let context = Context { program, libraries: None, sink: &said };
+        let context = Context { program, libraries: None, sink: &notices };
         compile(text, name, &Compile { target, toolkit }, &context)
     });
-    let notices = said.0.into_inner().unwrap_or_default();
+    let notices = notices.0.into_inner().unwrap_or_default();
     match result {
         Ok((_, ptx)) => (Some(ptx), notices, None),
         Err(error) => (None, notices, Some(report::failed(&error, None).to_string())),

@@ -146,7 +146,25 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         m.cta.meet(m.warp, m.mask);
     }
     m.cta.settle(id as usize);
+    if row.imm & ALIGNED != 0 {
+        remark_exited(m, row, lane);
+    }
     if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
+}
+
+/// Remarks that lanes of the warp have exited before an aligned barrier.
+fn remark_exited(m: &mut Machine<'_>, row: &Row, lane: usize) {
+    let behind = m.cta.size.saturating_sub(32 * m.warp);
+    let launched = if behind >= 32 { !0 } else { (1 << behind) - 1 };
+    let exited = launched & !m.live;
+    if exited != 0 {
+        let what = format!(
+            "lanes {exited:#010x} of the warp have exited before this barrier; PTX says that all threads of the warp execute it, \
+             CUDA says that it waits for those that have not exited"
+        );
+        m.lane_remarks.push((lane, what));
+        m.remark(row);
+    }
 }
 
 /// The number of threads that an arrival counts for if counts are multiples of 32.

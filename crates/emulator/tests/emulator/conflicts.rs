@@ -214,3 +214,13 @@ fn results_that_differ_between_schedules_anyway_say_nothing_of_lanes() {
     remarked(&verdict, 1);
     assert!(verdict.remarks[0].what.ends_with("differ between schedules of whole warps"), "{verdict:?}");
 }
+
+#[test]
+fn lanes_that_leave_before_an_aligned_barrier_are_a_remark() {
+    let leave = "and.b32 %r1, %r0, 1;\nsetp.ne.u32 %p0, %r1, 0;\n@%p0 ret;\nbar.sync 0;\nst.global.u32 [%a], %r0;";
+    let verdict = lanes(leave);
+    remarked(&verdict, 1);
+    assert!(verdict.remarks[0].what.contains("lanes 0xaaaaaaaa of the warp have exited"), "{verdict:?}");
+    // Lanes that a CTA does not have leave nothing.
+    remarked(&Case::new(50, "bar.sync 0;\nst.global.u32 [%a], %r0;").judge(&Plan::default()), 0);
+}

@@ -38,7 +38,7 @@ pub(super) fn problem(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<P
     let per_row = 3 * dims.hidden as u128 + 5 * dims.inter as u128;
     few("activations", 4 * tokens * dims.hidden as u128 + all_rows * per_row)?;
 
-    let logits = asked(case, &dims, seed, layer)?;
+    let logits = router_logits(case, &dims, seed, layer)?;
     let bias = correction(case, &dims, seed, layer)?.unwrap_or_default();
     let rows = rows(case, &dims, &logits, &bias);
     let hidden = activations::hidden(case, &dims, seed, &rows);
@@ -100,7 +100,7 @@ pub(super) fn variants(case: &Case, seed: u64, layer: Option<&Layer>) -> Result<
         (like(Routing::Random), seed ^ OTHER),
         (like(Routing::Same), seed ^ (OTHER + 1)),
     ] {
-        let logits = asked(&like, &dims, seed, layer)?;
+        let logits = router_logits(&like, &dims, seed, layer)?;
         data.push((activations::hidden(&like, &dims, seed, &rows(case, &dims, &logits, &bias)), logits));
     }
     if dims.tokens > 1 {
@@ -150,7 +150,7 @@ fn few(case: &Case, what: &str, bytes: u128) -> Result<(), MoeError> {
 }
 
 /// Returns the router's logits: the layer's if the case routes at random, otherwise the case's own.
-fn asked(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Vec<f32>, MoeError> {
+fn router_logits(case: &Case, dims: &Dims, seed: u64, layer: Option<&Layer>) -> Result<Vec<f32>, MoeError> {
     match layer.filter(|_| case.routing == Routing::Random) {
         // Real values do not depend on a token's routing, so the router can run first.
         Some(layer) => Ok(layer.logits(&activations::hidden(case, dims, seed, &[]))?),

@@ -112,11 +112,11 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
         result.note = if result.note.is_empty() { note } else { format!("{note}; {}", result.note) };
     }
     let words: Vec<&str> = differing.iter().map(|stage| stage.word()).collect();
-    let said = match words.as_slice() {
+    let dependent = match words.as_slice() {
         [] => "; every stage stores the same bits with the other choice".to_owned(),
         words => format!("; {UNDETERMINED}: the values stored by {}", words.join(", ")),
     };
-    (stages, said)
+    (stages, dependent)
 }
 
 /// What depends on the reading.

@@ -20,7 +20,7 @@ const SAID: u64 = 4096;
 pub struct Session {
     child: Child,
     socket: UnixStream,
-    said: File,
+    stderr: File,
 }
 
 impl Session {
@@ -31,11 +31,11 @@ impl Session {
     /// When the program cannot be started.
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
-        let said = tempfile::tempfile()?;
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(said.try_clone()?).process_group(0);
+        let stderr = tempfile::tempfile()?;
+        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(stderr.try_clone()?).process_group(0);
         // `spawned` drops the command, which holds the other end of the socket; otherwise the end of the child would go unnoticed.
         let child = spawned(command)?;
-        Ok(Self { child, socket, said })
+        Ok(Self { child, socket, stderr })
     }
 
     /// Returns the socket for one request and its reply within `limit`; exceeding it is [`io::ErrorKind::TimedOut`].
@@ -61,7 +61,7 @@ impl Session {
             },
             None => "closed its socket".to_owned(),
         };
-        status + &self.said()
+        status + &self.stderr()
     }
 
     /// The status of a child that has ended, or that ends within the next second.
@@ -79,9 +79,9 @@ impl Session {
     }
 
     /// The child's error output, as a clause.
-    fn said(&mut self) -> String {
+    fn stderr(&mut self) -> String {
         let mut bytes = Vec::new();
-        if self.said.rewind().and_then(|()| (&self.said).take(SAID).read_to_end(&mut bytes)).is_err() {
+        if self.stderr.rewind().and_then(|()| (&self.stderr).take(SAID).read_to_end(&mut bytes)).is_err() {
             return String::new();
         }
         let text = String::from_utf8_lossy(&bytes);
