@@ -25,16 +25,18 @@ pub use front::contraction::Contraction;
 pub use front::decode::Registers;
 pub use front::load::{load, load_only, load_shared, load_with};
 pub use front::program::{Kernel, Parameter, Program};
+pub use front::syntax::{Modifiers, modifiers};
 pub use front::variables::{VariableError, VariableOf};
-pub use isa::{Coverage, FormRow, Modifiers, coverage, modifiers};
+pub use isa::{Coverage, FormRow, coverage};
 pub use memory::defined::{UndefinedRun, Uses};
 pub use memory::global::GlobalMemory;
 pub use memory::lent::HostBytes;
 pub use memory::window::GLOBAL_BASE;
 pub use rules::float_sums::{FloatSum, FloatType};
-pub use run::directed::{Directed, Turns};
+pub use run::directed::Directed;
 pub use run::launch::{
     Counts, KeptLane, Launch, Options, launch, launch_observed, launch_stream, launch_with, model_of,
 };
 pub use run::progress::Progress;
 pub use run::stream::InStream;
+pub use run::turns::Turns;

@@ -3,7 +3,7 @@
 use numerics::random;
 use serde::{Deserialize, Serialize};
 
-use crate::run::directed::Turns;
+use crate::run::turns::Turns;
 
 /// A piece of a device's global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]

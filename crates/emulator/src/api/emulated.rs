@@ -13,9 +13,10 @@ use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_type::{Swizzle, TensorType};
 use crate::front::program::Program;
 use crate::memory::global::GlobalMemory;
-use crate::run::directed::{Directed, Turns};
+use crate::run::directed::Directed;
 use crate::run::launch::{self, Options};
 use crate::run::stream::InStream;
+use crate::run::turns::Turns;
 
 /// Cache of decoded modules, keyed by their text and shared by the devices of a run.
 #[derive(Default)]

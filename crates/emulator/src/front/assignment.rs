@@ -7,9 +7,9 @@
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, HashSet};
 
-use crate::front::decode::{Bank, Place, Step};
 use crate::front::liveness;
 use crate::front::program::Row;
+use crate::front::registers::{Bank, Place, Step};
 use crate::rules::undefined::{bank_number, note_unwritten};
 use crate::run::machine::{Flow, Machine};
 use crate::work;

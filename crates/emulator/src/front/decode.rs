@@ -11,11 +11,14 @@ mod unknown;
 use std::collections::{HashMap, HashSet};
 
 use crate::api::trap::{Lack, Unsupported};
+use crate::front::availability::{self, Arch};
+use crate::front::calls::{Actual, CallSite, Formal, Target};
 use crate::front::directives;
 use crate::front::liveness::Slots;
 use crate::front::program::{Constant, Kernel, Origin, Parameter, Row, Special};
-use crate::isa;
-use crate::isa::availability::Arch;
+use crate::front::registers::{Bank, Step};
+use crate::front::words::Refusal;
+use crate::front::{rows, syntax};
 use crate::rules::drafts::Watch;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock;
@@ -23,41 +26,6 @@ use crate::work;
 pub(crate) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
 pub(crate) use operands::immediate_bits;
 use ptx::{Function, Instruction, Span, Statement, Type, Variable};
-pub(crate) use units::{Actual, CallSite, Formal, Function as CalledFunction, Target};
-
-/// A register bank.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub(crate) enum Bank {
-    P,
-    W,
-    D,
-    /// Two slots of the 64-bit bank, low half first.
-    Q,
-}
-
-impl std::fmt::Display for Bank {
-    /// What a register of the bank holds.
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.write_str(match self {
-            Self::P => "a predicate",
-            Self::W => "up to 32 bits",
-            Self::D => "64 bits",
-            Self::Q => "128 bits",
-        })
-    }
-}
-
-impl Bank {
-    /// The bank of the registers of a type.
-    pub(crate) fn holding(ty: Type) -> Self {
-        match (ty, ty.bytes()) {
-            (Type::Pred, _) => Self::P,
-            (_, 8) => Self::D,
-            (_, 16) => Self::Q,
-            _ => Self::W,
-        }
-    }
-}
 
 /// A register: its bank, slot and declared type.
 #[derive(Debug, Clone, Copy)]
@@ -82,9 +50,6 @@ pub(crate) enum Symbol {
     Param(u64),
 }
 
-/// The reason why an instruction cannot be decoded.
-pub(crate) type Refusal = String;
-
 /// How registers are assigned to slots.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub enum Registers {
@@ -93,6 +58,33 @@ pub enum Registers {
     Shared,
     /// Each register has its own slot: slower; the reference against which sharing is checked.
     Own,
+}
+
+/// Why an instruction cannot be decoded.
+#[derive(Debug)]
+pub(crate) enum Refused {
+    /// ptxas refuses it, too: PTX has no such form, or the module's version or target lacks it.
+    ByPtx(Refusal),
+    /// The emulator does not support it.
+    ByEmulator(Refusal),
+}
+
+impl From<Refusal> for Refused {
+    fn from(why: Refusal) -> Self {
+        Self::ByEmulator(why)
+    }
+}
+
+/// What the decoder needs of the instruction table, whose rows push rows onto the decoder.
+pub(crate) struct Table {
+    /// Decodes an instruction.
+    pub(crate) decode: fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refused>,
+    /// Decodes a call of a function that the driver links.
+    pub(crate) decode_system_call: fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refusal>,
+    /// Whether there is such a function.
+    pub(crate) is_system_call: fn(&str) -> bool,
+    /// Marks atomics of which nobody reads the result.
+    pub(crate) mark_unused_results: fn(&mut [Row], &[Step]),
 }
 
 /// Module-level names that are visible in its functions.
@@ -109,6 +101,7 @@ pub(crate) struct Scope<'a> {
     pub(crate) version: (u32, u32),
     /// Where the lines of the text begin.
     pub(crate) lines: Vec<usize>,
+    pub(crate) table: &'static Table,
     pub(crate) code: Code<'a>,
 }
 
@@ -126,30 +119,6 @@ struct Fixup {
     row: usize,
     label: String,
     span: Span,
-}
-
-/// A register: bank and slot.
-pub(crate) type Place = (Bank, u32);
-
-/// One instruction, as seen by data-flow analysis.
-#[derive(Debug, Default)]
-pub(crate) struct Step {
-    /// Its rows.
-    pub(crate) rows: std::ops::Range<usize>,
-    pub(crate) reads: Vec<Place>,
-    pub(crate) writes: Vec<Place>,
-    /// The registers among `writes` that are narrower than their slots, with their bits.
-    pub(crate) narrow: Vec<(u32, u32)>,
-    /// The registers among `reads` that are narrower than their slots, with their bits.
-    pub(crate) narrow_sources: Vec<(u32, u32)>,
-    /// The addresses it uses, as slot and offset.
-    pub(crate) addresses: Vec<(u32, i64)>,
-    /// Whether it copies one register to another: an unwritten value may be copied, but not used.
-    pub(crate) copies: bool,
-    /// The slot of its guard.
-    pub(crate) guard: Option<u32>,
-    /// The registers among `reads` that are bases of addresses.
-    pub(crate) bases: Vec<Place>,
 }
 
 /// Decodes one kernel.
@@ -271,10 +240,17 @@ impl<'a> Decoder<'a> {
         Unsupported { form: form.to_owned(), line, why: why.into(), lack: Lack::Emulator }
     }
 
-    fn refused(&self, i: &Instruction, why: isa::Refused) -> Unsupported {
+    /// Checks that an instruction is a form of PTX, and that the version and the target of the module have it.
+    pub(crate) fn check(&self, i: &Instruction) -> Result<(), Refused> {
+        let since = syntax::check(self, i).map_err(Refused::ByPtx)?;
+        availability::check_version(self.version(), i, since).map_err(Refused::ByPtx)?;
+        availability::check(self, i).map_err(Refused::ByPtx)
+    }
+
+    fn refused(&self, i: &Instruction, why: Refused) -> Unsupported {
         match why {
-            isa::Refused::ByEmulator(why) => self.unsupported(&i.form(), why),
-            isa::Refused::ByPtx(why) => Unsupported { lack: Lack::Ptx, ..self.unsupported(&i.form(), why) },
+            Refused::ByEmulator(why) => self.unsupported(&i.form(), why),
+            Refused::ByPtx(why) => Unsupported { lack: Lack::Ptx, ..self.unsupported(&i.form(), why) },
         }
     }
 
@@ -318,7 +294,7 @@ impl<'a> Decoder<'a> {
                     self.tables.insert(format!("{}{name}", self.prefix), full);
                 }
                 Statement::Instruction(instruction) => self.instruction(instruction)?,
-                Statement::Pragma(words) => self.used_bytes = isa::used_bytes::mask(words),
+                Statement::Pragma(words) => self.used_bytes = used_bytes_mask(words),
                 Statement::CallTargets { name, functions } => self.call_targets(name, functions),
                 Statement::CallPrototype { name, returns, params, directives } => {
                     let never_returns = directives.iter().any(|directive| directive.name == "noreturn");
@@ -340,10 +316,12 @@ impl<'a> Decoder<'a> {
         let first = self.rows.len();
         self.step = Step::default();
         let made = match i.opcode.as_str() {
-            "call" if self.calls_system(i) => isa::system_call::decode(self, i).map_err(Into::into),
+            "call" if self.calls_system(i) => {
+                (self.scope.table.decode_system_call)(self, i).map_err(Into::into)
+            }
             "call" => self.call(i),
-            "ret" => isa::check(self, i).and_then(|()| Ok(self.ret(i)?)),
-            _ => isa::decode(self, i),
+            "ret" => self.check(i).and_then(|()| Ok(self.ret(i)?)),
+            _ => (self.scope.table.decode)(self, i),
         };
         made.map_err(|why| self.refused(i, why))?;
         let reads = self.step.reads.len();
@@ -394,7 +372,7 @@ impl<'a> Decoder<'a> {
     /// A jump to a unique label, with its prefix.
     fn jump(&mut self, label: &str) {
         self.fixups.push(Fixup { row: self.rows.len(), label: label.to_owned(), span: self.at });
-        self.push(Row::new(isa::control::branch));
+        self.push(Row::new(rows::branch));
     }
 
     /// The unique name of a visible label; an unknown one keeps its name and is refused at the end.
@@ -472,7 +450,7 @@ fn entry<'a>(
     }
     let formals: Vec<&str> = function.params.iter().map(|v| v.name.as_str()).collect();
     decoder.statements(&formals, function.body.as_deref().unwrap_or_default())?;
-    decoder.push(isa::control::ending());
+    decoder.push(rows::ending());
     let frame_bytes = decoder.local_bytes;
     decoder.functions()?;
     decoder.local_bytes = frame_bytes;
@@ -483,6 +461,17 @@ fn entry<'a>(
         targets[fixup.row] = Some(target(fixup)?);
     }
     Ok(Entry { decoder, params, param_bytes: offset, targets })
+}
+
+/// The mask that a pragma sets for the next load.
+fn used_bytes_mask(words: &[String]) -> Option<u32> {
+    words.iter().find_map(|text| {
+        let number = text.trim().strip_prefix("used_bytes_mask")?.trim();
+        match number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
+            Some(digits) => u32::from_str_radix(digits, 16).ok(),
+            None => number.parse().ok(),
+        }
+    })
 }
 
 fn missing_label(text: &str, fixup: &Fixup) -> Unsupported {
@@ -509,7 +498,7 @@ pub(crate) fn kernel<'a>(
         made = entry(scope, text, function, module_shared, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
-    isa::atomics::mark_unused_results(&mut decoder.rows, &steps);
+    (decoder.scope.table.mark_unused_results)(&mut decoder.rows, &steps);
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
     let unit_rows = entries.clone();

@@ -4,9 +4,9 @@
 //! there, so that other rows pay nothing.
 
 use crate::front::assignment;
-use crate::front::decode::Step;
 use crate::front::program::{Origin, Row};
-use crate::isa::control;
+use crate::front::registers::Step;
+use crate::front::rows;
 use crate::work;
 
 /// No reconvergence point: the paths meet only at the end of the thread.
@@ -30,8 +30,8 @@ pub(crate) fn successors(rows: &[Row], target: &[Option<usize>]) -> Vec<[usize; 
             match target[i] {
                 Some(t) if rows[i].guard == crate::front::program::UNGUARDED && rows[i].imm == 0 => [t, t],
                 Some(t) => [next, t],
-                None if (rows[i].extra::<control::Ends>().is_some()
-                    || rows[i].extra::<control::Returns>().is_some())
+                None if (rows[i].extra::<rows::Ends>().is_some()
+                    || rows[i].extra::<rows::Returns>().is_some())
                     && rows[i].guard == crate::front::program::UNGUARDED =>
                 {
                     [n, n]
@@ -57,7 +57,7 @@ pub(crate) fn finish(
     // Lanes that reconverge only to exit need not wait for each other: a barrier then no longer counts those that have exited.
     let ends = |row: usize| {
         rows.get(row).is_some_and(|row| {
-            row.guard == crate::front::program::UNGUARDED && row.extra::<control::Ends>().is_some()
+            row.guard == crate::front::program::UNGUARDED && row.extra::<rows::Ends>().is_some()
         })
     };
     for meet in meets.iter_mut().filter(|meet| ends(**meet)) {
@@ -69,7 +69,7 @@ pub(crate) fn finish(
     meeting.sort_unstable();
     meeting.dedup();
     for at in meeting {
-        insertions.before.push((at, Row::new(control::join)));
+        insertions.before.push((at, Row::new(rows::join)));
     }
     let watched = assignment::watch(
         rows,

@@ -23,7 +23,7 @@ use std::cmp::Reverse;
 use std::collections::{BTreeSet, BinaryHeap};
 use std::ops::Range;
 
-use crate::front::decode::{Bank, Place, Step};
+use crate::front::registers::{Bank, Place, Step};
 use crate::work;
 
 /// The lifetime of a slot's owner.

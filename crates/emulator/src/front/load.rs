@@ -7,6 +7,7 @@ use ptx::arch::Target;
 use ptx::{Function, Init, Item, Linkage, Module, Space, Statement, Type, Variable};
 
 use crate::api::trap::{Lack, Stop, Unsupported};
+use crate::front::availability::Arch;
 use crate::front::contraction::Contraction;
 use crate::front::declared;
 use crate::front::decode::{
@@ -15,7 +16,7 @@ use crate::front::decode::{
 };
 use crate::front::directives;
 use crate::front::program::{ModuleVariable, Program, Static, VariablePlace};
-use crate::isa::availability::Arch;
+use crate::isa;
 use crate::memory::window::code_address;
 use crate::work;
 
@@ -196,7 +197,7 @@ fn load_chosen(
     let refused = initialise(&module, &symbols, &code, &mut globals, &mut constants).map_err(Stop::Launch)?;
     let version = module.version;
     let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let scope = Scope { symbols, functions, imports, refused, arch, version, lines, code };
+    let scope = Scope { symbols, functions, imports, refused, arch, version, lines, table: isa::TABLE, code };
     let mut kernels = Vec::new();
     let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
     let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();

@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ptx::Type;
 
+use crate::memory::window::SHARED_START;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock::Hammock;
 use crate::run::machine::{Flow, Machine};
@@ -171,6 +172,62 @@ pub(crate) enum Special {
     Zero,
 }
 
+impl Special {
+    /// The special register with a name; `mov` reads clocks and the like itself.
+    pub(crate) fn named(name: &str) -> Option<Self> {
+        let axis = |rest: &str| match rest {
+            ".x" => Some(0u8),
+            ".y" => Some(1),
+            ".z" => Some(2),
+            _ => None,
+        };
+        for (prefix, make) in [
+            ("%tid", Special::Tid as fn(u8) -> Special),
+            ("%ntid", Special::Ntid),
+            ("%ctaid", Special::Ctaid),
+            ("%nctaid", Special::Nctaid),
+            ("%clusterid", Special::ClusterId),
+            ("%nclusterid", Special::NclusterId),
+            ("%cluster_ctaid", Special::ClusterCtaid),
+            ("%cluster_nctaid", Special::ClusterNctaid),
+        ] {
+            if let Some(axis) = name.strip_prefix(prefix).and_then(axis) {
+                return Some(make(axis));
+            }
+        }
+        Some(match name {
+            "%laneid" => Special::Laneid,
+            "%warpid" => Special::Warpid,
+            "%nwarpid" => Special::Nwarpid,
+            "%smid" => Special::Smid,
+            "%nsmid" => Special::Nsmid,
+            "%gridid" => Special::Gridid,
+            "%lanemask_eq" => Special::LanemaskEq,
+            "%lanemask_le" => Special::LanemaskLe,
+            "%lanemask_lt" => Special::LanemaskLt,
+            "%lanemask_ge" => Special::LanemaskGe,
+            "%lanemask_gt" => Special::LanemaskGt,
+            "%dynamic_smem_size" => Special::DynamicSmemSize,
+            "%total_smem_size" => Special::TotalSmemSize,
+            "%aggr_smem_size" => Special::AggrSmemSize,
+            "%cluster_ctarank" => Special::ClusterCtarank,
+            "%cluster_nctarank" => Special::ClusterNctarank,
+            "%envreg1" => Special::GridWorkspace { high: true },
+            "%envreg2" => Special::GridWorkspace { high: false },
+            // As ptxas 13.5 defines them for sm_121; the driver knows the position of `_1`, which is in between here.
+            "%reserved_smem_offset_begin" => Special::Reserved(0),
+            "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::Reserved(SHARED_START),
+            "%reserved_smem_offset_0" => Special::ReservedAddress(0x40),
+            "%reserved_smem_offset_1" => Special::ReservedAddress(0x80),
+            // Set by the driver: their values without one are unspecified.
+            _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
+                Special::Zero
+            }
+            _ => return None,
+        })
+    }
+}
+
 /// A kernel parameter.
 #[derive(Debug, Clone)]
 pub struct Parameter {
@@ -225,8 +282,8 @@ pub struct Kernel {
     pub(crate) local_bytes: usize,
     /// Local memory with which a thread begins: enough for all frames if no function calls itself.
     pub(crate) stack_bytes: usize,
-    /// The functions that it calls, by number in [`CallSite`](crate::front::decode::CallSite).
-    pub(crate) functions: Vec<crate::front::decode::CalledFunction>,
+    /// The functions that it calls, by number in [`CallSite`](crate::front::calls::CallSite).
+    pub(crate) functions: Vec<crate::front::calls::Function>,
     /// `.reqntid`, if present.
     pub required_threads: Option<[u32; 3]>,
     /// The product of `.maxntid`, if present.

@@ -2,7 +2,8 @@
 
 use ptx::{Instruction, Type};
 
-use crate::front::decode::Refusal;
+/// The reason why an instruction cannot be decoded.
+pub(crate) type Refusal = String;
 
 /// Modifiers not read yet.
 pub(crate) struct Words<'a> {

@@ -3,7 +3,8 @@
 use ptx::{Instruction, Type};
 
 use super::{FormRow, float, half, integer, minmax, packed, quotient};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
+use crate::front::words::Refusal;
 
 const CHAPTER: &str = "Arithmetic: integer, floating point, half precision, mixed precision";
 

@@ -5,9 +5,12 @@ use ptx::{Immediate, Instruction, Operand, Type};
 use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
+use crate::copies::cp_async::{Copy, taken};
 use crate::copies::pending::{Pending, PendingKind, Piece, Work};
-use crate::front::decode::{Bank, Decoder, Place, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::registers::Bank;
+use crate::front::words::Refusal;
 use crate::memory::window::Window;
 use crate::rules::order::Touch;
 use crate::run::machine::{Flow, Machine, Space, lanes};
@@ -54,18 +57,6 @@ pub(crate) fn cache_words(words: &mut Words<'_>) -> bool {
         words.take(size);
     }
     hint
-}
-
-/// The operands of a `cp.async` in addition to its two addresses.
-struct Copy {
-    to: i64,
-    from: i64,
-    size: usize,
-    /// Slot of the source size.
-    taken: Option<u32>,
-    /// Slot of the predicate that ignores the source, and whether it is negated.
-    ignore: Option<(u32, bool)>,
-    line: u32,
 }
 
 fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
@@ -160,31 +151,6 @@ fn piece(m: &mut Machine<'_>, row: &Row, copy: &Copy, lane: usize) -> Result<Pie
         m.world.global.reach(from, taken)?;
     }
     Ok(Piece { taken, ..Piece::whole(lane, at, copy.size, from) })
-}
-
-/// The bytes that a lane's copy takes from its source.
-fn taken(m: &Machine<'_>, copy: &Copy, lane: usize) -> usize {
-    let ignored =
-        copy.ignore.is_some_and(|(slot, negated)| (m.r.p[slot as usize] >> lane & 1 == 1) != negated);
-    let size = copy.taken.map_or(copy.size, |slot| m.r.w[slot as usize][lane] as usize);
-    if ignored { 0 } else { size }
-}
-
-/// The lanes of a copy that take nothing from the source whose address is in a register: that address may be anything. Pipelined
-/// loops predicate their loads this way.
-pub(crate) fn lanes_without_source(m: &Machine<'_>, place: Place) -> u32 {
-    // The row of the copy may follow rows that widen its addresses.
-    let step = |pc: usize| m.kernel.origins.get(pc).map(|origin| origin.step);
-    let first = m.pc as usize;
-    let rows = (first..).take_while(|pc| step(*pc).is_some() && step(*pc) == step(first));
-    let mut copies =
-        rows.filter_map(|pc| m.kernel.rows.get(pc)).filter_map(|row| Some((row, row.extra::<Copy>()?)));
-    match copies.next() {
-        Some((row, copy)) if place == (Bank::D, row.b) && row.a != row.b => {
-            lanes(m.mask).filter(|lane| taken(m, copy, *lane) == 0).fold(0, |mask, lane| mask | 1 << lane)
-        }
-        _ => 0,
-    }
 }
 
 fn commit(m: &mut Machine<'_>, _: &Row) -> Flow {

@@ -5,8 +5,9 @@ use ptx::{Instruction, Type};
 use super::lanewise::{d, destination, narrow1, operands, push, same, source, w};
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Integer Arithmetic: bits";

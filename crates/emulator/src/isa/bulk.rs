@@ -8,8 +8,10 @@ use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Store, Work};
 use crate::copies::reduce::Reduce;
-use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::registers::Bank;
+use crate::front::words::Refusal;
 use crate::memory::remote::Site;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
@@ -510,7 +512,7 @@ fn decode_store_bulk(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     let b = if narrow {
         let wide = d.fresh(Type::B64).slot;
         let a = d.src(size, Type::U32)?;
-        d.push(Row { d: wide, a, ..Row::new(super::moves::widen) });
+        d.push(Row { d: wide, a, ..Row::new(crate::front::rows::widen) });
         wide
     } else {
         d.src_d(size, Type::U64)?

@@ -5,8 +5,9 @@ use ptx::{Instruction, Type};
 use super::integer::{high_s32, high_s64, high_u32, high_u64};
 use super::lanewise::push;
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Extended-Precision Integer Arithmetic";

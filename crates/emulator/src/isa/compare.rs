@@ -8,8 +8,9 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::{destination, source};
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine};
 
 const CHAPTER: &str = "Comparison and Selection";

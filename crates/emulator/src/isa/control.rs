@@ -1,13 +1,16 @@
-//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`; the rows of `call` and `ret`, which the decoder makes.
+//! Control flow instructions (PTX ISA 9.7.12): `bra`, `brx.idx`, `exit`, `trap`; `call` and `ret` are decoded by
+//! `front/decode/calls.rs`.
 
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::rows::ending;
+use crate::front::words::Refusal;
 use crate::run::grid_workspace;
-use crate::run::machine::{Flow, Machine, lanes};
+use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Control Flow";
 
@@ -55,11 +58,6 @@ fn decode_brx(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Jumps with the lanes of the guard: row `c`; `d` is the meeting point.
-pub(crate) fn branch(m: &mut Machine<'_>, row: &Row) -> Flow {
-    if m.mask == m.fragment { Flow::Jump(row.c) } else { Flow::Split { taken: m.mask, target: row.c } }
-}
-
 fn branch_index(m: &mut Machine<'_>, row: &Row) -> Flow {
     let a = &m.r.w[row.a as usize];
     let taken = (0..32).filter(|i| u64::from(a[*i]) == row.imm - 1).fold(0u32, |t, i| t | 1 << i) & m.mask;
@@ -73,63 +71,6 @@ fn branch_index(m: &mut Machine<'_>, row: &Row) -> Flow {
 fn index_outside(m: &mut Machine<'_>, row: &Row) -> Flow {
     let what = format!("an index is outside the table of {} targets", row.imm);
     m.fail(Fault::new(Rule::Operand, what))
-}
-
-/// Marks the rows that end lanes. The address of their function cannot: the compiler may duplicate a function.
-pub(crate) struct Ends;
-
-/// A row that ends lanes.
-pub(crate) fn ending() -> Row {
-    Row { extra: Some(Box::new(Ends)), ..Row::new(exit) }
-}
-
-/// Ends the masked lanes.
-fn exit(_: &mut Machine<'_>, _: &Row) -> Flow {
-    Flow::Exit
-}
-
-/// Marks the rows that return from a function.
-pub(crate) struct Returns;
-
-/// The masked lanes return to their callers.
-pub(crate) fn returning() -> Row {
-    Row { extra: Some(Box::new(Returns)), ..Row::new(|_, _| Flow::Return) }
-}
-
-/// The first row of a function.
-pub(crate) fn entered(_: &mut Machine<'_>, _: &Row) -> Flow {
-    Flow::Next
-}
-
-/// The masked lanes call a function: the extra is a [`CallSite`](crate::front::decode::CallSite).
-pub(crate) fn call(_: &mut Machine<'_>, _: &Row) -> Flow {
-    Flow::Call
-}
-
-/// `d = frame + offset`, the address of a variable in the frame of a function, in the 64-bit bank.
-pub(crate) fn frame_address(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let frame = m.r.d[row.a as usize];
-    let d = &mut m.r.d[row.d as usize];
-    lanes(m.mask).for_each(|lane| d[lane] = frame[lane].wrapping_add(row.imm));
-    Flow::Next
-}
-
-/// `d = frame + offset` in the 32-bit bank, for addresses of 32 bits.
-pub(crate) fn frame_address_low(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let frame = m.r.d[row.a as usize];
-    let d = &mut m.r.w[row.d as usize];
-    lanes(m.mask).for_each(|lane| d[lane] = frame[lane].wrapping_add(row.imm) as u32);
-    Flow::Next
-}
-
-/// The place where diverged lanes meet.
-pub(crate) fn join(_: &mut Machine<'_>, _: &Row) -> Flow {
-    Flow::Join
-}
-
-/// A function that is `.noreturn` has returned.
-pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
-    m.fail(Fault::new(Rule::Operand, "a function that is `.noreturn` returns"))
 }
 
 fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {

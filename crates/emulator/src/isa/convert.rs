@@ -8,8 +8,10 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::{narrow1, operands, widen1};
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
-use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::registers::Bank;
+use crate::front::words::Refusal;
 use crate::front::words::scalar;
 use crate::run::machine::{Flow, Machine, lanes};
 

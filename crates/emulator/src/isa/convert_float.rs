@@ -12,8 +12,9 @@ use super::Words;
 use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
 use super::float::rounding;
 use super::lanewise::{narrow1, operands, w, widen1};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::Flow;
 
 /// The operation of a row. Only the fields of its kind of conversion are used.

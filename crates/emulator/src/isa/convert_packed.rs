@@ -7,8 +7,9 @@ use super::Words;
 use super::convert::target;
 use super::float::rounding;
 use super::lanewise::operands;
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::front::words::scalar;
 use crate::run::machine::{Flow, Machine, lanes};
 

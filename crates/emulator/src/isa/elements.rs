@@ -1,7 +1,7 @@
 //! Executes loads and stores of whole elements: at once if the lanes access one contiguous range, otherwise lane by lane.
 
-use crate::front::decode::Bank;
 use crate::front::program::Row;
+use crate::front::registers::Bank;
 use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 

@@ -8,8 +8,9 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::{d, push, same, w};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 type Decoded = Result<(), Refusal>;

@@ -5,8 +5,9 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::push;
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 type Decoded = Result<(), Refusal>;

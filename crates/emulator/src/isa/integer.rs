@@ -4,8 +4,10 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::{d, push, same, w, widen2, widen3};
 use super::{FormRow, Words};
-use crate::front::decode::{Bank, Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::registers::Bank;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine};
 
 const CHAPTER: &str = "Integer Arithmetic";

@@ -2,8 +2,9 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine, each};
 
 /// `w!(|a, b| …)`: an `Exec` from 32-bit registers to one.

@@ -8,8 +8,9 @@ use super::mbarrier::object;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Work};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 use crate::memory::remote::Site;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 

@@ -4,8 +4,9 @@ use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::lanewise::{d, operands, push, same, w, wide_by};
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Logic and Shift";

@@ -6,8 +6,10 @@ use super::elements::{load, store};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
-use crate::front::decode::{Bank, Decoder, Refusal, Symbol};
+use crate::front::decode::{Decoder, Symbol};
 use crate::front::program::{Exec, Row};
+use crate::front::registers::Bank;
+use crate::front::words::Refusal;
 use crate::rules::order::{Order, Strong, Touch};
 use crate::run::machine::{Flow, Machine, Space, lanes};
 

@@ -6,8 +6,9 @@ use ptx::{Instruction, Type};
 use super::lanewise::{d, push, w};
 use super::quotient::halves;
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Floating Point: signs";

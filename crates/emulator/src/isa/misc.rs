@@ -3,8 +3,9 @@
 use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine, lanes};
 
 const CHAPTER: &str = "Miscellaneous";

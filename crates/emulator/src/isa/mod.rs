@@ -6,7 +6,6 @@ mod arithmetic;
 pub(crate) mod async_copy;
 mod async_store;
 pub(crate) mod atomics;
-pub(super) mod availability;
 pub(super) mod barrier;
 mod bits;
 mod bulk;
@@ -33,7 +32,6 @@ pub(super) mod moves;
 mod packed;
 mod quotient;
 mod select;
-pub(super) mod syntax;
 pub(super) mod system_call;
 mod tensor;
 mod tensormap;
@@ -48,12 +46,9 @@ use std::sync::LazyLock;
 
 use ptx::Instruction;
 
-use crate::front::decode::{Decoder, Refusal};
-use crate::front::program::Special;
+use crate::front::decode::{Decoder, Refused, Table};
+use crate::front::words::Refusal;
 pub(super) use crate::front::words::Words;
-use crate::memory::window::SHARED_START;
-pub(super) use syntax::passes_as;
-pub use syntax::{Modifiers, modifiers};
 
 /// Whether a form is emulated.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -158,30 +153,8 @@ pub fn coverage() -> impl Iterator<Item = &'static FormRow> {
 static BY_OPCODE: LazyLock<HashMap<&'static str, &'static FormRow>> =
     LazyLock::new(|| coverage().map(|row| (row.opcode, row)).collect());
 
-/// Why an instruction cannot be decoded.
-#[derive(Debug)]
-pub(super) enum Refused {
-    /// ptxas refuses it, too: PTX has no such form, or the module's version or target lacks it.
-    ByPtx(Refusal),
-    /// The emulator does not support it.
-    ByEmulator(Refusal),
-}
-
-impl From<Refusal> for Refused {
-    fn from(why: Refusal) -> Self {
-        Self::ByEmulator(why)
-    }
-}
-
-/// Checks that an instruction is a form of PTX, and that the version and the target of the module have it.
-pub(super) fn check(decoder: &Decoder<'_>, i: &Instruction) -> Result<(), Refused> {
-    let since = syntax::check(decoder, i).map_err(Refused::ByPtx)?;
-    availability::check_version(decoder.version(), i, since).map_err(Refused::ByPtx)?;
-    availability::check(decoder, i).map_err(Refused::ByPtx)
-}
-
 /// Decodes an instruction by the row with the longest matching opcode.
-pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refused> {
+fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refused> {
     let mut name = i.opcode.clone();
     let mut found = BY_OPCODE.get(name.as_str());
     for modifier in &i.modifiers {
@@ -193,7 +166,7 @@ pub(super) fn decode(decoder: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     }
     match found {
         Some(FormRow { decode: Some(decode), .. }) => {
-            check(decoder, i)?;
+            decoder.check(i)?;
             Ok(decode(decoder, i)?)
         }
         Some(row) => Err(format!("`{}` ({}) is known but not emulated", row.opcode, row.forms).into()),
@@ -213,56 +186,10 @@ fn nearest(opcode: &str) -> Refusal {
     format!("there is no such instruction; the nearest is `{best}`")
 }
 
-/// The special register with a name; `mov` reads clocks and the like itself.
-pub(super) fn special(name: &str) -> Option<Special> {
-    let axis = |rest: &str| match rest {
-        ".x" => Some(0u8),
-        ".y" => Some(1),
-        ".z" => Some(2),
-        _ => None,
-    };
-    for (prefix, make) in [
-        ("%tid", Special::Tid as fn(u8) -> Special),
-        ("%ntid", Special::Ntid),
-        ("%ctaid", Special::Ctaid),
-        ("%nctaid", Special::Nctaid),
-        ("%clusterid", Special::ClusterId),
-        ("%nclusterid", Special::NclusterId),
-        ("%cluster_ctaid", Special::ClusterCtaid),
-        ("%cluster_nctaid", Special::ClusterNctaid),
-    ] {
-        if let Some(axis) = name.strip_prefix(prefix).and_then(axis) {
-            return Some(make(axis));
-        }
-    }
-    Some(match name {
-        "%laneid" => Special::Laneid,
-        "%warpid" => Special::Warpid,
-        "%nwarpid" => Special::Nwarpid,
-        "%smid" => Special::Smid,
-        "%nsmid" => Special::Nsmid,
-        "%gridid" => Special::Gridid,
-        "%lanemask_eq" => Special::LanemaskEq,
-        "%lanemask_le" => Special::LanemaskLe,
-        "%lanemask_lt" => Special::LanemaskLt,
-        "%lanemask_ge" => Special::LanemaskGe,
-        "%lanemask_gt" => Special::LanemaskGt,
-        "%dynamic_smem_size" => Special::DynamicSmemSize,
-        "%total_smem_size" => Special::TotalSmemSize,
-        "%aggr_smem_size" => Special::AggrSmemSize,
-        "%cluster_ctarank" => Special::ClusterCtarank,
-        "%cluster_nctarank" => Special::ClusterNctarank,
-        "%envreg1" => Special::GridWorkspace { high: true },
-        "%envreg2" => Special::GridWorkspace { high: false },
-        // As ptxas 13.5 defines them for sm_121; the driver knows the position of `_1`, which is in between here.
-        "%reserved_smem_offset_begin" => Special::Reserved(0),
-        "%reserved_smem_offset_end" | "%reserved_smem_offset_cap" => Special::Reserved(SHARED_START),
-        "%reserved_smem_offset_0" => Special::ReservedAddress(0x40),
-        "%reserved_smem_offset_1" => Special::ReservedAddress(0x80),
-        // Set by the driver: their values without one are unspecified.
-        _ if name.strip_prefix("%envreg").and_then(|n| n.parse::<u8>().ok()).is_some_and(|n| n < 32) => {
-            Special::Zero
-        }
-        _ => return None,
-    })
-}
+/// The instruction table for the decoder.
+pub(super) const TABLE: &Table = &Table {
+    decode,
+    decode_system_call: system_call::decode,
+    is_system_call: system_call::is_known,
+    mark_unused_results: atomics::mark_unused_results,
+};

@@ -3,8 +3,11 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::front::decode::{Bank, Decoder, Refusal, Register, Symbol};
+use crate::front::decode::{Decoder, Register, Symbol};
 use crate::front::program::{Row, Special};
+use crate::front::registers::Bank;
+use crate::front::rows::{part, part_mask, widen};
+use crate::front::words::Refusal;
 use crate::memory::window::{LOCAL_WINDOW, SHARED_WINDOW, Window, window_of};
 use crate::run::cluster::RANK_SHIFT;
 use crate::run::machine::{Flow, LANES, Machine, Space, lanes};
@@ -18,15 +21,6 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "mapa", "mapa{.shared::cluster}.type d, a, rank", decode_mapa),
     FormRow::new(CHAPTER, "getctarank", "getctarank{.shared::cluster}.type d, a", decode_getctarank),
 ];
-
-/// `d = a + imm` in 32 bits, widened to 64.
-pub(crate) fn widen(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (a, imm) = (m.r.w[row.a as usize], row.imm as u32);
-    for i in lanes(m.mask) {
-        m.r.d[row.d as usize][i] = u64::from(a[i].wrapping_add(imm));
-    }
-    Flow::Next
-}
 
 /// `d = a` in the 32-bit bank.
 pub(crate) fn move_w(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -42,21 +36,6 @@ fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {
     let bits = m.r.p[row.a as usize] ^ row.imm as u32;
     m.set_predicate(row.d, bits);
     Flow::Next
-}
-
-/// A row for `width` bits of a register from bit `from`, without its slots.
-pub(crate) fn part(from: u32, width: u32) -> Row {
-    Row { imm: u64::from(from | width << 8), ..Row::new(part_of) }
-}
-
-/// The first bit of a part, and the mask of its length.
-fn part_mask(row: &Row) -> (u64, u64) {
-    (row.imm & 0xFF, u64::MAX >> (64 - (row.imm >> 8)))
-}
-
-fn part_of(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (from, mask) = part_mask(row);
-    m.map1(row, |a| (a >> from) & mask as u32)
 }
 
 /// A part of a 64-bit register in a 32-bit one.

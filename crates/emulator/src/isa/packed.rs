@@ -4,8 +4,9 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::{same, w};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Exec;
+use crate::front::words::Refusal;
 
 const TYPES: [&str; 4] = ["u16x2", "s16x2", "u8x4", "s8x4"];
 

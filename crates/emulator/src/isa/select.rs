@@ -5,8 +5,9 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::{destination, operands, source};
 use super::{FormRow, Words};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine, lanes};
 
 const CHAPTER: &str = "Comparison and Selection";

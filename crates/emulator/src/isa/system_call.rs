@@ -5,8 +5,9 @@ use ptx::{Instruction, Operand};
 
 use crate::api::printf::{Values, format};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Decoder, Refusal, Symbol};
+use crate::front::decode::{Decoder, Symbol};
 use crate::front::program::{Exec, NO_SLOT, Row};
+use crate::front::words::Refusal;
 use crate::memory::window::Window;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 

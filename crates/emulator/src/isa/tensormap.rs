@@ -3,15 +3,17 @@
 use ptx::{Instruction, Type};
 
 use super::async_copy::constant;
-use super::moves::{space, widen};
+use super::moves::space;
 use super::tensor::read_map;
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_map_bytes::{Field, after_setting};
 use crate::copies::tensor_type::{Interleave, OobFill, Swizzle, TensorType};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::rows::widen;
+use crate::front::words::Refusal;
 use crate::rules::drafts::Watch;
 use crate::rules::order::Scope;
 use crate::run::machine::{Flow, Machine, Space, lanes};

@@ -1,8 +1,8 @@
 //! Loads of which the program uses only some bytes, according to `.pragma "used_bytes_mask"`: the others are undefined and may be owned by others.
 
 use crate::api::trap::Fault;
-use crate::front::decode::Bank;
 use crate::front::program::{Exec, Row};
+use crate::front::registers::Bank;
 use crate::memory::window::Window;
 use crate::rules::undefined::{Loaded, MOST};
 use crate::run::cluster::RANK_SHIFT;
@@ -18,17 +18,6 @@ pub(super) struct Reads {
     pub(super) wide: bool,
     /// The used parts: offsets and sizes, aligned powers of two.
     pub(super) pieces: Box<[(usize, usize)]>,
-}
-
-/// The mask that a pragma sets for the next load.
-pub(crate) fn mask(words: &[String]) -> Option<u32> {
-    words.iter().find_map(|text| {
-        let number = text.trim().strip_prefix("used_bytes_mask")?.trim();
-        match number.strip_prefix("0x").or_else(|| number.strip_prefix("0X")) {
-            Some(digits) => u32::from_str_radix(digits, 16).ok(),
-            None => number.parse().ok(),
-        }
-    })
 }
 
 /// The bytes that `mask` names, of `len`.

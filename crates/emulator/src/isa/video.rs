@@ -7,8 +7,9 @@ use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::operands;
 use super::{FormRow, Words, video_mad};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Video";

@@ -5,8 +5,9 @@ use ptx::{Instruction, Operand, Type};
 use super::Words;
 use super::lanewise::operands;
 use super::video::{Op, Part, one, split, types};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 
 struct Mad {

@@ -7,8 +7,9 @@ use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine, lanes};
 
 const CHAPTER: &str = "Warp-wide instructions";

@@ -159,7 +159,7 @@ impl Machine<'_> {
             self.cta.races.as_ref().is_some_and(Races::is_unsettled) && region.is_written(at, len);
         let (chunks, _) = region.view_mut(at, len)?.as_chunks_mut::<T>();
         let chunk = chunks.first_chunk_mut()?;
-        let before = was_written.then(|| *chunk);
+        let before = was_written.then_some(*chunk);
         give(chunk, &self.r.w, &self.r.d);
         if let Some(races) = &self.cta.races {
             races.settle_store(|| before.as_ref() != Some(chunk));

@@ -14,9 +14,9 @@ pub(crate) mod shadow;
 pub(crate) mod stores;
 
 use crate::api::trap::{Cause, Fault, Rule, Source};
-use crate::front::decode::{Bank, Place};
+use crate::copies::cp_async::lanes_without_source;
 use crate::front::program::{NO_STEP, Row};
-use crate::isa::async_copy::lanes_without_source;
+use crate::front::registers::{Bank, Place};
 use crate::run::machine::{Flow, LANES, Machine, Registers, lanes};
 use effect::{Propagation, Role};
 pub(crate) use shadow::Shadow;

@@ -1,7 +1,7 @@
 //! Places of rows in the text, and reports of launches that do not end.
 
 use crate::api::trap::{Place, Rule, Stop, Trap};
-use crate::front::decode::CallSite;
+use crate::front::calls::CallSite;
 use crate::front::program::Row;
 use crate::run::progress::Progress;
 use crate::run::resident::Resident;

@@ -13,8 +13,9 @@ use std::cell::Cell;
 use std::rc::Rc;
 
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Actual, Bank, CallSite, CalledFunction, Formal, Place, Target};
+use crate::front::calls::{Actual, CallSite, Formal, Function as CalledFunction, Target};
 use crate::front::program::Row;
+use crate::front::registers::{Bank, Place};
 use crate::memory::window::is_code;
 use crate::rules::undefined::{put, shadow, value};
 use crate::run::launch::Launch;

@@ -24,6 +24,7 @@ pub(crate) mod resident;
 pub(crate) mod schedule;
 pub(crate) mod scratch;
 pub(crate) mod stream;
+pub(crate) mod turns;
 pub(crate) mod warp;
 pub(crate) mod watched;
 pub(crate) mod world;

@@ -12,9 +12,9 @@ use divergence::Divergence;
 
 use crate::api::trap::{Fault, Unsupported};
 use crate::run::cta::Cta;
-use crate::run::directed::Turns;
 use crate::run::frames::Stack;
 use crate::run::machine::{Registers, World};
+use crate::run::turns::Turns;
 use crate::run::watched::Watch;
 
 /// Strong accesses by fragments of a warp, without divergence or reconvergence, after which fragments that wait to reconverge

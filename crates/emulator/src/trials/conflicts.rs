@@ -10,7 +10,8 @@ use super::verdict::{Cause, Difference, Sums, Verdict};
 use crate::api::observe::{Conflicts, Remark, Violation};
 use crate::api::trap::{Rule, Stop, Trap};
 use crate::memory::global::GlobalMemory;
-use crate::run::directed::{Directed, Turns};
+use crate::run::directed::Directed;
+use crate::run::turns::Turns;
 
 /// The conflicts that trials have recorded.
 #[derive(Default)]

@@ -3,8 +3,8 @@
 use numerics::tensor_core::Model;
 
 use crate::api::trap::Judge;
-use crate::run::directed::Turns;
 use crate::run::launch::{KeptLane, Options};
+use crate::run::turns::Turns;
 
 /// Which rules are checked, and what a violation does.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

@@ -217,7 +217,8 @@ fn results_that_differ_between_schedules_anyway_say_nothing_of_lanes() {
 
 #[test]
 fn lanes_that_leave_before_an_aligned_barrier_are_a_remark() {
-    let leave = "and.b32 %r1, %r0, 1;\nsetp.ne.u32 %p0, %r1, 0;\n@%p0 ret;\nbar.sync 0;\nst.global.u32 [%a], %r0;";
+    let leave =
+        "and.b32 %r1, %r0, 1;\nsetp.ne.u32 %p0, %r1, 0;\n@%p0 ret;\nbar.sync 0;\nst.global.u32 [%a], %r0;";
     let verdict = lanes(leave);
     remarked(&verdict, 1);
     assert!(verdict.remarks[0].what.contains("lanes 0xaaaaaaaa of the warp have exited"), "{verdict:?}");

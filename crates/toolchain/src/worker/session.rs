@@ -32,7 +32,11 @@ impl Session {
     pub fn start(mut command: Command) -> io::Result<Self> {
         let (socket, theirs) = UnixStream::pair()?;
         let stderr = tempfile::tempfile()?;
-        command.stdin(OwnedFd::from(theirs)).stdout(Stdio::null()).stderr(stderr.try_clone()?).process_group(0);
+        command
+            .stdin(OwnedFd::from(theirs))
+            .stdout(Stdio::null())
+            .stderr(stderr.try_clone()?)
+            .process_group(0);
         // `spawned` drops the command, which holds the other end of the socket; otherwise the end of the child would go unnoticed.
         let child = spawned(command)?;
         Ok(Self { child, socket, stderr })

@@ -4,14 +4,17 @@ use ptx::{Instruction, Operand, Space as AstSpace, Variable};
 
 use super::units::Signature;
 use super::unknown::absent;
-use super::{Actual, Bank, CallSite, Decoder, Formal, Refusal, Register, Symbol, Target, directives, isa};
+use super::{
+    Actual, Bank, CallSite, Decoder, Formal, Refusal, Refused, Register, Symbol, Target, directives,
+};
 use crate::front::program::Row;
+use crate::front::{rows, syntax};
 
 impl<'a> Decoder<'a> {
     /// `ret` ends the thread in an entry, and returns to the caller in a function.
     pub(super) fn ret(&mut self, _: &Instruction) -> Result<(), Refusal> {
         match self.unit {
-            None => self.push(isa::control::ending()),
+            None => self.push(rows::ending()),
             Some(_) => self.returns(),
         }
         Ok(())
@@ -22,17 +25,17 @@ impl<'a> Decoder<'a> {
         i.operands.iter().any(|operand| match operand {
             Operand::Name(name) => {
                 let function = self.scope.functions.get(name.as_str());
-                isa::system_call::is_known(name) && function.is_some_and(|f| f.body.is_none())
+                (self.scope.table.is_system_call)(name) && function.is_some_and(|f| f.body.is_none())
             }
             _ => false,
         })
     }
 
     /// A call of a function, or through a pointer with a prototype or a list of targets.
-    pub(super) fn call(&mut self, i: &Instruction) -> Result<(), isa::Refused> {
-        let wrong = |why: &str| Err(isa::Refused::ByPtx(why.to_owned()));
+    pub(super) fn call(&mut self, i: &Instruction) -> Result<(), Refused> {
+        let wrong = |why: &str| Err(Refused::ByPtx(why.to_owned()));
         if let Some(word) = i.modifiers.iter().find(|word| *word != "uni") {
-            return Err(isa::Refused::ByPtx(format!("the modifier `.{word}` does not belong there")));
+            return Err(Refused::ByPtx(format!("the modifier `.{word}` does not belong there")));
         }
         let mut operands = i.operands.iter().peekable();
         let results = match operands.next_if(|operand| matches!(operand, Operand::Group(_))) {
@@ -65,7 +68,7 @@ impl<'a> Decoder<'a> {
             Some(prototype) => {
                 let known = self.prototypes.get(&format!("{}{prototype}", self.prefix)).cloned();
                 let known = known.ok_or_else(|| {
-                    isa::Refused::ByPtx(format!("`{prototype}` is neither a .callprototype nor .calltargets"))
+                    Refused::ByPtx(format!("`{prototype}` is neither a .callprototype nor .calltargets"))
                 })?;
                 (known.signature, Err(known.targets))
             }
@@ -85,9 +88,7 @@ impl<'a> Decoder<'a> {
         ];
         if let Some((takes, given, what)) = counts.iter().find(|(takes, given, _)| takes != given) {
             let through = prototype.unwrap_or(name);
-            return Err(isa::Refused::ByPtx(format!(
-                "{takes} {what} of `{through}` are expected, {given} given"
-            )));
+            return Err(Refused::ByPtx(format!("{takes} {what} of `{through}` are expected, {given} given")));
         }
         if let Ok(function) = function
             && (function.body.is_none() || function.entry)
@@ -118,14 +119,14 @@ impl<'a> Decoder<'a> {
             signature.returns.iter().zip(results).map(|(formal, operand)| self.result(formal, operand));
         let results = results.collect::<Result<Vec<_>, _>>()?;
         let site = CallSite { target, arguments, results, caller: self.unit };
-        self.push(Row { extra: Some(Box::new(site)), ..Row::new(isa::control::call) });
+        self.push(Row { extra: Some(Box::new(site)), ..Row::new(rows::call) });
         if signature.never_returns {
-            self.push(Row::new(isa::control::returned));
+            self.push(Row::new(rows::returned));
         }
         Ok(())
     }
 
-    fn argument(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, isa::Refused> {
+    fn argument(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, Refused> {
         if formal.space != AstSpace::Reg {
             return Ok(match self.parameter(operand)? {
                 Symbol::Local(at) => Actual::Frame(at),
@@ -149,7 +150,7 @@ impl<'a> Decoder<'a> {
         }
     }
 
-    fn result(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, isa::Refused> {
+    fn result(&mut self, formal: &Variable, operand: &Operand) -> Result<Actual, Refused> {
         if formal.space != AstSpace::Reg {
             return match self.parameter(operand)? {
                 Symbol::Local(at) => Ok(Actual::Frame(at)),
@@ -166,14 +167,14 @@ impl<'a> Decoder<'a> {
     }
 
     /// Checks that a register can be passed as a parameter in a register.
-    fn fits(&self, name: &str, formal: &Variable) -> Result<(), isa::Refused> {
+    fn fits(&self, name: &str, formal: &Variable) -> Result<(), Refused> {
         let register = self.register(name).ok_or_else(|| format!("`{name}` is not a register"))?;
-        if isa::passes_as(register.ty, formal.ty) {
+        if syntax::passes_as(register.ty, formal.ty) {
             return Ok(());
         }
         let (has, wanted) = (register.ty, formal.ty);
         let why = format!("`{name}` is {has}, but the parameter `{}` is {wanted}", formal.name);
-        Err(isa::Refused::ByPtx(why))
+        Err(Refused::ByPtx(why))
     }
 
     fn parameter(&self, operand: &Operand) -> Result<Symbol, Refusal> {

@@ -1,7 +1,7 @@
 //! The meaning of names, as far as the syntax of instructions depends on it.
 
 use super::{Decoder, Symbol};
-use crate::isa::syntax::{Named, Names, VariableSpace, is_special};
+use crate::front::syntax::{Named, Names, VariableSpace, is_special};
 
 /// The first architecture whose addresses of global memory always have 64 bits.
 const WIDE_ADDRESSES: u32 = 90;

@@ -5,7 +5,7 @@ use ptx::{AddressBase, Immediate, Operand, Type};
 use super::{Bank, Decoder, Refusal, Register, Symbol};
 use crate::front::liveness::Life;
 use crate::front::program::{Constant, Row, Special};
-use crate::isa;
+use crate::front::rows;
 use crate::run::machine::{Machine, Space};
 
 impl Decoder<'_> {
@@ -80,7 +80,7 @@ impl Decoder<'_> {
                         bank => Err(format!("`{name}` holds {bank}, but a register of {ty} is required")),
                     };
                 }
-                if let Some(special) = isa::special(name) {
+                if let Some(special) = Special::named(name) {
                     let slot = self.special_w(special);
                     return Ok(self.low_part(slot, ty));
                 }
@@ -114,7 +114,7 @@ impl Decoder<'_> {
         match ty.bytes() {
             bytes @ (1 | 2) => {
                 let part = self.fresh(ty).slot;
-                self.push(Row { d: part, a: slot, ..isa::moves::part(0, 8 * bytes as u32) });
+                self.push(Row { d: part, a: slot, ..rows::part(0, 8 * bytes as u32) });
                 part
             }
             _ => slot,
@@ -131,7 +131,7 @@ impl Decoder<'_> {
                         bank => Err(format!("`{name}` holds {bank}, but a 64-bit register is required")),
                     };
                 }
-                if let Some(special) = isa::special(name) {
+                if let Some(special) = Special::named(name) {
                     return Ok(self.special_d(special));
                 }
                 if name == "WARP_SZ" {
@@ -170,13 +170,13 @@ impl Decoder<'_> {
 
     fn frame_whole(&mut self, a: u32, at: i64) -> u32 {
         let d = self.fresh(Type::B64).slot;
-        self.push(Row { d, a, imm: at as u64, ..Row::new(isa::control::frame_address) });
+        self.push(Row { d, a, imm: at as u64, ..Row::new(rows::frame_address) });
         d
     }
 
     fn frame_low(&mut self, a: u32, at: i64, ty: Type) -> u32 {
         let d = self.fresh(Type::B32).slot;
-        self.push(Row { d, a, imm: at as u64, ..Row::new(isa::control::frame_address_low) });
+        self.push(Row { d, a, imm: at as u64, ..Row::new(rows::frame_address_low) });
         self.low_part(d, ty)
     }
 
@@ -302,7 +302,7 @@ impl Decoder<'_> {
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;
                     let imm = std::mem::take(&mut offset) as u64;
-                    self.push(Row { d: wide, a: slot, imm, ..Row::new(isa::moves::widen) });
+                    self.push(Row { d: wide, a: slot, imm, ..Row::new(rows::widen) });
                     wide
                 }
                 Some(_) => return Err(format!("`{name}` cannot hold an address")),

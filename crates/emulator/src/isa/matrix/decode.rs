@@ -9,8 +9,9 @@ use super::aligned;
 use super::form::{Form, Numbers};
 use super::fragments::Fragment;
 use super::run::{self, Metadata, Mma, Scale, Selector};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 
 const CHAPTER: &str = "Warp-level matrix: mma";
 

@@ -3,7 +3,7 @@
 use numerics::tensor_core::{BitOp, Integer, MmaForm, MmaShape, Sparsity};
 use numerics::{Format, Rounding};
 
-use crate::front::decode::Refusal;
+use crate::front::words::Refusal;
 use crate::isa::Words;
 
 /// The arithmetic.

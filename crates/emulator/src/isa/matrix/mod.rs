@@ -9,7 +9,7 @@ pub(super) mod wmma;
 
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::Refusal;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
 pub(crate) use run::undefined;
 

@@ -16,8 +16,9 @@ use super::super::{FormRow, Words};
 use super::form::parse_shape;
 use super::{aligned, whole_warp};
 use crate::api::trap::{Fault, Rule};
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine, Space};
 
 const CHAPTER: &str = "Warp-level matrix: wmma";

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Operand};
 
-use crate::front::decode::{Bank, Place};
+use crate::front::registers::{Bank, Place};
 use crate::run::livelock::outside;
 
 /// How undefined bits of the sources become undefined bits of the results.

@@ -4,9 +4,9 @@
 use std::collections::HashMap;
 
 use super::effect::Effect;
-use crate::front::decode::Place;
 use crate::front::flow::NEVER;
 use crate::front::program::{Origin, Row, UNGUARDED};
+use crate::front::registers::Place;
 
 /// The maximum number of rows between a branch and the place where its paths meet.
 const MOST_ROWS: u32 = 64;

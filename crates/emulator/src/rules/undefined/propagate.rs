@@ -4,8 +4,8 @@ use super::effect::{Combine, Effect, Propagation};
 use super::shadow::{Bits, Shadow, lanes_with, whole};
 use super::stores::Unmark;
 use super::{is_done, put, value};
-use crate::front::decode::{Bank, Place};
 use crate::front::program::Row;
+use crate::front::registers::{Bank, Place};
 use crate::isa::matrix;
 use crate::run::machine::{Flow, LANES, Machine};
 

@@ -1,6 +1,6 @@
 //! The undefined bits of a warp's registers, and their origins.
 
-use crate::front::decode::{Bank, Place};
+use crate::front::registers::{Bank, Place};
 use crate::run::machine::LANES;
 
 /// The mask of bits of one register, by lane; a predicate has one bit.

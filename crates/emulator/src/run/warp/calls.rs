@@ -3,7 +3,7 @@
 use super::divergence::{Divergence, Group};
 use super::{Fragment, Stopped, Wait};
 use crate::api::trap::Fault;
-use crate::front::decode::{CallSite, Target};
+use crate::front::calls::{CallSite, Target};
 use crate::front::flow::NEVER;
 use crate::front::program::Row;
 use crate::run::frames::{self, Level};

@@ -236,8 +236,8 @@ fn one_of(words: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Coverage, coverage};
     use super::{FORMS, Modifiers, modifiers, notation};
+    use crate::isa::{Coverage, coverage};
 
     #[test]
     fn the_table_is_well_formed() {

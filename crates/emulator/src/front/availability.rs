@@ -8,7 +8,8 @@ use std::fmt;
 use ptx::arch::{PtxIsa, Suffix, Target};
 use ptx::{Immediate, Instruction, Operand};
 
-use crate::front::decode::{Decoder, Refusal};
+use crate::front::decode::Decoder;
+use crate::front::words::Refusal;
 
 /// The target of a module.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
