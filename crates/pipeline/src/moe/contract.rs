@@ -13,7 +13,6 @@ use crate::case::{
     BiasPlace, Case, Format, FormatPair, GateUp, GlobalScale, GroupScore, Groups, Router, ScaleRule, Scores,
 };
 use crate::kernel::MmaPath;
-use record::Stage;
 
 /// The rules of the pipeline that a kernel does not choose.
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -265,12 +264,6 @@ impl Contract {
             finalize: FinalizeOrder::Slots,
             deterministic: true,
         }
-    }
-
-    /// Whether the order of a stage's sums is fixed: in the last one, atomics may add in any order.
-    #[must_use]
-    pub fn orders_sums_of(&self, stage: Stage) -> bool {
-        stage != Stage::Finalize || self.finalize == FinalizeOrder::Slots
     }
 
     /// Whether every run stores the same bits, in every stage.
