@@ -17,6 +17,8 @@ mod gpu;
 mod gpu_faults;
 #[path = "pipeline/sanitizer.rs"]
 mod sanitizer;
+#[path = "pipeline/suffixes.rs"]
+mod suffixes;
 #[path = "pipeline/timing.rs"]
 mod timing;
 
@@ -98,6 +100,7 @@ fn main() -> ExitCode {
     trials.push(libtest_mimic::Trial::test("known_failures.both_ways", move || known.known_failures()));
     trials.extend(checks::trials(&shared));
     trials.extend(timing::trials(&shared));
+    trials.extend(suffixes::trials(&shared));
     trials.extend(gpu::trials(&shared));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
-use ptx::arch::Target;
+use ptx::arch::{Suffix, Target};
 
 use crate::kernel::{Kernel, Library};
 use toolchain::store::Store;
@@ -36,14 +36,37 @@ impl Compiler<'_> {
         kernel: &Kernel,
         defines: &[(String, String)],
     ) -> Result<String, NvrtcError> {
-        let mut options = toolkit::options_for(self.target);
-        options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
-        options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         // A change to a file that the kernel does not include must not recompile it.
         let headers = included(library, kernel);
+        let target = compiled_for(self.target, kernel, &headers);
+        let mut options = toolkit::options_for(target);
+        options.extend(defines.iter().map(|(name, value)| format!("-D{name}={value}")));
+        options.extend(kernel.defines.iter().map(|(name, value)| format!("-D{name}={value}")));
         let source = Source { text: &kernel.text, name: &kernel.file, options, headers };
-        Ok(toolkit::compile(self.nvrtc, &source, self.store, &self.program, LIMIT)?.ptx)
+        let ptx = toolkit::compile(self.nvrtc, &source, self.store, &self.program, LIMIT)?.ptx;
+        if target == self.target {
+            return Ok(ptx);
+        }
+        Ok(ptx.replacen(&format!(".target {target}"), &format!(".target {}", self.target), 1))
     }
+}
+
+/// The target for which NVRTC compiles a kernel: for `sm_121f` it is `sm_121a`, unless the source may tell them apart.
+///
+/// NVRTC gives both the same macros but those that state the suffix (`__CUDA_ARCH_FEAT_SM121_ALL`, `__CUDA_ARCH_SPECIFIC__`,
+/// `__CUDA_ARCH_FAMILY_SPECIFIC__`), and chooses no instruction by it, so that the PTX differs in `.target` alone: a test compares
+/// them. One program for both halves what NVRTC does.
+fn compiled_for(target: Target, kernel: &Kernel, headers: &[Include]) -> Target {
+    let tells_apart = |text: &str| {
+        // `__CUDA_ARCH__` is a number. What a header of CUDA asks for is unknown.
+        text.replace("__CUDA_ARCH__", "").contains("__CUDA_ARCH") || text.contains("#include <")
+    };
+    let mut texts = headers.iter().map(|header| header.text.as_str()).chain([kernel.text.as_str()]);
+    let macros = kernel.defines.iter().any(|(_, value)| value.contains("__CUDA_ARCH"));
+    if target.suffix != Suffix::Family || macros || texts.any(tells_apart) {
+        return target;
+    }
+    Target { suffix: Suffix::Arch, ..target }
 }
 
 /// Returns the headers that a kernel includes, directly or indirectly.
