@@ -13,7 +13,7 @@ use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_type::{Swizzle, TensorType};
 use crate::front::program::Program;
 use crate::memory::global::GlobalMemory;
-use crate::run::directed::Directed;
+use crate::run::directed::{Directed, MOST_APART};
 use crate::run::launch::{self, Options};
 use crate::run::stream::InStream;
 use crate::run::turns::Turns;
@@ -52,10 +52,6 @@ pub struct EmulatorDevice {
     /// Rows that warps executed in all launches.
     pub warp_instructions: u64,
 }
-
-/// Up to this many rows, lanes that take turns do not wait for each other where their branches and calls meet, which may take as many
-/// times the rows as a warp has lanes.
-const MOST_APART: u64 = 1 << 20;
 
 /// Collects the conflicts of a stream.
 #[derive(Default)]

@@ -29,6 +29,9 @@ use crate::run::warp::Wait;
 /// Warp instructions of others after which a held warp continues.
 const PATIENCE: u64 = 8192;
 
+/// Warp instructions that lanes which do not meet may add: a fraction of a second.
+pub(crate) const MOST_APART: u64 = 1 << 20;
+
 /// The number of times that warps are held, or lanes part.
 const MOST: u64 = 4096;
 

@@ -10,7 +10,7 @@ use super::verdict::{Cause, Difference, Sums, Verdict};
 use crate::api::observe::{Conflicts, Remark, Violation};
 use crate::api::trap::{Rule, Stop, Trap};
 use crate::memory::global::GlobalMemory;
-use crate::run::directed::Directed;
+use crate::run::directed::{Directed, MOST_APART};
 use crate::run::turns::Turns;
 
 /// The conflicts that trials have recorded.
@@ -27,9 +27,6 @@ pub(super) struct Recorded {
     /// Whether results differed then that also differ if the lanes of each warp stay together.
     differs_anyway: bool,
 }
-
-/// Warp instructions for lanes that do not meet, beyond twice those of the kernel: a fraction of a second.
-const MOST_APART: u64 = 1 << 20;
 
 /// The number of schedules, with the lanes of each warp together, that show which results differ anyway.
 const CONTROLS: usize = 3;
@@ -153,6 +150,10 @@ impl<D: Door> Launches<'_, D> {
             let mut unequal = self.first_difference([base, &ended.left], &mut Sums::default());
             if turns.are_of_lanes() && unequal.is_some() {
                 unequal = self.beyond_schedules([base, &ended.left], trial, verdict)?;
+                // What another schedule violates is the verdict.
+                if verdict.stopped.is_some() {
+                    return Ok(());
+                }
                 self.recorded.differs_anyway |= unequal.is_none();
             }
             let Some(unequal) = unequal else { continue };

@@ -58,12 +58,22 @@ impl Compiler<'_> {
 /// them. One program for both halves what NVRTC does.
 fn compiled_for(target: Target, kernel: &Kernel, headers: &[Include]) -> Target {
     let tells_apart = |text: &str| {
-        // `__CUDA_ARCH__` is a number. What a header of CUDA asks for is unknown.
-        text.replace("__CUDA_ARCH__", "").contains("__CUDA_ARCH") || text.contains("#include <")
+        // What a header that is not one of these asks for is unknown.
+        let unknown = |line: &str| {
+            let include = line
+                .trim_start()
+                .strip_prefix('#')
+                .and_then(|rest| rest.trim_start().strip_prefix("include"));
+            let name = include
+                .map(|rest| rest.trim_start().strip_prefix('"').and_then(|rest| rest.split('"').next()));
+            name.is_some_and(|name| name.is_none_or(|name| headers.iter().all(|header| header.name != name)))
+        };
+        // `__CUDA_ARCH__` is a number.
+        text.replace("__CUDA_ARCH__", "").contains("__CUDA_ARCH") || text.lines().any(unknown)
     };
     let mut texts = headers.iter().map(|header| header.text.as_str()).chain([kernel.text.as_str()]);
     let macros = kernel.defines.iter().any(|(_, value)| value.contains("__CUDA_ARCH"));
-    if target.suffix != Suffix::Family || macros || texts.any(tells_apart) {
+    if target.number != 121 || target.suffix != Suffix::Family || macros || texts.any(tells_apart) {
         return target;
     }
     Target { suffix: Suffix::Arch, ..target }
