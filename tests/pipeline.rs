@@ -22,19 +22,20 @@ mod suffixes;
 #[path = "pipeline/timing.rs"]
 mod timing;
 
-use std::borrow::Cow;
 use std::path::Path;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use libtest_mimic::{Arguments, Failed};
 use ptx::arch::Target;
-use sm121probe::case::{self, Case, KnownFailure};
+use sm121probe::frame::runner::Runner;
 use sm121probe::kernel::Library;
-use sm121probe::moe::plan::{self, Candidate, Configuration, LOADS, PATHS, Trial};
-use sm121probe::moe::runner::Runner;
+use sm121probe::moe::case::{self, Case, KnownFailure};
+use sm121probe::moe::configuration::Configuration;
+use sm121probe::moe::plan::{self, Candidate, LOADS, PATHS, Trial};
 use sm121probe::moe::trial::Outcome;
-use sm121probe::record::{Stage, TrialRow, Verdict};
+use sm121probe::moe::{Stage, family};
+use sm121probe::record::{TrialRow, Verdict};
 use sm121probe::store::Store;
 use sm121probe::toolkit::{self, Environment, Nvrtc};
 
@@ -110,7 +111,7 @@ fn everything() -> bool {
 }
 
 /// The trials of this run whose configuration is admitted.
-fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
+fn selected(cases: &[Case]) -> Vec<Trial> {
     let all: Vec<&Case> = cases.iter().collect();
     let set = if everything() {
         all.iter().flat_map(|c| plan::trials(c, &plan::tiles_of(c, &[], true), &LOADS, &PATHS)).collect()
@@ -120,11 +121,11 @@ fn selected(cases: &[Case]) -> Vec<Trial<'_>> {
     set.into_iter().filter(|t| t.config.is_ok()).collect()
 }
 
-fn name(t: &Trial<'_>) -> String {
+fn name(t: &Trial) -> String {
     format!("{}/emulator", without_device(t))
 }
 
-fn without_device(t: &Trial<'_>) -> String {
+fn without_device(t: &Trial) -> String {
     let swap = if t.swap_ab { ",swap_ab" } else { "" };
     let (load, path) = (t.load.word(), t.path.word());
     format!("moe.{}/tile={}{swap},load={load},path={path}", t.case.name, t.tile)
@@ -155,8 +156,7 @@ fn required(what: &str) -> bool {
 fn green(row: &TrialRow) -> Result<(), Failed> {
     match row.first_wrong() {
         Some(wrong) => {
-            Err(format!("{}: {:?} at {:?}: {}", wrong.stage.word(), wrong.verdict, wrong.place, wrong.note)
-                .into())
+            Err(format!("{}: {:?} at {:?}: {}", wrong.stage, wrong.verdict, wrong.place, wrong.note).into())
         }
         None if matches!(row.verdict(), Verdict::Pass | Verdict::KnownFail) => Ok(()),
         None => Err(format!("nothing passed: {:?}", row.results).into()),
@@ -191,7 +191,8 @@ impl Shared {
     fn seeds(&self, group: usize) -> Result<(), Failed> {
         for n in (group..SEEDS).step_by(GROUPS) {
             let (case, Candidate { tile, swap_ab, load, path, config }) = self.seeded(n);
-            let trial = Trial::new(Cow::Borrowed(case), Configuration { tile, swap_ab, path, load }, config);
+            let trial =
+                Trial::new(Arc::new(case.clone()), Configuration { tile, swap_ab, path, load }, config);
             let mut runner = Runner::new(&self.library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
             runner.seed = Some(n as u64);
             let row = runner.run(&trial, self.target).map_err(|e| e.to_string())?;
@@ -209,17 +210,15 @@ impl Shared {
         let tile = fault.tile.parse().map_err(|e| format!("{e}"))?;
         let trials = plan::trials(case, &[tile], &[fault.load], &[fault.path]);
         let trial = trials.first().ok_or("there is no trial")?;
-        let config = trial.config.clone().map_err(|blocked| blocked.0)?;
+        trial.config.clone().map_err(|blocked| blocked.0)?;
         let runner = Runner::new(&library, &self.nvrtc, self.store.as_ref(), tool().to_owned());
-        Ok(runner.outcome(trial, config, self.target).map_err(|e| e.to_string())?)
+        Ok(family::outcome(&runner, trial, self.target).map_err(|e| e.to_string())?)
     }
 
     /// A legal change must conform.
     fn legal(&self, change: &faults::Fault) -> Result<(), Failed> {
         match self.changed(change)?.first_wrong() {
-            Some(wrong) => {
-                Err(format!("{} {}: {}", wrong.stage.word(), wrong.verdict.word(), wrong.note).into())
-            }
+            Some(wrong) => Err(format!("{} {}: {}", wrong.stage, wrong.verdict.word(), wrong.note).into()),
             None => Ok(()),
         }
     }
@@ -229,7 +228,7 @@ impl Shared {
         match self.changed(fault)?.first_wrong() {
             None => Err("nobody noticed".into()),
             Some(wrong) if wrong.stage != fault.stage || wrong.verdict != Verdict::Fail => {
-                Err(format!("{} {}: {}", wrong.stage.word(), wrong.verdict.word(), wrong.note).into())
+                Err(format!("{} {}: {}", wrong.stage, wrong.verdict.word(), wrong.note).into())
             }
             Some(wrong) if !wrong.note.contains(fault.says) => Err(format!("it says: {}", wrong.note).into()),
             Some(_) => Ok(()),

@@ -2,10 +2,10 @@
 
 use numerics::scale_layout::ScaleLayout;
 
-use crate::case::{Format, FormatPair};
 use crate::moe::Dims;
+use crate::moe::Stage;
+use crate::moe::case::{Format, FormatPair};
 use crate::moe::layout::padded;
-use crate::record::Stage;
 
 /// Bytes and operations of a stage.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]

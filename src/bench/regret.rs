@@ -2,12 +2,16 @@
 
 use std::collections::BTreeMap;
 
+use crate::kernel::MmaPath;
+use crate::moe::Stage;
+use crate::moe::configuration::Configuration;
 use crate::moe::policy::{ExpertCounts, HostKnown, POLICIES};
-use crate::record::{BenchRow, MmaPath, Named, RegretRow, Stage};
+use crate::record::{BenchRow, RegretRow};
 
 /// The total time of both GEMMs, and the row with their tokens and configuration.
 struct Both<'a> {
     row: &'a BenchRow,
+    configuration: Configuration,
     microseconds: f64,
 }
 
@@ -21,7 +25,10 @@ fn both(rows: &[BenchRow]) -> Vec<Both<'_>> {
     };
     rows.iter()
         .filter(|row| row.stage == Stage::Fc1)
-        .filter_map(|row| Some(Both { row, microseconds: row.microseconds + of(row, Stage::Fc2)? }))
+        .filter_map(|row| {
+            let configuration = Configuration::from_name(&row.configuration)?;
+            Some(Both { row, configuration, microseconds: row.microseconds + of(row, Stage::Fc2)? })
+        })
         .collect()
 }
 
@@ -31,13 +38,13 @@ fn both(rows: &[BenchRow]) -> Vec<Both<'_>> {
 pub fn regrets(rows: &[BenchRow], counts: &BTreeMap<usize, Vec<usize>>, top_k: usize) -> Vec<RegretRow> {
     let small = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
     let both = both(rows);
-    let mut paths: Vec<&Named<MmaPath>> = both.iter().map(|b| &b.row.configuration.path).collect();
+    let mut paths: Vec<MmaPath> = both.iter().map(|b| b.configuration.path).collect();
     paths.sort_unstable();
     paths.dedup();
     let mut out = Vec::new();
-    for path in paths.into_iter().filter(|path| **path != MmaPath::Gemv) {
+    for path in paths.into_iter().filter(|path| *path != MmaPath::Gemv) {
         for (tokens, counts) in counts {
-            let of = || both.iter().filter(|b| b.row.tokens == *tokens && b.row.configuration.path == *path);
+            let of = || both.iter().filter(|b| b.row.tokens == *tokens && b.configuration.path == path);
             let least = |a: &&Both<'_>, b: &&Both<'_>| a.microseconds.total_cmp(&b.microseconds);
             let Some(best) = of().min_by(least) else { continue };
             let host =
@@ -45,11 +52,11 @@ pub fn regrets(rows: &[BenchRow], counts: &BTreeMap<usize, Vec<usize>>, top_k: u
             let experts = ExpertCounts(counts.iter().map(|rows| small(*rows)).collect());
             for policy in &POLICIES {
                 let m = policy.m(host, &experts);
-                let has_m = |b: &&Both<'_>| b.row.configuration.tile.known().is_some_and(|tile| tile.m == m);
+                let has_m = |b: &&Both<'_>| b.configuration.tile.m == m;
                 let own = of().filter(has_m).min_by(least);
                 out.push(RegretRow {
                     policy: policy.name.to_owned(),
-                    path: path.clone(),
+                    path: path.word().to_owned(),
                     tokens: *tokens,
                     m,
                     microseconds: own.map(|b| b.microseconds),

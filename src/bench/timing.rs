@@ -8,13 +8,14 @@ use rayon::prelude::*;
 
 use super::ceiling::{self, Effort};
 use super::count::work;
-use crate::case::{Case, Routing, Slots};
+use crate::frame::RunError;
+use crate::frame::compile::{Compiled, Compiler};
 use crate::kernel::Library;
-use crate::moe::compile::Compiler;
-use crate::moe::pipeline::{self, Compiled, PipelineError, Session, Setup};
+use crate::moe::case::{Case, Routing, Slots};
+use crate::moe::pipeline::{Session, Setup};
 use crate::moe::plan::{self, Trial};
-use crate::moe::{MoeError, Problem, Settings, problem};
-use crate::record::{BenchRow, RateRow, Stage};
+use crate::moe::{MoeError, Problem, Settings, Stage, problem, sources};
+use crate::record::{BenchRow, RateRow};
 
 /// Why a measurement failed.
 #[derive(Debug, thiserror::Error)]
@@ -24,7 +25,7 @@ pub enum TimingError {
     Moe(#[from] MoeError),
     /// The pipeline cannot be set up.
     #[error(transparent)]
-    Pipeline(#[from] PipelineError),
+    Run(#[from] RunError),
     /// The device's peak rates cannot be measured.
     #[error("the device cannot be measured: {0}")]
     Device(#[from] Failure),
@@ -52,7 +53,7 @@ pub struct Bench<'a> {
     /// The routing of the batches.
     pub routing: Routing,
     /// The trials whose configurations are timed; blocked trials are skipped.
-    pub trials: &'a [Trial<'a>],
+    pub trials: &'a [Trial],
     /// The kernel library.
     pub library: &'a Library,
     /// The compiler of the kernels.
@@ -96,12 +97,12 @@ impl Bench<'_> {
         let mut rates: Vec<RateRow> = Vec::new();
         let free = || self.trials.iter().filter(|t| t.config.is_ok());
         for trial in free() {
-            if rates.iter().any(|r| r.path == trial.path) {
+            if rates.iter().any(|r| r.path == trial.path.word()) {
                 continue;
             }
             if let Some((name, operations)) = ceiling::rate(device, self.code, trial.path, self.effort)? {
                 let instruction = name.to_owned();
-                rates.push(RateRow { path: trial.path.into(), instruction, operations });
+                rates.push(RateRow { path: trial.path.word().to_owned(), instruction, operations });
             }
         }
         let mut batches = BTreeMap::new();
@@ -119,12 +120,15 @@ impl Bench<'_> {
             counts: batches.iter().map(|(tokens, batch)| (*tokens, batch.counts.clone())).collect(),
         };
         // Compiles in parallel; times sequentially.
-        let all: Vec<(&Trial<'_>, Setup)> = free().filter_map(|t| Some((t, self.setup(t)?))).collect();
+        let all: Vec<(&Trial, Setup)> = free().filter_map(|t| Some((t, self.setup(t)?))).collect();
         let settings = Settings::from_case(self.case);
         let compiled: Vec<Compiled<'_>> = all
             .par_iter()
-            .map(|(_, setup)| pipeline::compile(self.compiler, self.library, &settings, setup))
-            .collect::<Result<_, _>>()?;
+            .map(|(_, setup)| {
+                let sources = sources::of_run(self.library, &settings, setup)?;
+                Ok(self.compiler.compiled(self.library, &sources)?)
+            })
+            .collect::<Result<_, RunError>>()?;
         for ((trial, setup), compiled) in all.iter().zip(&compiled) {
             for batch in batches.values() {
                 self.one(device, (trial, setup, compiled), batch, &mut measured)?;
@@ -135,7 +139,7 @@ impl Bench<'_> {
 
     /// Returns the setup of a trial, with packed slots and without programmatic dependent launch; `None` if
     /// the trial is blocked.
-    fn setup(&self, trial: &Trial<'_>) -> Option<Setup> {
+    fn setup(&self, trial: &Trial) -> Option<Setup> {
         let config = trial.config.as_ref().ok()?;
         Some(Setup { pdl: false, slots: Slots::Packed, ..plan::setup(self.case, *config) })
     }
@@ -144,7 +148,7 @@ impl Bench<'_> {
     fn one(
         &self,
         device: &mut dyn Timer,
-        (trial, setup, compiled): (&Trial<'_>, &Setup, &Compiled<'_>),
+        (trial, setup, compiled): (&Trial, &Setup, &Compiled<'_>),
         batch: &Batch,
         measured: &mut Measured,
     ) -> Result<(), TimingError> {
@@ -164,7 +168,7 @@ impl Bench<'_> {
         device.run(&launches).map_err(failed)?;
         let times =
             device.time(&launches, &before, self.effort.warm_up, self.effort.samples).map_err(failed)?;
-        let rate = measured.rates.iter().find(|r| r.path == trial.path).map(|r| r.operations);
+        let rate = measured.rates.iter().find(|r| r.path == trial.path.word()).map(|r| r.operations);
         for (stage, times) in stages.iter().zip(&times) {
             let pair = batch.problem.settings.pair;
             let work = work(*stage, pair, batch.problem.dims, &batch.counts, trial.tile.m as usize);
@@ -172,10 +176,10 @@ impl Bench<'_> {
             let seconds = milliseconds / 1e3;
             let of = |time: Option<f32>| time.map_or(f64::INFINITY, |t| 1e3 * f64::from(t));
             measured.rows.push(BenchRow {
-                configuration: trial.configuration().key(),
+                configuration: trial.configuration().name(),
                 tokens,
                 experts: batch.counts.iter().filter(|rows| **rows > 0).count(),
-                stage: *stage,
+                stage: (*stage).into(),
                 microseconds: 1e3 * milliseconds,
                 range: [
                     of(times.iter().copied().min_by(f32::total_cmp)),

@@ -37,7 +37,7 @@ pub(super) struct Cli {
 
 const BARE: &str = "\
 Without a command, sm121probe assembles all snippets with the newest toolkit and 12.9 for the six SM12x
-targets, runs the pipeline on the emulator, runs both on the GPU if there is one, and prints the report.";
+targets, runs the kernels of every family on the emulator, runs both on the GPU if there is one, and prints the report.";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 checked and conforms, 1 internal error, 2 usage or unusable input file, 4 incomplete:
@@ -50,7 +50,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Machine and toolkits", &["doctor", "toolkit"]),
     ("Kernels and binaries", &["lint", "audit", "emulate", "exec", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
-    ("MoE pipeline", &["moe", "judge", "tiles", "bench", "kernels"]),
+    ("Families of kernels", &["trials", "moe", "judge", "tiles", "bench", "kernels"]),
     ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
 ];
 
@@ -83,6 +83,8 @@ pub(super) enum Verb {
     /// Create a snippet or case from a template
     #[command(subcommand)]
     New(NewVerb),
+    /// Run the kernels of a family, on each of its configurations, against its reference
+    Trials(super::trials::TrialsArgs),
     /// Run the fused-MoE pipeline, tile by tile, against its reference
     Moe(super::moe::MoeArgs),
     /// Judge tensors from any stack against the pipeline's reference
@@ -273,7 +275,7 @@ pub(super) enum Table {
     Cells,
     /// One row per check of each variant that ran on a GPU
     Runs,
-    /// One row per stage of each trial of the pipeline
+    /// One row per stage of each trial
     Trials,
     /// One row per device and kernel of each audited piece of GPU code
     Audit,

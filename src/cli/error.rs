@@ -5,9 +5,9 @@ use miette::Diagnostic;
 
 use super::exit;
 use super::ptx_error::PtxError;
+use crate::frame::code::CodeError;
 use crate::job::JobError;
 use crate::matrix::{MatrixError, PlanError};
-use crate::moe::code::CodeError;
 use crate::record::{Incomplete, RecordError};
 use crate::report::{ExplainError, ReportError};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
@@ -247,7 +247,7 @@ impl CliError {
             Self::Cubin(CubinError::Refused { .. }) => exit::USAGE,
             Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
             // A kernel's fault on the GPU is a finding; a case that is too large is not.
-            Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Pipeline(_)) => {
+            Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Run(_)) => {
                 exit::USAGE
             }
             Self::Ptx(error) => error.exit_code(),
@@ -312,6 +312,7 @@ fn of_job(error: &JobError) -> u8 {
         | JobError::DeviceTarget(..)
         | JobError::NoPtxIsa(_)
         | JobError::NoModel(..)
+        | JobError::NoCase(..)
         | JobError::Base(..)
         | JobError::Entries(_)
         | JobError::Mutant(_)
@@ -349,9 +350,9 @@ through_job!(
     StoreError,
     NvrtcError,
     CodeError,
-    crate::case::CaseError,
+    crate::moe::case::CaseError,
     crate::kernel::KernelError,
-    crate::moe::trial::TrialError,
+    crate::frame::TrialError,
     crate::moe::MoeError,
     crate::header::EntriesError,
     crate::mutants::MutantError,

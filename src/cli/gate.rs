@@ -11,7 +11,7 @@ use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Judgement, LeftOut, Merger, Question};
 use crate::job::{self, Context, Folder, Job, OfKernels};
-use crate::moe::tile::Tile;
+use crate::moe::configuration::Tile;
 use crate::record::{Finding, Ground, Incomplete, Matrix, Record};
 use crate::report::{self, Format};
 
@@ -36,6 +36,9 @@ pub(super) struct GateArgs {
     /// With --kernels: only this tile (repeatable)
     #[arg(long = "tile", value_name = "MxNxK", requires = "kernels")]
     tiles: Vec<Tile>,
+    /// With --kernels: only configurations with these words, such as "swap_ab tma" (repeatable)
+    #[arg(long = "configuration", value_name = "WORDS", requires = "kernels")]
+    configurations: Vec<String>,
     /// Known failures (YAML): scope, verdict, reason, url and expiry date of each
     #[arg(long, value_name = "FILE")]
     expectations: Option<PathBuf>,
@@ -92,12 +95,14 @@ pub(super) fn gate(args: &GateArgs, context: &Context<'_>) -> Result<(), CliErro
     if let Some(folder) = &args.kernels {
         let baseline = args.baseline.as_deref().map(gate::read).transpose()?;
         let mutants = args.mutants.options();
+        let tiles = args.tiles.iter().map(ToString::to_string);
+        let configurations: Vec<String> = tiles.chain(args.configurations.iter().cloned()).collect();
         let asked = Folder {
             folder,
             changed: &args.changed,
             base: args.base.as_deref(),
             cases: &args.cases,
-            tiles: &args.tiles,
+            configurations: &configurations,
             expectations: &expectations,
             expectations_file: &file,
             today,
@@ -178,9 +183,8 @@ fn ran(args: &GateArgs, baseline: Option<&Record>, context: &Context<'_>) -> Res
     if !job.library.problems.is_empty() {
         return Err(CliError::UnusableFiles(job.library.problems.len()));
     }
-    if asked.filters.is_empty() && baseline.is_none_or(|b| !b.pipeline.is_empty()) && asked.snippets.is_none()
-    {
-        job.pipeline(&asked, &mut record)?;
+    if asked.filters.is_empty() && baseline.is_none_or(|b| !b.trials.is_empty()) && asked.snippets.is_none() {
+        job.trials(&asked, &mut record)?;
     }
     Ok(record)
 }
@@ -195,7 +199,7 @@ fn narrow(baseline: &mut Record, args: &JobArgs) -> Result<(), CliError> {
     baseline.matrix.variants.retain(|v| filters.iter().any(|f| f.matches(&families[v.snippet], &v.id)));
     let kept: BTreeSet<usize> = baseline.matrix.variants.iter().map(|v| v.snippet).collect();
     baseline.matrix.claims.retain(|c| kept.contains(&c.snippet));
-    baseline.pipeline.clear();
+    baseline.trials.clear();
     baseline.tiles.rows.clear();
     Ok(())
 }

@@ -9,8 +9,10 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
+use crate::frame::family::Family as _;
+use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
-use crate::record::{CodeBy, Completeness, ConfigurationKey, Incomplete, TrialRow, first_line};
+use crate::record::{CodeBy, Completeness, Incomplete, TrialRow, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -40,13 +42,9 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let trial = TrialRow {
         case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(stem),
-        configuration: ConfigurationKey {
-            tile: said("tile").as_str().into(),
-            swap_ab: false,
-            path: "".into(),
-            load: "".into(),
-        },
-        stages: 0,
+        family: MOE.name().to_owned(),
+        configuration: said("tile").into(),
+        depth: 0,
         target: said("target").as_str().into(),
         device: "dump".to_owned(),
         remark: String::new(),

@@ -10,13 +10,12 @@ use rayon::prelude::*;
 use super::error::CliError;
 use super::output;
 use super::ways::TrialArgs;
-use crate::case;
+use crate::frame::admission::Limits;
+use crate::frame::compile::{Compiler, KernelSource};
+use crate::frame::family::SharedTrial;
 use crate::job::{self, Context, JobError, Toolchain};
 use crate::kernel::Library;
-use crate::moe::compile::Compiler;
-use crate::moe::contract::Settings;
-use crate::moe::plan::{self, Trial};
-use crate::moe::sources::{self, KernelSource};
+use crate::moe::case;
 use crate::store::Store;
 use crate::toolkit;
 
@@ -94,7 +93,7 @@ pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), C
 
 /// Returns every distinct source of the trials, and the number of blocked trials.
 fn of_trials<'k>(
-    trials: &[Trial<'_>],
+    trials: &[SharedTrial],
     kernels: &'k Library,
     toolchain: Option<&Toolchain>,
     target: Target,
@@ -102,13 +101,13 @@ fn of_trials<'k>(
     let mut found: BTreeMap<Key, KernelSource<'k>> = BTreeMap::new();
     let mut blocked = 0;
     for trial in trials {
-        let Ok(config) = trial.admitted(kernels, toolchain.map(|t| t.for_target(target)))?.config else {
+        let chain = toolchain.map(|t| t.for_target(target));
+        let trial = trial.admitted(kernels, chain, Limits::SM12X)?;
+        if trial.blocked().is_some() {
             blocked += 1;
             continue;
-        };
-        for source in
-            sources::of_run(kernels, &Settings::from_case(&trial.case), &plan::setup(&trial.case, config))?
-        {
+        }
+        for source in trial.sources(kernels)? {
             found.insert((source.kernel.file.clone(), source.defines.clone()), source);
         }
     }

@@ -34,9 +34,11 @@ mod ptx_error;
 
 mod rules;
 mod run;
+mod runner;
 mod selftest;
 mod tiles;
 mod timing;
+mod trials;
 mod vectors;
 mod verbs;
 mod watch;

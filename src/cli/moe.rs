@@ -2,33 +2,29 @@
 
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use clap::Args;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::contract::ContractArgs;
-use super::device::DeviceArgs;
 use super::error::CliError;
-use super::format::{self, Formats};
-use super::model::ModelArgs;
+use super::format;
 use super::moe_formats::{self, Word};
 use super::output;
+use super::runner::RunnerArgs;
+use super::trials::{FORMATS, listed};
 use super::ways::TrialArgs;
-use crate::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
-use crate::job::{self, Context, JobError, Ran, Toolchain};
-use crate::moe::admission::Limits;
+use crate::event::Event;
+use crate::frame::runner::Runner;
+use crate::job::{self, Context, JobError, Ran};
+use crate::moe::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
-use crate::moe::readings::Asked;
-use crate::moe::runner::Runner;
 use crate::moe::witness::single_byte;
-use crate::moe::{shrink, tensors};
+use crate::moe::{Stage, family, shrink, tensors};
 use crate::record::{Completeness, first_line};
 use crate::report::{self, Format};
-use crate::store::Store;
-use crate::toolkit::Contract;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -41,9 +37,6 @@ pub(super) struct MoeArgs {
     /// Read cases from DIR instead of the built-in ones
     #[arg(long = "cases", value_name = "DIR")]
     folder: Option<PathBuf>,
-    /// Seed of the data [default: the case's]
-    #[arg(long, value_name = "N")]
-    seed: Option<u64>,
     /// Use weights and router of a checkpoint, gpt-oss in MXFP4 or any in NVFP4: a .safetensors file, or the index of a sharded
     /// checkpoint
     #[arg(long, value_name = "FILE", requires_all = ["layer", "cases"])]
@@ -51,15 +44,8 @@ pub(super) struct MoeArgs {
     /// Layer of --weights
     #[arg(long, value_name = "L", requires = "weights")]
     layer: Option<usize>,
-    /// Number of schedules of warps and CTAs to run on the emulator; their results must be equal
-    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u64).range(1..))]
-    schedules: u64,
     #[command(flatten)]
-    hardware: ModelArgs,
-    #[command(flatten)]
-    contraction: ContractArgs,
-    #[command(flatten)]
-    device: DeviceArgs,
+    runner: RunnerArgs,
     /// Write all tensors of the selected case to FILE
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
@@ -70,36 +56,14 @@ pub(super) struct MoeArgs {
     /// detects
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
     faults: Option<u64>,
-    /// Output format [default: text], or operand formats of the GEMMs (repeatable): only the cases with these or, with --case,
-    /// that case with each of them
+    /// Operand formats of the GEMMs (repeatable): only the cases with these or, with --case, that case with each of them
+    #[arg(long = "pair", value_name = "PAIR", value_parser = moe_formats::pair_parser())]
+    pairs: Vec<FormatPair>,
+    /// Output format [default: text]
     #[arg(long, value_name = "FORM", value_parser = moe_formats::parser(FORMATS))]
     format: Vec<Word>,
     #[command(flatten)]
     output: OutputArgs,
-}
-
-const FORMATS: &Formats = &[
-    (Format::Text, "What does not conform, and the counts"),
-    (Format::Csv, "One row per trial and stage"),
-    (Format::Json, "The trials as JSON"),
-    (Format::Md, "One row per trial, as Markdown"),
-];
-
-/// Formats the cases for `--list`.
-fn listed(cases: &[&Case], format: Format) -> Result<String, CliError> {
-    const HEAD: [&str; 2] = ["case", "about"];
-    let rows: Vec<report::Named<'_>> = cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
-    let object = |(case, about): &report::Named<'_>| serde_json::json!({ "case": case, "about": about });
-    Ok(match format {
-        Format::Text => report::listing_text(&rows),
-        Format::Csv => report::listing_csv(HEAD, &rows),
-        Format::Md => report::listing_markdown(HEAD, &rows),
-        Format::Json => {
-            let objects: Vec<_> = rows.iter().map(object).collect();
-            serde_json::to_string_pretty(&objects).map_err(|e| CliError::Output(e.into()))? + "\n"
-        }
-        other => return Err(format::lacks(other, FORMATS)),
-    })
 }
 
 /// Selects cases by operand formats. Cases that were `named` run in each of the formats; otherwise only cases that have one of them
@@ -143,7 +107,12 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     for problem in &library.problems {
         eprintln!("error: {problem}");
     }
-    let (format, pairs) = moe_formats::split(&args.format)?;
+    let (format, older) = moe_formats::split(&args.format)?;
+    if let Some(pair) = older.first() {
+        let text = format!("`--format {0}` names operand formats: write `--pair {0}`", pair.word());
+        context.sink.emit(Event::Warning { text });
+    }
+    let pairs: Vec<FormatPair> = args.pairs.iter().copied().chain(older).collect();
     let named = args.trials.cases(&library)?;
     let paired = of_pairs(&named, &pairs, !args.trials.cases.is_empty());
     let cases: Vec<&Case> = paired.iter().map(AsRef::as_ref).collect();
@@ -154,54 +123,39 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         return output::write(&report::evidence_text(&[], &[], &rows), &args.output);
     }
     if args.list {
-        return output::write(&listed(&cases, format)?, &args.output);
+        let rows: Vec<report::Named<'_>> =
+            cases.iter().map(|c| (c.name.as_str(), c.about.as_str())).collect();
+        return output::write(&listed(&rows, format)?, &args.output);
     }
     let kernels = args.trials.kernels()?;
-    let mut targets = args.trials.targets()?;
-    let store = Store::open(None).ok();
-    let gpu = args.device.gpu(context)?;
-    if let Some(gpu) = &gpu {
-        if args.trials.names_no_target() {
-            targets = vec![gpu.about().target()];
-        }
-        if let Some(target) = targets.iter().find(|t| !t.cubin_runs_on(gpu.about().target())) {
-            return Err(JobError::DeviceTarget(target.to_string(), gpu.about().architecture()).into());
-        }
-    }
-    let limits = gpu.as_ref().map_or(Limits::SM12X, |gpu| job::limits(gpu.about()));
-    let nvrtc = job::nvrtc(args.trials.toolkit.as_deref(), store.as_ref(), context.sink)?;
-    let toolchain = Toolchain::find(args.trials.toolkit.as_deref(), &targets, store.as_ref(), context.sink)?;
-    let mut runner = Runner::new(&kernels, &nvrtc, store.as_ref(), context.program.clone());
-    let code = job::chain(toolchain.as_ref().map(|t| &t.toolkit), store.as_ref());
-    if let Some(gpu) = gpu {
-        runner = runner.on(Arc::new(Mutex::new(gpu.with_chain(code))));
-    }
-    (runner.seed, runner.schedules) = (args.seed, args.schedules);
-    runner.model = args.hardware.model;
-    runner.contract = match args.contraction.asked() {
-        Some(contract) => Some(Asked {
-            contract,
-            ptxas: match contract {
-                Contract::AsPtxas => job::ptxas(None, store.as_ref())?,
-                _ => None,
-            },
-        }),
-        None => None,
-    };
+    let mut resolved = args.runner.resolved(
+        args.trials.toolkit.as_deref(),
+        args.trials.targets()?,
+        args.trials.names_no_target(),
+        context,
+    )?;
+    let (targets, limits) = (resolved.targets.clone(), resolved.limits);
+    let toolchain = resolved.toolchain.take();
+    let runner = args.runner.runner(&mut resolved, &kernels, context)?;
+    let mut asked = args.trials.trials(&cases, &targets, &kernels);
     if let (Some(path), Some(layer)) = (&args.weights, args.layer) {
         let layer = Layer::open(path, layer)?;
         cases.iter().try_for_each(|case| layer.fits(case))?;
-        runner.layer = Some(layer);
+        let layer = Arc::new(layer);
+        for trial in asked.iter_mut().flat_map(|(_, trials)| trials) {
+            if let Some(of) = trial.as_family::<Trial>() {
+                *trial = Arc::new(Trial { layer: Some(Arc::clone(&layer)), ..of.clone() });
+            }
+        }
     }
-    let mut asked = args.trials.trials(&cases, &targets, &kernels);
     if let Some(path) = &args.dump {
         let [_] = cases.as_slice() else { return Err(CliError::Dump) };
         asked.truncate(1);
         if let Some((target, trials)) = asked.first_mut() {
             *trials = job::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
-            trials.retain(|t| t.config.is_ok());
+            trials.retain(|t| t.blocked().is_none());
             trials.truncate(1);
-            if let Some(trial) = trials.first() {
+            if let Some(trial) = trials.first().and_then(|trial| trial.as_family::<Trial>()) {
                 dump(&runner, trial, *target, path)?;
             }
         }
@@ -239,20 +193,19 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
 }
 
 /// Prints the smallest case that fails at the same stage as the first failing trial.
-fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(), CliError> {
-    let failed = ran
-        .rows
-        .iter()
-        .zip(&ran.trials)
-        .find_map(|(row, t)| Some((row.first_wrong()?.stage, *row.target.known()?, t)));
+fn shrink(runner: &Runner<'_>, ran: &Ran, output: &OutputArgs) -> Result<(), CliError> {
+    let failed = ran.rows.iter().zip(&ran.trials).find_map(|(row, t)| {
+        let stage = Stage::from_name(&row.first_wrong()?.stage)?;
+        Some((stage, *row.target.known()?, t.as_family::<Trial>()?))
+    });
     let Some((stage, target, trial)) = failed else {
         // A check of a device fails although every stage conforms: there is no stage that a smaller case could keep.
         return Err(CliError::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()));
     };
     let mut fails = |case: &Case| {
-        let smaller = Trial { case: Cow::Owned(Case { minimum: None, ..case.clone() }), ..trial.clone() };
+        let smaller = Trial { case: Arc::new(Case { minimum: None, ..case.clone() }), ..trial.clone() };
         let row = runner.run(&smaller, target).ok()?;
-        Some(row.first_wrong()?.stage)
+        Stage::from_name(&row.first_wrong()?.stage)
     };
     let small = shrink::shrink(&trial.case, stage, &mut fails);
     let mut text = format!(
@@ -269,9 +222,8 @@ fn shrink(runner: &Runner<'_>, ran: &Ran<'_>, output: &OutputArgs) -> Result<(),
 }
 
 /// Runs a trial and writes all of its tensors.
-fn dump(runner: &Runner<'_>, trial: &Trial<'_>, target: Target, path: &Path) -> Result<(), CliError> {
-    let Ok(config) = trial.config else { return Ok(()) };
-    let outcome = runner.outcome(trial, config, target)?;
+fn dump(runner: &Runner<'_>, trial: &Trial, target: Target, path: &Path) -> Result<(), CliError> {
+    let outcome = family::outcome(runner, trial, target)?;
     let mut metadata = outcome.contract.metadata();
     for (key, value) in [
         ("case", trial.case.name.clone()),

@@ -1,10 +1,10 @@
-//! `--format` of `moe`: the output format and, with the same option, the operand formats of the GEMMs.
+//! `--pair` of `moe`, the operand formats of the GEMMs, and `--format`, the output format, which once named both.
 
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::error::CliError;
 use super::format::Formats;
-use crate::case::FormatPair;
+use crate::moe::case::FormatPair;
 use crate::report::Format;
 
 /// The value of one `--format`.
@@ -27,10 +27,17 @@ const fn help(pair: FormatPair) -> &'static str {
     }
 }
 
-/// Returns the parser for an output format of the command or a pair of operand formats.
+/// Returns the parser for a pair of operand formats.
+pub(super) fn pair_parser() -> impl TypedValueParser<Value = FormatPair> {
+    let pairs = FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).help(help(*pair)));
+    PossibleValuesParser::new(pairs)
+        .try_map(|word| FormatPair::from_word(&word).ok_or("there is no such pair of formats"))
+}
+
+/// Returns the parser for an output format of the command. It also reads a pair of operand formats, which `--format` named before.
 pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value = Word> {
     let outputs = formats.iter().map(|(format, help)| PossibleValue::new(format.word()).help(help));
-    let pairs = FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).help(help(*pair)));
+    let pairs = FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).hide(true));
     PossibleValuesParser::new(outputs.chain(pairs)).try_map(move |word| {
         let output = formats.iter().map(|(format, _)| Word::Output(*format));
         let operands = FormatPair::ALL.iter().map(|pair| Word::Operands(*pair));

@@ -102,7 +102,7 @@ fn line(work: &Work, done: u64, length: u64) -> String {
             format!("fetching {what}: {} of {} MB", done / 1_000_000, length.div_ceil(1_000_000))
         }
         Work::Matrix => format!("matrix: {done} of {length} (toolkit, target, arch)"),
-        Work::Trials => format!("pipeline: {done} of {length} trials"),
+        Work::Trials => format!("kernels: {done} of {length} trials"),
         Work::Functions => format!("all inputs: {done} of {length} functions"),
     }
 }
@@ -159,7 +159,7 @@ mod tests {
         assert_eq!(done(&Work::Fetch("ptxas 13.5".to_owned())), Some((0, 7)));
         progress.emit(Event::TrialsFinished);
         assert_eq!(done(&Work::Trials), None);
-        assert_eq!(line(&Work::Trials, 1, 3), "pipeline: 1 of 3 trials");
+        assert_eq!(line(&Work::Trials, 1, 3), "kernels: 1 of 3 trials");
         let fetch = Work::Fetch("ptxas 13.5".to_owned());
         assert_eq!(line(&fetch, 2_500_000, 4_000_001), "fetching ptxas 13.5: 2 of 5 MB");
     }

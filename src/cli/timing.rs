@@ -9,13 +9,15 @@ use super::device::{DeviceArgs, DeviceName};
 use super::error::CliError;
 use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
-use crate::case::{self, Case, Routing};
+use crate::frame::compile::Compiler;
+use crate::frame::family::Family as _;
 use crate::job::{self, Context, JobError, Toolchain};
 use crate::kernel::{Load, MmaPath};
-use crate::moe::compile::Compiler;
+use crate::moe::case::{self, Case, Routing};
+use crate::moe::configuration::{TILE_M, Tile};
+use crate::moe::family::MOE;
 use crate::moe::plan;
-use crate::moe::tile::{TILE_M, Tile};
-use crate::record::BenchTable;
+use crate::record::{BenchTable, SCHEMA};
 use crate::store::Store;
 use crate::toolkit::{self, Environment};
 
@@ -91,7 +93,7 @@ impl TimingArgs {
     }
 
     /// Plans the named tiles and loads; by default each M with two N and one K, copied and by TMA.
-    fn plan<'a>(&self, case: &'a Case) -> Vec<plan::Trial<'a>> {
+    fn plan(&self, case: &Case) -> Vec<plan::Trial> {
         let (channels, k) = TILE;
         let tiles: Vec<Tile> = if self.ways.tiles.is_empty() {
             let of = |n| TILE_M.into_iter().map(move |m| Tile { m, n, k });
@@ -125,7 +127,10 @@ impl TimingArgs {
         let mut gpu = gpu.with_chain(job::chain(ptxas, store.as_ref()));
         let kernels = self.kernels.library()?;
         let limits = job::limits(&about);
-        let trials = job::admitted(&self.plan(&case), &kernels, toolchain.as_ref(), target, limits)?;
+        let chain = toolchain.as_ref().map(|t| t.for_target(target));
+        let planned = self.plan(&case).into_iter();
+        let trials: Vec<plan::Trial> =
+            planned.map(|t| t.admitted_on(&kernels, chain, limits)).collect::<Result<_, _>>()?;
         if trials.iter().all(|t| t.config.is_err()) {
             return Err(JobError::NothingRan.into());
         }
@@ -152,6 +157,8 @@ impl TimingArgs {
         };
         let measured = asked.on(&mut gpu)?;
         Ok(BenchTable {
+            schema: SCHEMA,
+            family: MOE.name().to_owned(),
             tool: format!("sm121probe {}", env!("CARGO_PKG_VERSION")),
             device: job::row(&gpu.name(), &about),
             target: target.into(),
@@ -174,5 +181,5 @@ impl TimingArgs {
 pub(super) fn read(path: &Path) -> Result<BenchTable, CliError> {
     let wrong = |why: String| CliError::BenchTable(path.display().to_string(), why);
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    serde_json::from_str(&text).map_err(|error| wrong(error.to_string()))
+    BenchTable::parse(&text).map_err(|error| wrong(error.to_string()))
 }

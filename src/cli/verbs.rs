@@ -7,10 +7,10 @@ use ptx::arch::Target;
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
 use super::{output, page, timing};
-use crate::case;
 use crate::gate;
 use crate::job::{self, Context, Job};
 use crate::matrix::{self, Options, Plan};
+use crate::moe::case;
 use crate::record::{AS_WRITTEN, Record};
 use crate::report::{self, Format, audit_csv, runs_csv, trials_csv};
 use crate::snippet::{self, Library};
@@ -71,7 +71,7 @@ fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Resul
         return Err(CliError::UnusableFiles(unusable));
     }
     match record.matrix.claims.iter().filter(|c| c.is_finding()).count() {
-        0 => match record.pipeline.iter().filter(|t| !t.conforms()).count() {
+        0 => match record.trials.iter().filter(|t| !t.conforms()).count() {
             0 => match record.runs.iter().filter(|run| run.first_wrong().is_some()).count() {
                 0 => record.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
                 wrong => Err(CliError::Runs(wrong)),
@@ -175,7 +175,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
             report::html(&record, &page::beside(&Library::embedded(), benches)?)?
         }
         (Format::Csv, Some(Table::Runs)) => runs_csv(&record.runs),
-        (Format::Csv, Some(Table::Trials)) => trials_csv(&record.pipeline),
+        (Format::Csv, Some(Table::Trials)) => trials_csv(&record.trials),
         (Format::Csv, Some(Table::Audit)) => audit_csv(&record.audit),
         (form, None) | (form @ Format::Csv, Some(Table::Cells)) => {
             report::render(&record, form, &output::styles(args.output.output.is_some()))?

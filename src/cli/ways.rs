@@ -7,11 +7,15 @@ use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use ptx::arch::Target;
 
 use super::error::CliError;
-use crate::case::Case;
+use crate::families;
+use crate::frame::family::SharedTrial;
 use crate::job::TARGETS;
+use crate::job::{self, OfTarget};
 use crate::kernel::{Library, Load, MmaPath};
+use crate::moe::case::Case;
+use crate::moe::configuration::Tile;
+use crate::moe::family::{MOE, shared};
 use crate::moe::plan::{self, LOADS, PATHS, Trial};
-use crate::moe::tile::Tile;
 use crate::record::{Completeness, TrialRow};
 
 /// Tiles, and how they are compiled.
@@ -109,7 +113,7 @@ impl KernelArgs {
     /// The built-in kernels, with those of the folder instead of the ones that they replace.
     pub(super) fn library(&self) -> Result<Library, CliError> {
         Ok(match &self.kernels {
-            Some(folder) => Library::with_folder(folder)?,
+            Some(folder) => Library::with_folder(folder, families::check_kernel)?,
             None => Library::embedded()?,
         })
     }
@@ -117,7 +121,10 @@ impl KernelArgs {
 
 impl TrialArgs {
     /// The selected cases of the library.
-    pub(super) fn cases<'a>(&self, library: &'a crate::case::Library) -> Result<Vec<&'a Case>, CliError> {
+    pub(super) fn cases<'a>(
+        &self,
+        library: &'a crate::moe::case::Library,
+    ) -> Result<Vec<&'a Case>, CliError> {
         if self.cases.is_empty() {
             return Ok(library.cases.iter().collect());
         }
@@ -168,14 +175,14 @@ impl TrialArgs {
             }
         }
         for tile in &self.ways.tiles {
-            named(format!("tile {tile}"), &|row| row.configuration.tile.known() == Some(tile));
+            named(format!("tile {tile}"), &|row| row.configuration.has(&tile.to_string()));
         }
         if let Some(path) = self.ways.kernel_path {
-            let is_of = |row: &TrialRow| row.configuration.path.known() == Some(&path);
+            let is_of = |row: &TrialRow| row.configuration.has(path.word());
             named(format!("kernel path {}", path.word()), &is_of);
         }
         if let Some(load) = self.ways.load {
-            let is_of = |row: &TrialRow| row.configuration.load.known() == Some(&load);
+            let is_of = |row: &TrialRow| row.configuration.has(load.word());
             named(format!("load {}", load.word()), &is_of);
         }
         if !self.targets.is_empty() {
@@ -187,24 +194,19 @@ impl TrialArgs {
     }
 
     /// The trials of these cases for each target: the named ones, or the default set.
-    pub(super) fn trials<'a>(
-        &self,
-        cases: &[&'a Case],
-        targets: &[Target],
-        kernels: &Library,
-    ) -> Vec<(Target, Vec<Trial<'a>>)> {
+    pub(super) fn trials(&self, cases: &[&Case], targets: &[Target], kernels: &Library) -> Vec<OfTarget> {
         let (loads, paths) = (self.ways.loads(), self.ways.paths());
         if !self.all && self.ways.tiles.is_empty() && self.cases.is_empty() {
-            let wanted = |t: &Trial<'_>| loads.contains(&t.load) && paths.contains(&t.path);
-            let set: Vec<Trial<'a>> = plan::default_set(cases).into_iter().filter(wanted).collect();
-            return plan::for_targets(&set, targets, kernels);
+            let wanted = |t: &Trial| loads.contains(&t.load) && paths.contains(&t.path);
+            let set = shared(plan::default_set(cases).into_iter().filter(wanted).collect());
+            return job::for_targets(&MOE, &set, targets, kernels);
         }
-        let of = |case: &&'a Case| {
+        let of = |case: &&Case| {
             plan::trials(case, &plan::tiles_of(case, &self.ways.tiles, self.all), &loads, &paths)
         };
-        let all: Vec<Trial<'a>> = cases.iter().flat_map(of).collect();
+        let all: Vec<SharedTrial> = shared(cases.iter().flat_map(of).collect());
         if self.all && self.names_no_target() {
-            return plan::for_targets(&all, targets, kernels);
+            return job::for_targets(&MOE, &all, targets, kernels);
         }
         targets.iter().map(|target| (*target, all.clone())).collect()
     }

@@ -10,7 +10,7 @@ use ptx::arch::{PtxIsa, Target};
 use vectors::LANES;
 
 use super::data::{BYTES, POISON, WARPS, inputs};
-use crate::checks::{self, NotPassed};
+use crate::frame::checks::{self, NotPassed};
 use crate::record::{Check, CodeBy, VariantRun, Verdict};
 use crate::snippet::{LANE_BYTES, Variant};
 

@@ -3,16 +3,15 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Component, Path, PathBuf};
 
-use super::lines::{self, Changed, listed};
+use super::lines::{self, Changed};
 use super::reach::{Change, Reach};
-use crate::case::Case;
-use crate::kernel::{Kernel, KernelError, KernelStage, Library};
-use crate::moe::plan::{self, Configuration, Trial};
-use crate::moe::tile::Tile;
-use crate::moe::{Settings, sources};
+use crate::families;
+use crate::frame::family::{Family, Part, SharedTrial, Trial};
+use crate::kernel::{Kernel, KernelError, Library};
 use crate::mutants;
+use crate::record::{ConfigurationName, listed};
 
-/// The target number of GEMM trials for a change that affects only some configurations.
+/// The target number of trials for a change that affects only some configurations.
 const ENOUGH: usize = 24;
 
 /// The previous contents of the changed files.
@@ -45,15 +44,47 @@ pub struct Affected {
 pub struct Named<'a> {
     /// Whether the cases are named.
     pub cases: bool,
-    /// The named tiles; none if empty.
-    pub tiles: &'a [Tile],
+    /// Words that the configurations must have, such as a tile; any configuration if empty.
+    pub configurations: &'a [String],
+}
+
+impl Named<'_> {
+    fn allows(&self, trial: &dyn Trial) -> bool {
+        let of = trial.configuration();
+        self.configurations.is_empty() || self.configurations.iter().any(|words| of.has(words))
+    }
+}
+
+/// Cases of a family.
+#[derive(Clone)]
+pub struct Cases {
+    /// The family.
+    pub family: &'static dyn Family,
+    /// Their names.
+    pub names: Vec<String>,
+}
+
+impl Cases {
+    /// Every built-in case, by family.
+    #[must_use]
+    pub fn all() -> Vec<Self> {
+        let of = |family: &'static dyn Family| Self {
+            family,
+            names: family.cases().into_iter().map(|case| case.name).collect(),
+        };
+        families::FAMILIES.into_iter().map(of).collect()
+    }
+
+    fn names(&self) -> Vec<&str> {
+        self.names.iter().map(String::as_str).collect()
+    }
 }
 
 /// Trials that exercise a change.
 #[derive(Debug, Default)]
-pub struct Selection<'a> {
+pub struct Selection {
     /// The trials.
-    pub trials: Vec<Trial<'a>>,
+    pub trials: Vec<SharedTrial>,
     /// One sentence per changed file: the changed lines, and the configurations that compile them.
     pub reasons: Vec<String>,
 }
@@ -81,16 +112,15 @@ impl Affected {
     ///
     /// # Errors
     /// [`KernelError`] if a stage has no kernel.
-    pub fn trials_of_unchanged<'a>(
+    pub fn trials_of_unchanged(
         &self,
         library: &Library,
-        cases: &[&'a Case],
+        cases: &[Cases],
         named: Named<'_>,
-    ) -> Result<Vec<Trial<'a>>, KernelError> {
-        let mut out: Vec<Trial<'a>> = Vec::new();
+    ) -> Result<Vec<SharedTrial>, KernelError> {
+        let mut out: Vec<SharedTrial> = Vec::new();
         for name in &self.unchanged {
-            let runs =
-                |t: &Trial<'_>| t.config.is_ok() && (named.tiles.is_empty() || named.tiles.contains(&t.tile));
+            let runs = |t: &SharedTrial| t.blocked().is_none() && named.allows(t.as_ref());
             out.extend(Self::by_file(library, name).trials(library, cases)?.into_iter().find(runs));
         }
         Ok(out)
@@ -140,10 +170,10 @@ impl Affected {
         out
     }
 
-    /// Whether a GEMM is affected.
+    /// Whether a kernel is affected that is compiled for each configuration.
     #[must_use]
-    pub fn has_gemm(&self, library: &Library) -> bool {
-        library.kernels.iter().any(|k| k.stage == KernelStage::Gemm && self.kernels.contains(&key(k)))
+    pub fn has_configured(&self, library: &Library) -> bool {
+        library.kernels.iter().any(|k| is_configured(k) && self.kernels.contains(&key(k)))
     }
 
     /// Whether nothing is affected.
@@ -159,130 +189,144 @@ impl Affected {
         of_file.map(|c| &c.lines.new)
     }
 
-    /// Selects the trials that exercise the affected kernels: every trial of the default set that runs a GEMM whose code
-    /// changes, and one trial per case for other changed kernels, which do not depend on tiles. If a change affects only some
-    /// configurations of the GEMM and the default set has few of these, trials of such configurations are added. What is `named` is
-    /// run even if the default set does not have it.
+    /// Selects the trials that exercise the affected kernels: every trial of the default set that runs a kernel compiled for its
+    /// configuration whose code changes, and one trial per case for other changed kernels. If a change affects only some
+    /// configurations and the default set has few of these, trials of such configurations are added. What is `named` is run even if
+    /// the default set does not have it.
     ///
     /// # Errors
     /// [`KernelError`] when a stage has no kernel.
-    pub fn select<'a>(
+    pub fn select(
         &self,
         library: &Library,
-        cases: &[&'a Case],
+        cases: &[Cases],
         named: Named<'_>,
-    ) -> Result<Selection<'a>, KernelError> {
+    ) -> Result<Selection, KernelError> {
         let reach = Reach::new(library, &self.changes);
         let mut out = Selection::default();
+        let mut found = Vec::new();
+        for of in cases {
+            found.push(self.select_of(library, &reach, of, named, &mut out)?);
+        }
+        for (n, change) in self.changes.iter().enumerate() {
+            let parts: Vec<String> = found.iter().flat_map(|found| found.reach(n)).collect();
+            let reached = match parts.is_empty() {
+                true => "active in no configuration".to_owned(),
+                false => parts.join("; "),
+            };
+            out.reasons.push(format!("{}: {}, {reached}", change.file, what(change)));
+        }
+        Ok(out)
+    }
+
+    /// Adds the trials of one family; returns what its changes reach.
+    fn select_of(
+        &self,
+        library: &Library,
+        reach: &Reach<'_>,
+        of: &Cases,
+        named: Named<'_>,
+        out: &mut Selection,
+    ) -> Result<Configurations, KernelError> {
         let mut seen = BTreeSet::new();
-        let mut of_gemm = 0;
-        let wants = |trial: &Trial<'a>| self.wants(library, &reach, trial);
-        for trial in pool(cases, named) {
+        let mut configured = 0;
+        let wants = |trial: &SharedTrial| self.wants(library, reach, trial.as_ref());
+        for trial in pool(of, named) {
             let wanted = wants(&trial)?;
-            if wanted.gemm || wanted.other && seen.insert(trial.case.name.clone()) {
-                of_gemm += usize::from(wanted.gemm);
+            if wanted.configured || wanted.other && seen.insert(trial.case().to_owned()) {
+                configured += usize::from(wanted.configured);
                 out.trials.push(trial);
             }
         }
-        let found = self.configurations(library, &reach, cases)?;
-        for (n, change) in self.changes.iter().enumerate() {
-            out.reasons.push(format!("{}: {}", change.file, found.told(n, change)));
+        let found = self.configurations(library, reach, of)?;
+        if named.configurations.is_empty() && found.is_partial() && configured < ENOUGH {
+            let there: BTreeSet<String> = out.trials.iter().map(|t| t.name()).collect();
+            let others: Vec<SharedTrial> =
+                found.trials.iter().filter(|trial| !there.contains(&trial.name())).cloned().collect();
+            out.trials.extend(mutants::choose(&others, &[], ENOUGH - configured, mutants::all_features));
         }
-        if named.tiles.is_empty() && found.is_partial() && of_gemm < ENOUGH {
-            let there: BTreeSet<(String, Configuration)> =
-                out.trials.iter().map(|t| (t.case.name.clone(), t.configuration())).collect();
-            let mut others = Vec::new();
-            for trial in found.trials {
-                if !there.contains(&(trial.case.name.clone(), trial.configuration())) {
-                    others.push(trial);
-                }
-            }
-            out.trials.extend(mutants::choose(&others, &[], ENOUGH - of_gemm, mutants::features));
-        }
-        if named.cases && named.tiles.is_empty() {
-            // A named case without a trial runs on the tiles that compile the code.
-            for case in cases {
-                if out.trials.iter().any(|t| t.case.name == case.name) {
+        if named.cases && named.configurations.is_empty() {
+            // A named case without a trial runs on the configurations that compile the code.
+            for case in &of.names {
+                if out.trials.iter().any(|t| t.case() == case) {
                     continue;
                 }
                 let mut further = Vec::new();
-                for trial in plan::trials(case, &plan::tiles_of(case, &[], true), &plan::LOADS, &plan::PATHS)
-                {
+                for trial in of.family.trials(case, Part::Every) {
                     if wants(&trial)?.any() {
                         further.push(trial);
                     }
                 }
-                out.trials.extend(mutants::choose(&further, &[], ENOUGH, mutants::features));
+                out.trials.extend(mutants::choose(&further, &[], ENOUGH, mutants::all_features));
             }
         }
-        Ok(out)
+        Ok(found)
     }
 
     /// Returns the trials of [`Affected::select`] if nothing is named.
     ///
     /// # Errors
     /// As [`Affected::select`].
-    pub fn trials<'a>(&self, library: &Library, cases: &[&'a Case]) -> Result<Vec<Trial<'a>>, KernelError> {
+    pub fn trials(&self, library: &Library, cases: &[Cases]) -> Result<Vec<SharedTrial>, KernelError> {
         Ok(self.select(library, cases, Named::default())?.trials)
     }
 
-    fn wants(&self, library: &Library, reach: &Reach<'_>, trial: &Trial<'_>) -> Result<Wanted, KernelError> {
-        let Ok(config) = trial.config else { return Ok(Wanted::default()) };
-        let setup = plan::setup(&trial.case, config);
+    fn wants(&self, library: &Library, reach: &Reach<'_>, trial: &dyn Trial) -> Result<Wanted, KernelError> {
+        if trial.blocked().is_some() {
+            return Ok(Wanted::default());
+        }
         let mut out = Wanted::default();
-        for source in sources::of_run(library, &Settings::from_case(&trial.case), &setup)? {
+        for source in trial.sources(library)? {
             let is_affected = self.kernels.contains(&key(source.kernel));
             let by = if is_affected { reach.alters(&source) } else { Vec::new() };
+            let is_configured = is_configured(source.kernel);
             if is_affected && (self.changes.is_empty() || self.gone || by.contains(&true)) {
-                let is_gemm = source.kernel.stage == KernelStage::Gemm;
-                out.gemm |= is_gemm;
-                out.other |= !is_gemm;
+                out.configured |= is_configured;
+                out.other |= !is_configured;
             }
             if is_affected {
-                out.by.push((source.kernel.stage == KernelStage::Gemm, by));
+                out.by.push((is_configured, by));
             }
         }
         Ok(out)
     }
 
-    /// Finds every configuration of an affected GEMM and every case with another affected kernel, and which of them each
-    /// change reaches.
-    fn configurations<'a>(
+    /// Finds every configuration with an affected kernel of its own and every case with another affected kernel, and which of them
+    /// each change reaches.
+    fn configurations(
         &self,
         library: &Library,
         reach: &Reach<'_>,
-        cases: &[&'a Case],
-    ) -> Result<Configurations<'a>, KernelError> {
-        let mut out = Configurations {
-            reached: vec![BTreeSet::new(); self.changes.len()],
-            ..Configurations::default()
-        };
-        out.reached_cases.resize(self.changes.len(), BTreeSet::new());
+        of: &Cases,
+    ) -> Result<Configurations, KernelError> {
+        let mut out = Configurations::new(self.changes.len());
         if self.changes.is_empty() {
             return Ok(out);
         }
-        for case in representatives(cases) {
-            for trial in plan::trials(case, &plan::tiles(), &plan::LOADS, &plan::PATHS) {
-                let wanted = self.wants(library, reach, &trial)?;
-                for (_, by) in wanted.by.iter().filter(|(is_gemm, _)| *is_gemm) {
-                    out.all.insert(trial.configuration());
+        for case in of.family.representatives(&of.names()) {
+            for trial in of.family.trials(&case, Part::Every) {
+                let wanted = self.wants(library, reach, trial.as_ref())?;
+                for (_, by) in wanted.by.iter().filter(|(is_configured, _)| *is_configured) {
+                    let choices =
+                        trial.choices().into_iter().map(|of| (of.axis, (of.order, of.value))).collect();
+                    out.all.insert(trial.configuration(), choices);
                     for n in (0..by.len()).filter(|n| by[*n]) {
                         out.reached[n].insert(trial.configuration());
                     }
                 }
-                if wanted.gemm {
+                if wanted.configured {
                     out.trials.push(trial);
                 }
             }
         }
-        for case in cases {
-            let all = plan::trials(case, &plan::own_tiles(case), &plan::LOADS, &plan::PATHS);
-            let Some(trial) = all.into_iter().find(|t| t.config.is_ok()) else { continue };
-            let wanted = self.wants(library, reach, &trial)?;
-            for (_, by) in wanted.by.iter().filter(|(is_gemm, _)| !is_gemm) {
-                out.all_cases.insert(&case.name);
+        for case in &of.names {
+            let all = of.family.trials(case, Part::Own);
+            let Some(trial) = all.into_iter().find(|t| t.blocked().is_none()) else { continue };
+            let wanted = self.wants(library, reach, trial.as_ref())?;
+            for (_, by) in wanted.by.iter().filter(|(is_configured, _)| !is_configured) {
+                out.all_cases.insert(case.clone());
                 for n in (0..by.len()).filter(|n| by[*n]) {
-                    out.reached_cases[n].insert(&case.name);
+                    out.reached_cases[n].insert(case.clone());
                 }
             }
         }
@@ -290,154 +334,154 @@ impl Affected {
     }
 }
 
-/// The trials to choose from: the default set or, of a named tile, its part of that set. A named case runs with all loads and paths
-/// of a named tile, and so do the swept cases if the default set does not have the tile.
-fn pool<'a>(cases: &[&'a Case], named: Named<'_>) -> Vec<Trial<'a>> {
-    let of = |case: &'a Case, tile: Tile| plan::trials(case, &[tile], &plan::LOADS, &plan::PATHS);
-    if named.tiles.is_empty() {
-        return plan::default_set(cases);
+/// The trials to choose from: the default set or, of named configurations, their part of that set. A named case runs on all of the
+/// named configurations, and so do the swept cases if the default set does not have them.
+fn pool(of: &Cases, named: Named<'_>) -> Vec<SharedTrial> {
+    let family = of.family;
+    if named.configurations.is_empty() {
+        return family.default_set(&of.names());
     }
+    let with = |case: &str, words: &str| family.trials(case, Part::Named(words));
     if named.cases {
-        return cases.iter().flat_map(|case| named.tiles.iter().flat_map(|tile| of(case, *tile))).collect();
+        let of_case = |case: &String| {
+            let words = named.configurations.iter();
+            words.flat_map(|words| with(case, words)).collect::<Vec<_>>()
+        };
+        return of.names.iter().flat_map(of_case).collect();
     }
-    let set = plan::default_set(cases);
+    let set = family.default_set(&of.names());
+    let mut swept: Vec<&str> =
+        set.iter().filter(|trial| trial.is_swept()).map(|trial| trial.case()).collect();
+    swept.dedup();
     let mut out = Vec::new();
-    for tile in named.tiles {
-        let here = || set.iter().filter(|t| t.tile == *tile);
-        if here().any(|t| t.config.is_ok()) {
+    for words in named.configurations {
+        let here = || set.iter().filter(|t| t.configuration().has(words));
+        if here().any(|t| t.blocked().is_none()) {
             out.extend(here().cloned());
         } else {
-            out.extend(cases.iter().filter(|case| plan::is_swept(case)).flat_map(|case| of(case, *tile)));
+            out.extend(swept.iter().flat_map(|case| with(case, words)));
         }
     }
     out
 }
 
-/// Whether the code of a trial's GEMM or other kernels changes.
+/// Whether a kernel is compiled for each configuration.
+fn is_configured(kernel: &Kernel) -> bool {
+    families::find(&kernel.family).is_some_and(|family| family.is_configured(kernel))
+}
+
+/// Whether the code of a trial's kernels changes.
 #[derive(Default)]
 struct Wanted {
-    gemm: bool,
+    /// Of a kernel compiled for its configuration.
+    configured: bool,
+    /// Of another kernel.
     other: bool,
-    /// For each affected kernel: whether it is the GEMM, and which changes reach it.
+    /// For each affected kernel: whether it is compiled for the configuration, and which changes reach it.
     by: Vec<(bool, Vec<bool>)>,
 }
 
 impl Wanted {
     const fn any(&self) -> bool {
-        self.gemm || self.other
+        self.configured || self.other
     }
 }
 
-/// The configurations and cases that exist, and those that each change reaches.
-#[derive(Default)]
-struct Configurations<'a> {
-    all: BTreeSet<Configuration>,
-    reached: Vec<BTreeSet<Configuration>>,
-    all_cases: BTreeSet<&'a str>,
-    reached_cases: Vec<BTreeSet<&'a str>>,
+/// The values of a configuration by axis, each with its place among the values of the axis.
+type Choices = Vec<(&'static str, (u32, String))>;
+
+/// The configurations and cases of a family, and those that each change reaches.
+struct Configurations {
+    all: BTreeMap<ConfigurationName, Choices>,
+    reached: Vec<BTreeSet<ConfigurationName>>,
+    all_cases: BTreeSet<String>,
+    reached_cases: Vec<BTreeSet<String>>,
     /// Trials of the reached configurations.
-    trials: Vec<Trial<'a>>,
+    trials: Vec<SharedTrial>,
 }
 
-impl Configurations<'_> {
-    /// Whether some change reaches only a part of the GEMM's configurations.
+impl Configurations {
+    fn new(changes: usize) -> Self {
+        Self {
+            all: BTreeMap::new(),
+            reached: vec![BTreeSet::new(); changes],
+            all_cases: BTreeSet::new(),
+            reached_cases: vec![BTreeSet::new(); changes],
+            trials: Vec::new(),
+        }
+    }
+
+    /// Whether some change reaches only a part of the configurations.
     fn is_partial(&self) -> bool {
         self.reached.iter().any(|r| !r.is_empty() && r.len() < self.all.len())
     }
 
-    /// `line 31 changed, active for K tile 256 and 512: 37 configurations`.
-    fn told(&self, n: usize, change: &Change) -> String {
-        let what = match &change.old {
-            None => "every line counts as changed".to_owned(),
-            Some(_) if change.lines.new.is_empty() => {
-                format!("{} of the old text removed", lines::words(&change.lines.old))
-            }
-            Some(_) => format!("{} changed", lines::words(&change.lines.new)),
-        };
+    /// Where change number `n` is active: `active for K tile 256 and 512: 37 configurations`; nothing if nowhere.
+    fn reach(&self, n: usize) -> Vec<String> {
         let mut parts = Vec::new();
         let reached = &self.reached[n];
         if reached.len() == self.all.len() && !reached.is_empty() {
-            parts.push(format!("active in every configuration of the GEMM ({})", reached.len()));
+            parts.push(format!("active in every configuration ({})", reached.len()));
         } else if !reached.is_empty() {
             let dimensions = dimensions(reached, &self.all);
             let of = format!("{} configurations", reached.len());
             parts.push(if dimensions.is_empty() {
-                format!("active in {of} of the GEMM's {}", self.all.len())
+                format!("active in {of} of {}", self.all.len())
             } else {
                 format!("active for {}: {of}", listed(&dimensions))
             });
         }
         let cases = &self.reached_cases[n];
-        if !cases.is_empty() {
+        if let Some(first) = cases.first() {
             const SHOWN: usize = 6;
-            let names: Vec<String> = cases.iter().take(SHOWN).map(|c| (*c).to_owned()).collect();
+            let names: Vec<String> = cases.iter().take(SHOWN).cloned().collect();
             let (some, all) = (cases.len(), self.all_cases.len());
             parts.push(match some {
                 _ if some == all => format!("active in every case ({all})"),
                 _ if some <= SHOWN => format!("active in {} ({some} of {all} cases)", listed(&names)),
-                _ => format!("active in {some} of {all} cases, such as {}", names[0]),
+                _ => format!("active in {some} of {all} cases, such as {first}"),
             });
         }
-        if parts.is_empty() {
-            parts.push("active in no configuration".to_owned());
+        parts
+    }
+}
+
+/// What changed: `line 31 changed`.
+fn what(change: &Change) -> String {
+    match &change.old {
+        None => "every line counts as changed".to_owned(),
+        Some(_) if change.lines.new.is_empty() => {
+            format!("{} of the old text removed", lines::words(&change.lines.old))
         }
-        format!("{what}, {}", parts.join("; "))
+        Some(_) => format!("{} changed", lines::words(&change.lines.new)),
     }
 }
 
 /// Describes what distinguishes some configurations from all: `K tile 256 and 512`, `side swap_ab`.
-fn dimensions(some: &BTreeSet<Configuration>, all: &BTreeSet<Configuration>) -> Vec<String> {
-    type Of = fn(&Configuration) -> (u32, String);
-    let dimensions: [(&str, Of); 6] = [
-        ("K tile", |w| (w.tile.k, w.tile.k.to_string())),
-        ("M tile", |w| (w.tile.m, w.tile.m.to_string())),
-        ("N tile", |w| (w.tile.n, w.tile.n.to_string())),
-        ("side", |w| (0, if w.swap_ab { "swap_ab".to_owned() } else { "no swap_ab".to_owned() })),
-        ("path", |w| (0, w.path.word().to_owned())),
-        ("load", |w| (0, w.load.word().to_owned())),
-    ];
-    // Greedy: each step adds the dimension that leaves the fewest configurations, until none excludes more.
-    let filter = |left: &BTreeSet<Configuration>, of: Of| -> BTreeSet<Configuration> {
-        let values: BTreeSet<_> = some.iter().map(of).collect();
-        left.iter().filter(|w| values.contains(&of(w))).copied().collect()
+fn dimensions(some: &BTreeSet<ConfigurationName>, all: &BTreeMap<ConfigurationName, Choices>) -> Vec<String> {
+    let value = |name: &ConfigurationName, axis: &str| {
+        let of_axis =
+            |choices: &Choices| choices.iter().find(|(of, _)| *of == axis).map(|(_, value)| value.clone());
+        all.get(name).and_then(of_axis)
     };
-    let mut left = all.clone();
+    let axes: Vec<&'static str> = all.values().next().into_iter().flatten().map(|(axis, _)| *axis).collect();
+    // Greedy: each step adds the axis that leaves the fewest configurations, until none excludes more.
+    let filter = |left: &BTreeSet<ConfigurationName>, axis: &str| -> BTreeSet<ConfigurationName> {
+        let values: BTreeSet<_> = some.iter().map(|name| value(name, axis)).collect();
+        left.iter().filter(|name| values.contains(&value(name, axis))).cloned().collect()
+    };
+    let mut left: BTreeSet<ConfigurationName> = all.keys().cloned().collect();
     let mut out = Vec::new();
     while left.len() > some.len() {
-        let best = dimensions.iter().min_by_key(|(_, of)| filter(&left, *of).len());
-        let Some((name, of)) = best else { break };
-        let after = filter(&left, *of);
+        let Some(axis) = axes.iter().min_by_key(|axis| filter(&left, axis).len()) else { break };
+        let after = filter(&left, axis);
         if after.len() == left.len() {
             break;
         }
-        let values: BTreeSet<_> = some.iter().map(of).collect();
+        let values: BTreeSet<_> = some.iter().filter_map(|name| value(name, axis)).collect();
         let words: Vec<String> = values.into_iter().map(|(_, word)| word).collect();
-        out.push(format!("{name} {}", listed(&words)));
+        out.push(format!("{axis} {}", listed(&words)));
         left = after;
-    }
-    out
-}
-
-/// Picks two of the cases that compile kernels with the same options: swept cases first, then the cheapest.
-fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
-    // Whether the case is not swept, its cost, and the case.
-    type Ranked<'a> = (bool, u64, &'a Case);
-    let mut of: BTreeMap<String, Vec<Ranked<'a>>> = BTreeMap::new();
-    for case in cases.iter().filter(|c| c.model.is_none()) {
-        let setup = (
-            case.pdl,
-            case.scale_tiles.word(),
-            case.k_tail.word(),
-            case.fc1_bias.word(),
-            case.fc2_bias.word(),
-        );
-        let cost = case.schedules.max(1) * (case.tokens * case.top_k * case.hidden * case.inter) as u64;
-        of.entry(format!("{setup:?}")).or_default().push((!plan::is_swept(case), cost, *case));
-    }
-    let mut out = Vec::new();
-    for mut alike in of.into_values() {
-        alike.sort_by_key(|(rank, cost, _)| (*rank, *cost));
-        out.extend(alike.into_iter().take(2).map(|(_, _, case)| case));
     }
     out
 }

@@ -48,8 +48,9 @@ fn lanes_of(record: &Record) -> Lanes {
     for pair in &record.matrix.pairs {
         lanes.extend([Lane::Toolkit(pair.toolkit), Lane::Target(pair.target)]);
     }
-    for trial in &record.pipeline {
-        lanes.extend([Lane::Device(trial.device.clone()), Lane::Kernels(trial.target.clone())]);
+    for trial in &record.trials {
+        let family = Lane::Family(trial.family.clone());
+        lanes.extend([family, Lane::Device(trial.device.clone()), Lane::Kernels(trial.target.clone())]);
     }
     for run in &record.runs {
         lanes.extend([Lane::Device(run.device.clone()), Lane::Kernels(run.target.clone())]);

@@ -12,7 +12,7 @@ use super::facts::{Fact, FactAnswer};
 use super::glob::Glob;
 use super::subject::Subject;
 use crate::header::{self, EntriesError, Placed};
-use crate::record::{CellAnswer, Check, Native, Outcome, Verdict};
+use crate::record::{CellAnswer, Check, ConfigurationName, Native, Outcome, Verdict};
 
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -39,8 +39,9 @@ struct Where {
     target: Option<Glob>,
     device: Option<Glob>,
     case: Option<Glob>,
-    tile: Option<Glob>,
-    #[serde(rename = "rung")]
+    #[serde(alias = "tile")]
+    configuration: Option<Words>,
+    #[serde(alias = "rung")]
     check: Option<Glob>,
 }
 
@@ -119,7 +120,7 @@ impl Expectation {
     #[must_use]
     pub fn speaks_of_cell(&self, variant: &str, toolkit: ToolkitVersion, target: Target) -> bool {
         let s = &self.scope;
-        let others = s.device.is_some() || s.case.is_some() || s.tile.is_some() || s.check.is_some();
+        let others = s.device.is_some() || s.case.is_some() || s.configuration.is_some() || s.check.is_some();
         !others
             && s.variant.as_ref().is_some_and(|g| g.matches(variant))
             && is_toolkit(s.toolkit.as_ref(), &toolkit.to_string())
@@ -159,7 +160,9 @@ impl Expectation {
             && is(s.target.as_ref(), &subject.target())
             && is(s.device.as_ref(), subject.device())
             && is(s.case.as_ref(), subject.case())
-            && is(s.tile.as_ref(), &subject.tile())
+            && s.configuration
+                .as_ref()
+                .is_none_or(|words| subject.configuration().is_some_and(|of| words.match_all(of)))
             && is(s.check.as_ref(), subject.check().map_or("", Check::word))
     }
 
@@ -173,22 +176,52 @@ impl Expectation {
     #[must_use]
     pub fn about(&self) -> String {
         let s = &self.scope;
+        let text = |glob: &Option<Glob>| glob.as_ref().map(|g| g.text().to_owned());
         let parts = [
-            ("variant", &s.variant),
-            ("toolkit", &s.toolkit),
-            ("target", &s.target),
-            ("device", &s.device),
-            ("case", &s.case),
-            ("tile", &s.tile),
-            ("rung", &s.check),
+            ("variant", text(&s.variant)),
+            ("toolkit", text(&s.toolkit)),
+            ("target", text(&s.target)),
+            ("device", text(&s.device)),
+            ("case", text(&s.case)),
+            ("configuration", s.configuration.as_ref().map(ToString::to_string)),
+            ("check", text(&s.check)),
         ];
-        let of = |(name, glob): (&str, &Option<Glob>)| glob.as_ref().map(|g| format!("{name}: {}", g.text()));
+        let of = |(name, text): (&str, Option<String>)| text.map(|text| format!("{name}: {text}"));
         parts.into_iter().filter_map(of).collect::<Vec<_>>().join(", ")
     }
 }
 
 fn is(glob: Option<&Glob>, name: &str) -> bool {
     glob.is_none_or(|g| g.matches(name))
+}
+
+/// The words that a configuration must have, each a glob.
+#[derive(Debug, Clone)]
+struct Words(Vec<Glob>);
+
+impl Words {
+    fn match_all(&self, configuration: &ConfigurationName) -> bool {
+        self.0.iter().all(|glob| configuration.words().any(|word| glob.matches(word)))
+    }
+}
+
+impl<'de> Deserialize<'de> for Words {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        let globs =
+            String::deserialize(from)?.split_whitespace().map(Glob::new).collect::<Result<Vec<_>, _>>();
+        match globs.map_err(D::Error::custom)? {
+            empty if empty.is_empty() => {
+                Err(D::Error::custom("an empty configuration: omit the key to match every one"))
+            }
+            globs => Ok(Self(globs)),
+        }
+    }
+}
+
+impl fmt::Display for Words {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0.iter().map(Glob::text).collect::<Vec<_>>().join(" "))
+    }
 }
 
 /// Matches a toolkit; `13.5` matches every release of 13.5.
@@ -218,14 +251,14 @@ pub fn parse(path: &Path, text: &str) -> Result<Vec<Expectation>, EntriesError> 
 fn expectation(path: &Path, placed: Placed<Entry>) -> Result<Expectation, EntriesError> {
     let wrong = |message: &str| placed.wrong(path, message);
     let Entry { scope: s, reason, url, .. } = &placed.entry;
-    if s.variant.is_none() && s.case.is_none() && s.tile.is_none() && s.device.is_none() {
+    if s.variant.is_none() && s.case.is_none() && s.configuration.is_none() && s.device.is_none() {
         return Err(wrong(
-            "the scope names no `variant`, `case`, `tile` or `device`: it would excuse everything",
+            "the scope names no `variant`, `case`, `configuration` or `device`: it would excuse everything",
         ));
     }
-    if s.variant.is_some() && (s.case.is_some() || s.tile.is_some()) {
+    if s.variant.is_some() && (s.case.is_some() || s.configuration.is_some()) {
         return Err(wrong(
-            "`variant` is for cells, `case` and `tile` are for trials: write two expectations",
+            "`variant` is for cells, `case` and `configuration` are for trials: write two expectations",
         ));
     }
     if reason.trim().is_empty() {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::direction::Direction;
 use super::subject::{ClaimKey, RunKey, Subject, TileKey, TrialKey};
 use crate::record::{
-    CheckResult, Record, Stage, StageResult, Standing, TileRow, TrialRow, VariantRun, Verdict,
+    CheckResult, Record, StageName, StageResult, Standing, TileRow, TrialRow, VariantRun, Verdict,
 };
 
 /// An answer.
@@ -37,7 +37,7 @@ pub struct Fact {
     /// The answer.
     pub answer: FactAnswer,
     /// The stage that is wrong; part of the answer.
-    pub at: Option<Stage>,
+    pub at: Option<StageName>,
     /// Additional numbers or a sentence.
     pub detail: String,
     /// Whether a run with this answer conforms.
@@ -50,7 +50,7 @@ pub struct Fact {
 pub type Facts = BTreeMap<Subject, Fact>;
 
 impl Fact {
-    fn of_verdict(verdict: Verdict, at: Option<Stage>, detail: &str) -> Self {
+    fn of_verdict(verdict: Verdict, at: Option<StageName>, detail: &str) -> Self {
         Self {
             answer: FactAnswer::Verdict(verdict),
             at,
@@ -64,7 +64,7 @@ impl Fact {
     #[must_use]
     pub fn words(&self) -> String {
         let answer = self.answer.word().replace('_', " ");
-        self.at.map_or_else(|| answer.clone(), |stage| format!("{answer} at {}", stage.word()))
+        self.at.as_ref().map_or_else(|| answer.clone(), |stage| format!("{answer} at {stage}"))
     }
 
     /// Returns the direction of the change from `self` to `new`; `None` if they are equal.
@@ -90,7 +90,7 @@ pub fn facts(record: &Record) -> Facts {
     for row in &record.tiles.rows {
         out.insert(Subject::Tile(TileKey::from_row(row)), tile(row));
     }
-    for row in &record.pipeline {
+    for row in &record.trials {
         let key = TrialKey::from_row(row);
         for result in &row.checks {
             out.insert(Subject::Check(key.clone(), result.check), of_check(result));
@@ -150,7 +150,7 @@ fn tile(row: &TileRow) -> Fact {
     let number = |name: &str, n: Option<u32>| n.map(|n| format!("{name} {n}"));
     let spills = row.spills.filter(|s| *s != (0, 0)).map(|(s, l)| format!("spills {s}+{l} bytes"));
     let parts = [
-        number("stages", row.stages),
+        number("stages", row.depth),
         number("shared", row.shared),
         number("registers", row.registers),
         spills,
@@ -172,7 +172,7 @@ fn tile(row: &TileRow) -> Fact {
 fn trial(row: &TrialRow) -> Fact {
     let wrong = row.first_wrong();
     let sentence = |r: &StageResult| {
-        let place = r.place.map_or_else(String::new, |p| format!("{p}: "));
+        let place = r.place.as_ref().map_or_else(String::new, |p| format!("{p}: "));
         format!("{place}{}", r.note)
     };
     let blocked = || row.results.first().filter(|r| r.verdict != Verdict::Pass).map(sentence);
@@ -182,7 +182,7 @@ fn trial(row: &TrialRow) -> Fact {
         |r| r.verdict,
     );
     let detail = wrong.map(sentence).or_else(blocked).unwrap_or_default();
-    Fact::of_verdict(verdict, wrong.map(|r| r.stage), &detail)
+    Fact::of_verdict(verdict, wrong.map(|r| r.stage.clone()), &detail)
 }
 
 fn of_check(result: &CheckResult) -> Fact {

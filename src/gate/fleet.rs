@@ -47,7 +47,7 @@ impl Fleet {
             *self.toolkits.entry(toolkit.version).or_default() += 1;
         }
         let mut here = BTreeSet::new();
-        for trial in &record.pipeline {
+        for trial in &record.trials {
             let (model, identity) = model(record, &trial.device, &trial.code);
             let seen = self.models.entry(model.clone()).or_default();
             seen.devices.extend(identity);

@@ -13,7 +13,7 @@ use super::groups::groups;
 use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
 use crate::record::{
-    Completeness, ConfigurationKey, Finding, Ground, Incomplete, Pair, Record, Stage, Verdict,
+    Completeness, ConfigurationName, Finding, Ground, Incomplete, Pair, Record, StageName, Verdict,
 };
 
 /// The input of the gate.
@@ -54,7 +54,7 @@ impl LeftOut {
             Lane::Toolkit(_) => self.toolkits,
             Lane::Target(_) => self.targets,
             Lane::Kernels(_) => self.targets || self.all_but_cells,
-            Lane::Device(_) | Lane::Tiles => self.all_but_cells,
+            Lane::Device(_) | Lane::Family(_) | Lane::Tiles => self.all_but_cells,
         }
     }
 }
@@ -231,7 +231,7 @@ pub fn judge(question: &Question<'_>) -> Judgement {
 
 fn counted(run: &Record) -> BTreeMap<Verdict, usize> {
     let mut out = BTreeMap::new();
-    for trial in &run.pipeline {
+    for trial in &run.trials {
         *out.entry(trial.verdict()).or_default() += 1;
     }
     out
@@ -275,10 +275,10 @@ fn not_conforming(subject: &Subject, fact: &Fact) -> Finding {
     finding
 }
 
-/// Returns the configuration of a trial and its wrong stage.
-fn wrong_stage(subject: &Subject, fact: Option<&Fact>) -> Option<(ConfigurationKey, Stage)> {
+/// Returns the family and the configuration of a trial, and its wrong stage.
+fn wrong_stage(subject: &Subject, fact: Option<&Fact>) -> Option<(String, ConfigurationName, StageName)> {
     let Subject::Trial(key) = subject else { return None };
-    Some((key.configuration.clone(), fact?.at?))
+    Some((key.family.clone(), key.configuration.clone(), fact?.at.clone()?))
 }
 
 /// Matches expectations with the answers of the run. An expectation that expired, matches nothing, overlaps another
@@ -410,7 +410,7 @@ fn lanes(question: &Question<'_>, found: &Diff<'_>, out: &mut Judgement) {
                 (absent(), "run on a machine with this device, or bless a baseline without it".to_owned())
             }
             Lane::Target(_) => (absent(), "select it with --target".to_owned()),
-            Lane::Device(_) | Lane::Kernels(_) | Lane::Tiles => (
+            Lane::Device(_) | Lane::Family(_) | Lane::Kernels(_) | Lane::Tiles => (
                 absent(),
                 "`sm121probe toolkit install nvrtc` fetches the compiler of the kernels".to_owned(),
             ),

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use crate::record::listed;
+
 use crate::mutants::without_comments;
 
 /// The most pairs of lines to compare; beyond it, everything between the common start and end of two texts counts as changed.
@@ -92,15 +94,6 @@ pub(super) fn words(lines: &BTreeSet<usize>) -> String {
         runs.iter().map(|(a, b)| if a == b { a.to_string() } else { format!("{a} to {b}") }).collect();
     let word = if lines.len() == 1 { "line" } else { "lines" };
     format!("{word} {}", listed(&shown))
-}
-
-/// Formats a list: `a`, `a and b`, `a, b and c`.
-pub(super) fn listed(items: &[String]) -> String {
-    match items {
-        [] => String::new(),
-        [one] => one.clone(),
-        [all @ .., last] => format!("{} and {last}", all.join(", ")),
-    }
 }
 
 #[cfg(test)]

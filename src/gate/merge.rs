@@ -11,7 +11,7 @@ use super::fleet::Fleet;
 use super::subject::{ClaimKey, Kind, RunKey, TileKey, TrialKey};
 use crate::record::{
     CellAnswer, ClaimRow, ConflictAnswer, ConflictRow, DeviceRow, KindRow, Matrix, MessageRow, Native,
-    Outcome, PIPELINE, Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow,
+    Outcome, Pair, PairSet, Record, SkippedRow, SnippetRow, Spread, TileRow, ToolkitRow, TrialRow,
     VariantRow, VariantRun, claims,
 };
 
@@ -111,7 +111,7 @@ impl Merger {
         for row in record.tiles.rows {
             add_row(&mut self.tiles, TileKey::from_row(&row), facts::tile_words(&row), row, number);
         }
-        for row in record.pipeline {
+        for row in record.trials {
             add_row(&mut self.trials, TrialKey::from_row(&row), facts::trial_words(&row), row, number);
         }
         for row in record.runs {
@@ -122,6 +122,11 @@ impl Merger {
             let reason =
                 format!("{source} has an audit for other devices, which cannot be merged with the first");
             add_new(&mut rest.skipped, vec![SkippedRow { part: "audit".to_owned(), reason, needed: true }]);
+        }
+        for family in record.families {
+            if rest.family(&family.name).is_none() {
+                rest.families.push(family);
+            }
         }
         add_new(&mut rest.devices, record.devices);
         add_new(&mut rest.tiles.peers, record.tiles.peers);
@@ -254,12 +259,15 @@ impl Merger {
         out.tool = self.tools.into_iter().collect::<Vec<_>>().join("; ");
         out.matrix = matrix;
         out.tiles.rows = settled(Kind::Tile, self.tiles, self.disagreement, &self.sources, &mut conflicts);
-        out.pipeline = settled(Kind::Trial, self.trials, self.disagreement, &self.sources, &mut conflicts);
+        out.trials = settled(Kind::Trial, self.trials, self.disagreement, &self.sources, &mut conflicts);
         out.runs = settled(Kind::Run, self.runs, self.disagreement, &self.sources, &mut conflicts);
-        if !out.pipeline.is_empty() {
-            // Another record contains what this one skipped.
-            out.skipped.retain(|s| s.part != PIPELINE);
-        }
+        // Another record may contain what one skipped.
+        let mut skipped = std::mem::take(&mut out.skipped);
+        skipped.retain(|row| {
+            let family = out.families.iter().find(|family| family.title == row.part);
+            family.is_none_or(|family| out.trials.iter().all(|trial| trial.family != family.name))
+        });
+        out.skipped = skipped;
         out.conflicts = conflicts;
         out
     }
@@ -433,7 +441,7 @@ fn by_model(record: &mut Record) {
             device.clone_from(name);
         }
     };
-    record.pipeline.iter_mut().for_each(|t| rename(&mut t.device));
+    record.trials.iter_mut().for_each(|t| rename(&mut t.device));
     record.runs.iter_mut().for_each(|r| rename(&mut r.device));
     record.devices.iter_mut().for_each(|d| rename(&mut d.device));
 }

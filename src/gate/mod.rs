@@ -26,7 +26,7 @@ mod subject;
 mod survivors;
 
 pub use cells::{CellChange, Regression, regressions_of};
-pub use changed::{Affected, Base, Named, Selection};
+pub use changed::{Affected, Base, Cases, Named, Selection};
 pub use date::Date;
 pub use diff::{Diff, FactChange, Lanes, diff};
 pub use direction::Direction;

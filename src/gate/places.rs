@@ -2,34 +2,20 @@
 
 use std::path::Path;
 
-use crate::kernel::{Kernel, KernelStage, Library};
-use crate::record::{Finding, Matrix, MessageRow, Pair, Stage, VariantRow};
+use crate::families;
+use crate::kernel::{Kernel, Library};
+use crate::record::{Finding, Matrix, MessageRow, Pair, VariantRow};
 
 /// Adds to findings about trials their location in the folder's kernels: the line named in the message, or else the entry of the
 /// kernel whose stage is wrong. Built-in kernels have no location, since they are not in the caller's repository.
 pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
     for finding in findings.iter_mut().filter(|f| f.place.is_none()) {
         let place = named(&finding.message, folder).or_else(|| {
-            let (of, stage) = finding.trial.as_ref()?;
-            let of_gemm =
-                |k: &&Kernel| k.load.is_some_and(|l| of.load == l) && k.paths.iter().any(|p| of.path == *p);
-            let kind = stage_of(*stage);
-            let fits = |k: &&Kernel| k.own && k.stage == kind && (kind != KernelStage::Gemm || of_gemm(k));
-            let kernel = library.kernels.iter().find(fits)?;
+            let (name, configuration, stage) = finding.trial.as_ref()?;
+            let kernel = families::find(name)?.kernel_of(library, configuration, stage).filter(|k| k.own)?;
             Some((folder.join(&kernel.file).display().to_string(), entry_line(kernel)))
         });
         finding.place = place;
-    }
-}
-
-const fn stage_of(stage: Stage) -> KernelStage {
-    match stage {
-        Stage::Route => KernelStage::Route,
-        Stage::Permute => KernelStage::Permute,
-        Stage::Quantize => KernelStage::Quantize,
-        Stage::Fc1 | Stage::Fc2 => KernelStage::Gemm,
-        Stage::Activation | Stage::Requantize => KernelStage::Activation,
-        Stage::Finalize => KernelStage::Finalize,
     }
 }
 

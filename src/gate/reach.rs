@@ -6,8 +6,8 @@ use std::rc::Rc;
 
 use super::lines::{self, Changed};
 use super::preprocessor::{Plain, kept};
+use crate::frame::compile::KernelSource;
 use crate::kernel::Library;
-use crate::moe::sources::KernelSource;
 
 /// A changed file.
 #[derive(Debug, Clone, PartialEq, Eq)]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::str::FromStr;
 
-use crate::moe::plan::{Configuration, Trial};
+use crate::frame::family::SharedTrial;
+use crate::record::ConfigurationName;
 use crate::snippet::Library;
 
 /// Part `index`, from 0, of `of` parts.
@@ -43,9 +44,9 @@ impl Shard {
 
     /// Retains the trials of this shard. Trials of the same configuration stay together, since fault coverage is computed
     /// per kernel.
-    pub fn of_trials(self, trials: &mut Vec<Trial<'_>>) {
-        let all: BTreeSet<Configuration> = trials.iter().map(Trial::configuration).collect();
-        let mine: BTreeSet<Configuration> =
+    pub fn of_trials(self, trials: &mut Vec<SharedTrial>) {
+        let all: BTreeSet<ConfigurationName> = trials.iter().map(|trial| trial.configuration()).collect();
+        let mine: BTreeSet<ConfigurationName> =
             all.into_iter().enumerate().filter(|(n, _)| n % self.of == self.index).map(|(_, c)| c).collect();
         trials.retain(|t| mine.contains(&t.configuration()));
     }
@@ -74,14 +75,14 @@ impl FromStr for Shard {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::moe::plan;
+    use crate::frame::family::Family as _;
+    use crate::moe::family::MOE;
 
     #[test]
     fn shards_are_disjoint_and_together_everything() {
         let whole = Library::embedded();
-        let library = crate::case::library();
-        let cases: Vec<_> = library.cases.iter().collect();
-        let all = plan::default_set(&cases);
+        let cases: Vec<String> = MOE.cases().into_iter().map(|case| case.name).collect();
+        let all = MOE.default_set(&cases.iter().map(String::as_str).collect::<Vec<_>>());
         for of in [1, 3, 8] {
             let (mut ids, mut names, mut rows) = (Vec::new(), Vec::new(), Vec::new());
             let mut most = 0;
@@ -93,11 +94,7 @@ mod tests {
                 ids.extend(part.variants.into_iter().map(|v| v.id));
                 let mut trials = all.clone();
                 shard.of_trials(&mut trials);
-                names.extend(
-                    trials.iter().map(|t| {
-                        format!("{} {} {} {:?} {:?}", t.case.name, t.tile, t.swap_ab, t.path, t.load)
-                    }),
-                );
+                names.extend(trials.iter().map(|t| t.name()));
                 let mut some: Vec<usize> = (0..10).collect();
                 shard.of_rows(&mut some);
                 rows.extend(some);

@@ -6,7 +6,8 @@ use std::fmt;
 use ptx::arch::{Requirement, Target, ToolkitVersion};
 
 use crate::record::{
-    Check, ClaimRow, CodeBy, ConfigurationKey, EMULATOR, Expect, Matrix, Named, TileRow, TrialRow, VariantRun,
+    Check, ClaimRow, CodeBy, ConfigurationName, EMULATOR, Expect, Matrix, Named, TileRow, TrialRow,
+    VariantRun,
 };
 
 /// The kind of an answer.
@@ -14,7 +15,7 @@ use crate::record::{
 pub enum Kind {
     /// Whether a tile may run, and what it costs.
     Tile,
-    /// A trial of the pipeline.
+    /// A trial.
     Trial,
     /// A check of a trial on a device.
     Check,
@@ -31,31 +32,35 @@ impl Kind {
         match self {
             Self::Tile => "tile",
             Self::Trial => "trial",
-            Self::Check => "rung",
+            Self::Check => "check",
             Self::Run => "run",
             Self::Claim => "claim",
         }
     }
 }
 
-/// An assembled kernel of the grouped GEMM.
+/// An assembled kernel configuration.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TileKey {
+    /// The family of the kernel.
+    pub family: String,
     /// The configuration.
-    pub configuration: ConfigurationKey,
+    pub configuration: ConfigurationName,
     /// The target that it is compiled for.
     pub target: Named<Target>,
     /// The tool that assembled it.
     pub code: CodeBy,
 }
 
-/// A trial of the pipeline.
+/// A trial.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 pub struct TrialKey {
+    /// The family of its kernels.
+    pub family: String,
     /// The case.
     pub case: String,
-    /// The configuration of its GEMMs.
-    pub configuration: ConfigurationKey,
+    /// The kernel configuration.
+    pub configuration: ConfigurationName,
     /// The target that its kernels are compiled for.
     pub target: Named<Target>,
     /// The tool that generated the code.
@@ -121,7 +126,12 @@ impl TileKey {
                 version.known().map_or_else(|| CodeBy::Other(version.to_string()), |v| CodeBy::Ptxas(*v))
             }
         };
-        Self { configuration: row.configuration.clone(), target: row.target.clone(), code }
+        Self {
+            family: row.family.clone(),
+            configuration: row.configuration.clone(),
+            target: row.target.clone(),
+            code,
+        }
     }
 }
 
@@ -130,6 +140,7 @@ impl TrialKey {
     #[must_use]
     pub fn from_row(row: &TrialRow) -> Self {
         Self {
+            family: row.family.clone(),
             case: row.case.clone(),
             configuration: row.configuration.clone(),
             target: row.target.clone(),
@@ -204,13 +215,13 @@ impl Subject {
         }
     }
 
-    /// Returns the tile.
+    /// Returns the kernel configuration; `None` if it has none.
     #[must_use]
-    pub fn tile(&self) -> Cow<'_, str> {
+    pub const fn configuration(&self) -> Option<&ConfigurationName> {
         match self {
-            Self::Tile(key) => key.configuration.tile.text(),
-            Self::Trial(key) | Self::Check(key, _) => key.configuration.tile.text(),
-            Self::Run(..) | Self::Claim(_) => Cow::Borrowed(""),
+            Self::Tile(key) => Some(&key.configuration),
+            Self::Trial(key) | Self::Check(key, _) => Some(&key.configuration),
+            Self::Run(..) | Self::Claim(_) => None,
         }
     }
 
@@ -278,12 +289,18 @@ impl Subject {
 
     /// Returns the lanes that a run must cover to answer it.
     pub(super) fn lanes(&self) -> Vec<Lane> {
-        let (target, device) = match self {
-            Self::Trial(key) | Self::Check(key, _) => (&key.target, &key.device),
-            Self::Run(key, _) => (&key.target, &key.device),
-            Self::Tile(_) | Self::Claim(_) => return Vec::new(),
+        let of = |target: &Named<Target>, device: &String| {
+            vec![Lane::Device(device.clone()), Lane::Kernels(target.clone())]
         };
-        vec![Lane::Device(device.clone()), Lane::Kernels(target.clone())]
+        match self {
+            Self::Trial(key) | Self::Check(key, _) => {
+                let mut lanes = of(&key.target, &key.device);
+                lanes.push(Lane::Family(key.family.clone()));
+                lanes
+            }
+            Self::Run(key, _) => of(&key.target, &key.device),
+            Self::Tile(_) | Self::Claim(_) => Vec::new(),
+        }
     }
 }
 
@@ -301,14 +318,17 @@ fn write_parts(f: &mut fmt::Formatter<'_>, parts: &[&str]) -> fmt::Result {
 
 impl fmt::Display for TileKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write_parts(f, &[&self.configuration.to_string(), &self.target.text(), &self.code.toolkit()])
+        write_parts(f, &[self.configuration.text(), &self.target.text(), &self.code.toolkit()])
     }
 }
 
 impl TrialKey {
     fn write(&self, f: &mut fmt::Formatter<'_>, check: &str) -> fmt::Result {
-        let (configuration, on) = (self.configuration.to_string(), format!("on {}", self.device));
-        write_parts(f, &[&self.case, &configuration, check, &self.target.text(), &self.code.toolkit(), &on])
+        let on = format!("on {}", self.device);
+        write_parts(
+            f,
+            &[&self.case, self.configuration.text(), check, &self.target.text(), &self.code.toolkit(), &on],
+        )
     }
 }
 
@@ -358,6 +378,8 @@ impl fmt::Display for Subject {
 pub enum Lane {
     /// A device that runs kernels.
     Device(String),
+    /// A family of kernels that were run.
+    Family(String),
     /// A target of kernels that were run.
     Kernels(Named<Target>),
     /// A target of the matrix.
@@ -380,6 +402,7 @@ impl fmt::Display for Lane {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Device(name) => write!(f, "device {name}"),
+            Self::Family(name) => write!(f, "family {name}"),
             Self::Kernels(target) => write!(f, "kernels for {target}"),
             Self::Target(target) => write!(f, "target {target}"),
             Self::Tiles => f.write_str("the table of tiles"),
@@ -395,12 +418,8 @@ mod tests {
     fn trial(tile: &str) -> TrialKey {
         TrialKey {
             case: "tiny-exact".to_owned(),
-            configuration: ConfigurationKey {
-                tile: tile.into(),
-                swap_ab: true,
-                path: "native".into(),
-                load: "tma".into(),
-            },
+            family: "moe".to_owned(),
+            configuration: format!("{tile} swap_ab native tma").into(),
             target: "sm_121a".into(),
             code: CodeBy::from("ptxas 13.5.37"),
             device: "gpu:0".to_owned(),
@@ -455,7 +474,7 @@ mod tests {
         let names: Vec<String> = {
             let mut keys = [trial("8x64x128"), trial("128x32x128"), trial("17x1x1")];
             keys.sort();
-            keys.iter().map(|k| k.configuration.tile.to_string()).collect()
+            keys.iter().map(|k| k.configuration.leading().to_owned()).collect()
         };
         assert_eq!(names, ["128x32x128", "17x1x1", "8x64x128"]);
     }

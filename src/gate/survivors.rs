@@ -14,8 +14,7 @@ pub fn survivors(survey: &Survey, folder: &Path) -> Vec<Finding> {
     for unfit in &survey.unfit {
         let message = format!(
             "the unchanged kernels do not conform at {}: {}; no mutant was run on this trial",
-            unfit.stage.word(),
-            unfit.note
+            unfit.stage, unfit.note
         );
         out.push(Finding::new(Ground::Wrong, unfit.trial.clone(), message));
     }

@@ -2,17 +2,30 @@
 
 use emulator::device::Failure;
 
-use crate::case::CaseError;
+use crate::frame::TrialError;
+use crate::frame::code::CodeError;
 use crate::header::EntriesError;
 use crate::kernel::KernelError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::moe::MoeError;
-use crate::moe::code::CodeError;
-use crate::moe::trial::TrialError;
+use crate::moe::case::CaseError;
 use crate::mutants::MutantError;
+use crate::near;
 use crate::snippet::{FilterError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{InstallError, NvrtcError, PinError, SelectError};
+
+impl JobError {
+    /// Says that no case has this name, with similar ones of those `known`.
+    pub fn no_case<'a>(name: &str, known: impl Iterator<Item = &'a str>) -> Self {
+        let near = near::matches(name, known);
+        let hint = match near.as_slice() {
+            [] => "`sm121probe trials FAMILY --list` lists those of a family".to_owned(),
+            near => format!("did you mean {}?", near.join(", ")),
+        };
+        Self::NoCase(name.to_owned(), hint)
+    }
+}
 
 /// The reason why a job failed.
 #[derive(Debug, thiserror::Error)]
@@ -26,6 +39,9 @@ pub enum JobError {
     /// The snippets cannot be read.
     #[error(transparent)]
     Snippet(#[from] SnippetError),
+    /// No family has a case of this name: the name and a hint.
+    #[error("no case `{0}`; {1}")]
+    NoCase(String, String),
     /// No plan can be made from the options.
     #[error(transparent)]
     Plan(#[from] PlanError),

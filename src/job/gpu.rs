@@ -13,14 +13,14 @@ use super::context::Context;
 use super::error::JobError;
 use super::toolchain::{self, Toolchain};
 use super::trials;
-use crate::case::{self, Case};
 use crate::execute::{self, Asked};
+use crate::families;
+use crate::frame::admission::Limits;
+use crate::frame::family::SharedTrial;
+use crate::frame::runner::Runner;
 use crate::gpu::{Chain, Description, GpuDevice, Launcher};
 use crate::kernel::Library;
-use crate::moe::admission::Limits;
-use crate::moe::plan::{self, Trial};
-use crate::moe::runner::Runner;
-use crate::record::{DeviceRow, PIPELINE, Record, SkippedRow, TrialRow, VariantRun};
+use crate::record::{DeviceRow, Record, SkippedRow, TrialRow, VariantRun};
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, Toolkit};
@@ -181,37 +181,36 @@ pub(super) fn pipeline(
     let name = gpu.name();
     let kernels = Library::embedded()?;
     let toolchain = Toolchain::find(None, &[target], store, context.sink)?;
-    let library = case::library();
-    let cases: Vec<&Case> = library.cases.iter().collect();
     let code = chain(toolchain.as_ref().map(|t| &t.toolkit), store);
     let gpu = Arc::new(Mutex::new(gpu.with_chain(code)));
     let runner = Runner::new(&kernels, nvrtc, store, context.program.clone()).on(gpu);
-    let ask = |asked: Vec<Trial<'_>>, deadline| -> Result<Vec<TrialRow>, JobError> {
+    let ask = |asked: Vec<SharedTrial>, deadline| -> Result<Vec<TrialRow>, JobError> {
         let (asked, chain) = ([(target, asked)], toolchain.as_ref());
         Ok(trials::run(&runner, &asked, chain, limits, |_| true, (deadline, context.sink))?.rows)
     };
-    let all = trials::admitted(&plan::default_set(&cases), &kernels, toolchain.as_ref(), target, limits)?;
-    let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.config.is_ok());
-    let mut order: Vec<((bool, u64), Trial<'_>)> = Vec::new();
+    let set: Vec<SharedTrial> = families::FAMILIES.into_iter().flat_map(trials::default_set).collect();
+    let all = trials::admitted(&set, &kernels, toolchain.as_ref(), target, limits)?;
+    let (free, blocked): (Vec<_>, Vec<_>) = all.into_iter().partition(|t| t.blocked().is_none());
+    let mut order: Vec<((bool, u64), SharedTrial)> = Vec::new();
     for (n, trial) in free.into_iter().enumerate() {
-        let (n, swept) = (n as u64, plan::is_swept(&trial.case));
+        let (n, swept) = (n as u64, trial.is_swept());
         order.push(((swept, if swept { random::mix(n) } else { n }), trial));
     }
     order.sort_by_key(|(place, _)| *place);
-    let free: Vec<Trial<'_>> = order.into_iter().map(|(_, trial)| trial).collect();
+    let free: Vec<SharedTrial> = order.into_iter().map(|(_, trial)| trial).collect();
     let wanted = free.len();
     let rows = ask(free, Some(began + time))?;
     let begun = rows.len();
-    record.pipeline.extend(rows);
-    record.pipeline.extend(ask(blocked, None)?);
+    record.trials.extend(rows);
+    record.trials.extend(ask(blocked, None)?);
     if begun < wanted {
         let reason = format!(
             "{} of {wanted} trials did not start within {} s; raise --gpu-time, or run `sm121probe moe --device \
-            {name}` for all",
+            {name}` for all of the pipeline",
             wanted - begun,
             time.as_secs()
         );
-        let part = format!("the rest of the {PIPELINE} on {name}");
+        let part = format!("the rest of the trials on {name}");
         record.skipped.push(SkippedRow { part, reason, needed: false });
     }
     Ok(())

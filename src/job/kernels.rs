@@ -10,16 +10,14 @@ use super::error::JobError;
 use super::mutants::{self, MutantOptions};
 use super::toolchain::Toolchain;
 use super::{compiler, trials};
-use crate::case::{self, Case};
 use crate::event::Event;
-use crate::gate::{self, Affected, Base, Expectation, Judgement, Named, Question};
+use crate::families;
+use crate::frame::admission::Limits;
+use crate::frame::family::Part;
+use crate::frame::runner::Runner;
+use crate::frame::{RunError, TrialError};
+use crate::gate::{self, Affected, Base, Cases, Expectation, Judgement, Named, Question};
 use crate::kernel::Library;
-use crate::moe::admission::Limits;
-use crate::moe::pipeline::PipelineError;
-use crate::moe::plan;
-use crate::moe::runner::Runner;
-use crate::moe::tile::Tile;
-use crate::moe::trial::TrialError;
 use crate::mutants::Survey;
 use crate::record::{Finding, Ground, Matrix, Record, TrialRow};
 use crate::store::Store;
@@ -38,8 +36,8 @@ pub struct Folder<'a> {
     pub base: Option<&'a str>,
     /// Names of the cases to run; all cases if empty.
     pub cases: &'a [String],
-    /// Tiles to run; all tiles if empty.
-    pub tiles: &'a [Tile],
+    /// Words of the configurations to run, such as a tile; every configuration if empty.
+    pub configurations: &'a [String],
     /// Known failures.
     pub expectations: &'a [Expectation],
     /// Path of the file of known failures, for locations in findings.
@@ -68,15 +66,12 @@ pub enum OfKernels {
 /// Cases, revisions and toolkits that cannot be used. A kernel that does not compile is a finding, not an error.
 pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, JobError> {
     let notice = |text: String| context.sink.emit(Event::Notice { text });
-    let kernels = Library::with_folder(asked.folder)?;
-    let library = case::library();
-    if !library.problems.is_empty() {
-        return Err(JobError::UnusableCases(library.problems.len()));
+    let kernels = Library::with_folder(asked.folder, families::check_kernel)?;
+    let problems = families::FAMILIES.iter().map(|family| family.problems().len()).sum();
+    if problems > 0 {
+        return Err(JobError::UnusableCases(problems));
     }
-    let cases: Vec<&Case> = match asked.cases {
-        [] => library.cases.iter().collect(),
-        names => names.iter().map(|name| library.find(name)).collect::<Result<_, _>>()?,
-    };
+    let cases = cases(asked.cases)?;
     let target: Target = TARGET.parse()?;
     let affected = if asked.changed.is_empty() {
         Affected::all(&kernels)
@@ -85,7 +80,7 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
         Affected::by(&kernels, asked.folder, asked.changed, &base)
     };
     affected.reasons.iter().for_each(|reason| notice(reason.clone()));
-    let named = Named { cases: !asked.cases.is_empty(), tiles: asked.tiles };
+    let named = Named { cases: !asked.cases.is_empty(), configurations: asked.configurations };
     let unchanged = match affected.is_empty() {
         true => affected.trials_of_unchanged(&kernels, &cases, named)?,
         false => Vec::new(),
@@ -131,7 +126,8 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
     let mut judgement = match ran {
         Ok(ran) => {
             let idle = ran.idle_folder(&kernels)?;
-            run.pipeline = ran.rows;
+            run.families = families::FAMILIES.iter().map(|family| family.row()).collect();
+            run.trials = ran.rows;
             let mut judgement = gate::judge(&Question {
                 baseline: asked.baseline,
                 run: &run,
@@ -145,10 +141,10 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
                 let what = format!("no trial ran a kernel of the folder ({})", files.join(", "));
                 judgement.lacks("the selection".to_owned(), what, "choose a tile or another --case");
             }
-            for tile in asked.tiles {
-                let of_tile = |row: &&TrialRow| row.configuration.tile.known() == Some(tile);
-                if !run.pipeline.iter().filter(of_tile).any(TrialRow::is_judged) {
-                    let what = format!("tile {tile} was not run");
+            for words in asked.configurations {
+                let has = |row: &&TrialRow| row.configuration.has(words);
+                if !run.trials.iter().filter(has).any(TrialRow::is_judged) {
+                    let what = format!("configuration {words} was not run");
                     judgement.lacks(
                         "the selection".to_owned(),
                         what,
@@ -164,24 +160,46 @@ pub fn kernels(asked: &Folder<'_>, context: &Context<'_>) -> Result<OfKernels, J
     Ok(OfKernels::Judged(judgement, Box::new(run)))
 }
 
-/// Says why a selection has no trial: each tile that is named cannot run, for its reason, or nothing compiles the code.
-fn without_trials(asked: &Folder<'_>, cases: &[&Case]) -> String {
-    let of = |tile: &Tile| {
-        let trials =
-            || cases.iter().flat_map(move |case| plan::trials(case, &[*tile], &plan::LOADS, &plan::PATHS));
-        let blocked = trials().find_map(|t| t.config.err())?;
-        trials().all(|t| t.config.is_err()).then(|| format!("tile {tile} cannot run: {}", blocked.0))
+/// Returns the cases of these names by family; every built-in case if there are none.
+fn cases(names: &[String]) -> Result<Vec<Cases>, JobError> {
+    let mut all = Cases::all();
+    if names.is_empty() {
+        return Ok(all);
+    }
+    for name in names {
+        if all.iter().all(|of| !of.names.contains(name)) {
+            let known = all.iter().flat_map(|of| of.names.iter());
+            return Err(JobError::no_case(name, known.map(String::as_str)));
+        }
+    }
+    for of in &mut all {
+        of.names.retain(|name| names.contains(name));
+    }
+    all.retain(|of| !of.names.is_empty());
+    Ok(all)
+}
+
+/// Says why a selection has no trial: each configuration that is named cannot run, for its reason, or nothing compiles the code.
+fn without_trials(asked: &Folder<'_>, cases: &[Cases]) -> String {
+    let of = |words: &String| {
+        let of_family = |of: &Cases| {
+            let trials = |case: &String| of.family.trials(case, Part::Named(words));
+            of.names.iter().flat_map(trials).collect::<Vec<_>>()
+        };
+        let trials: Vec<_> = cases.iter().flat_map(of_family).collect();
+        let reason = trials.iter().find_map(|t| t.blocked().map(|(_, reason)| reason.to_owned()))?;
+        let all = trials.iter().all(|t| t.blocked().is_some());
+        all.then(|| format!("{words} cannot run: {reason}"))
     };
-    let blocked: Vec<String> = asked.tiles.iter().filter_map(of).collect();
+    let blocked: Vec<String> = asked.configurations.iter().filter_map(of).collect();
     if !blocked.is_empty() {
         return blocked.join("; ");
     }
-    let tiles: Vec<String> = asked.tiles.iter().map(ToString::to_string).collect();
-    let within = match (asked.cases, &tiles[..]) {
+    let within = match (asked.cases, asked.configurations) {
         ([], []) => String::new(),
         (cases, []) => format!(" of {}", cases.join(", ")),
-        ([], tiles) => format!(" with {}", tiles.join(", ")),
-        (cases, tiles) => format!(" of {} with {}", cases.join(", "), tiles.join(", ")),
+        ([], words) => format!(" with {}", words.join(", ")),
+        (cases, words) => format!(" of {} with {}", cases.join(", "), words.join(", ")),
     };
     let code = if asked.changed.is_empty() { "the folder's code" } else { "the changed code" };
     format!("no configuration{within} compiles {code}")
@@ -223,15 +241,13 @@ fn refused(error: JobError, folder: &Path) -> Result<Finding, JobError> {
         finding
     };
     match &error {
-        JobError::Trial(TrialError::Pipeline(PipelineError::Nvrtc(NvrtcError::Rejected {
-            name,
-            version,
-            log,
-        }))) => Ok(finding(name, format!("does not compile with NVRTC {version}: {log}"))),
-        JobError::Trial(TrialError::Pipeline(PipelineError::Header { file, message })) => {
+        JobError::Trial(TrialError::Run(RunError::Nvrtc(NvrtcError::Rejected { name, version, log }))) => {
+            Ok(finding(name, format!("does not compile with NVRTC {version}: {log}")))
+        }
+        JobError::Trial(TrialError::Run(RunError::Header { file, message })) => {
             Ok(finding(file, message.clone()))
         }
-        JobError::Trial(TrialError::Pipeline(PipelineError::Expression { file, source })) => {
+        JobError::Trial(TrialError::Run(RunError::Expression { file, source })) => {
             Ok(finding(file, source.to_string()))
         }
         _ => Err(error),

@@ -28,5 +28,5 @@ pub use kernels::{Folder, OfKernels, kernels};
 pub use mutants::MutantOptions;
 pub use tiles::{POLICY_MODEL, TILE_TARGET, TileOptions, policies, tile_table};
 pub use toolchain::{Toolchain, ptxas};
-pub use trials::{Ran, TARGETS, admitted, run};
+pub use trials::{OfTarget, Ran, TARGETS, admitted, for_targets, run};
 pub use whole::{Job, Options, check_filters, snippets};

@@ -10,12 +10,11 @@ use super::context::Context;
 use super::error::JobError;
 use super::toolchain::Toolchain;
 use super::{compiler, trials};
-use crate::case::Case;
 use crate::event::Event;
-use crate::gate::{Affected, Named};
+use crate::frame::admission::Limits;
+use crate::frame::family::SharedTrial;
+use crate::gate::{Affected, Cases, Named};
 use crate::kernel::{KernelError, Library};
-use crate::moe::admission::Limits;
-use crate::moe::plan::Trial;
 use crate::mutants::{self, Bench, Fate, Mutant, Operator, Prepared, Source, Survey};
 use crate::store::Store;
 
@@ -43,8 +42,8 @@ pub(super) struct Question<'a> {
     pub(super) changed: &'a [PathBuf],
     /// The code that the changed files affect, with the changed lines.
     pub(super) affected: &'a Affected,
-    pub(super) cases: &'a [&'a Case],
-    /// The cases and tiles that the user names.
+    pub(super) cases: &'a [Cases],
+    /// The cases and configurations that the user names.
     pub(super) named: Named<'a>,
     pub(super) target: Target,
 }
@@ -79,7 +78,7 @@ pub(super) fn survey(
     let program = context.program.clone();
     let bench =
         Bench { library: kernels, nvrtc: &nvrtc, store: store.as_ref(), program, target: question.target };
-    let mut prepared: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    let mut prepared: BTreeMap<&str, Vec<Prepared>> = BTreeMap::new();
     let (mut unfit, mut idle) = (Vec::new(), Vec::new());
     for name in files.keys().filter(|name| chosen.iter().any(|m| m.file == **name)) {
         let trials = trials_of(question, name, &[], options.most_trials, toolchain.as_ref())?;
@@ -113,12 +112,12 @@ pub(super) fn survey(
         .filter(|n| matches!(fates[*n], Fate::Survived(_) | Fate::Equivalent))
         .filter(|n| !entries.iter().any(|e| e.explains(&runnable[*n])))
         .collect();
-    let mut further: BTreeMap<&str, Vec<Prepared<'_>>> = BTreeMap::new();
+    let mut further: BTreeMap<&str, Vec<Prepared>> = BTreeMap::new();
     let mut compiled: BTreeMap<&str, BTreeSet<Source>> = BTreeMap::new();
     for name in files.keys().filter(|name| open.iter().any(|n| runnable[*n].file == **name)) {
         let first = prepared.get(name.as_str()).map_or(&[][..], Vec::as_slice);
         compiled.insert(name, first.iter().flat_map(|p| p.sources(kernels)).collect());
-        let before: Vec<Trial<'_>> = first.iter().map(|p| p.trial.clone()).collect();
+        let before: Vec<SharedTrial> = first.iter().map(|p| SharedTrial::clone(&p.trial)).collect();
         let trials = trials_of(question, name, &before, options.most_trials, toolchain.as_ref())?;
         notice(format!(
             "{name}: {} more trials for mutants that have survived or are equivalent so far",
@@ -176,19 +175,21 @@ fn files(question: &Question<'_>) -> Result<BTreeMap<String, String>, JobError> 
 
 /// Chooses the trials for mutants of a file: a small set that covers the features of all trials that the file affects, except
 /// those that the trials in `before` cover.
-fn trials_of<'a>(
-    question: &Question<'a>,
+fn trials_of(
+    question: &Question<'_>,
     file: &str,
-    before: &[Trial<'a>],
+    before: &[SharedTrial],
     most: u16,
     toolchain: Option<&Toolchain>,
-) -> Result<Vec<Trial<'a>>, JobError> {
+) -> Result<Vec<SharedTrial>, JobError> {
     let affected = Affected::by_file(question.kernels, file);
     let all = affected.select(question.kernels, question.cases, question.named)?.trials;
     let mut admitted = trials::admitted(&all, question.kernels, toolchain, question.target, Limits::SM12X)?;
-    admitted.retain(|t| t.config.is_ok());
-    // Tiles and load paths make no difference to kernels other than the GEMM.
-    let features =
-        if affected.has_gemm(question.kernels) { mutants::features } else { mutants::features_beside };
-    Ok(mutants::choose(&admitted, before, most.into(), features))
+    admitted.retain(|t| t.blocked().is_none());
+    // Configurations make no difference to kernels that are compiled once for all of them.
+    let seen = match affected.has_configured(question.kernels) {
+        true => mutants::all_features,
+        false => mutants::features_beside,
+    };
+    Ok(mutants::choose(&admitted, before, most.into(), seen))
 }

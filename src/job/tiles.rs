@@ -1,24 +1,19 @@
 //! The table of tiles: their resources, whether they are admitted, which peers support them, and which tiles policies choose.
 
-use std::collections::BTreeSet;
-
 use ptx::arch::Target;
-use rayon::prelude::*;
 
 use super::context::Context;
 use super::error::JobError;
 use super::toolchain::Toolchain;
-use crate::case;
+use crate::frame::admission::Limits;
+use crate::frame::code::Assembler;
+use crate::frame::compile::Compiler;
+use crate::frame::family::{Family, SharedTrial, TableQuestion};
 use crate::kernel::{Library, Load, MmaPath};
-use crate::moe::admission::{self, Limits, Question};
-use crate::moe::code::Assembler;
-use crate::moe::compile::Compiler;
-use crate::moe::contract::Settings;
-use crate::moe::pipeline::Setup;
-use crate::moe::plan::{self, Configuration, Trial};
-use crate::moe::tile::Tile;
-use crate::moe::{peers, policy};
-use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
+use crate::moe::case;
+use crate::moe::configuration::Tile;
+use crate::moe::{plan, policy, table};
+use crate::record::{PolicyRow, TileTable};
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Nvrtc};
 
@@ -64,9 +59,11 @@ pub fn tile_table(options: &TileOptions<'_>, context: &Context<'_>) -> Result<Ti
         let name = options.toolkit.filter(|name| !name.contains('/'));
         Some(toolkit::select_nvrtc(&nvrtcs, name)?)
     };
-    let survey = Survey::new(&kernels, toolchain.as_ref(), nvrtc, (store.as_ref(), context), target);
+    let assembler = assembler(toolchain.as_ref(), nvrtc, (store.as_ref(), context), target);
     let tiles = if options.tiles.is_empty() { plan::tiles() } else { options.tiles.clone() };
-    survey.table(&plan::configurations(&tiles, &options.loads, &options.paths), |_| true)
+    let all = plan::configurations(&tiles, &options.loads, &options.paths);
+    let question = question(&kernels, toolchain.as_ref(), assembler.as_ref(), target);
+    Ok(table::table(&question, &all, |_| true)?)
 }
 
 /// Returns the tile that each policy chooses for a model's experts, for each batch size.
@@ -101,115 +98,39 @@ pub(super) fn target() -> Result<Target, JobError> {
     Ok(TILE_TARGET.parse()?)
 }
 
-/// Returns the tiles and policies of the whole job, which runs `set`. Only configurations in `set` are compiled; configurations
-/// that edit tensor maps ([`Load::TmaReplace`]) are listed only if they are in `set`.
+/// Returns the configurations of a family in the whole job, which runs `set`.
 pub(super) fn of_job(
-    set: &[Trial<'_>],
+    family: &dyn Family,
+    set: &[SharedTrial],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     nvrtc: &Nvrtc,
     (store, context): (Option<&Store>, &Context<'_>),
 ) -> Result<TileTable, JobError> {
-    let survey = Survey::new(kernels, toolchain, Some(nvrtc), (store, context), target()?);
-    let runs: BTreeSet<Configuration> = set.iter().map(Trial::configuration).collect();
-    let mut all = plan::configurations(&plan::tiles(), &plan::LOADS, &plan::PATHS);
-    all.retain(|of| of.load != Load::TmaReplace || runs.contains(of));
-    let mut table = survey.table(&all, |of| runs.contains(of))?;
-    table.policies = policies(POLICY_MODEL)?;
-    Ok(table)
+    let target = target()?;
+    let assembler = assembler(toolchain, Some(nvrtc), (store, context), target);
+    Ok(family.table(set, &question(kernels, toolchain, assembler.as_ref(), target))?)
 }
 
-/// The library, toolchain and assembler that determine the rows of the table.
-struct Survey<'a> {
-    kernels: &'a Library,
+/// What compiles and assembles; `None` without an NVRTC or a ptxas.
+fn assembler<'a>(
     toolchain: Option<&'a Toolchain>,
-    assembler: Option<Assembler<'a>>,
+    nvrtc: Option<&'a Nvrtc>,
+    (store, context): (Option<&'a Store>, &Context<'_>),
     target: Target,
+) -> Option<Assembler<'a>> {
+    nvrtc.zip(toolchain).map(|(nvrtc, toolchain)| Assembler {
+        compiler: Compiler { nvrtc, store, program: context.program.clone(), target },
+        toolkit: &toolchain.toolkit,
+        limits: Limits::SM12X,
+    })
 }
 
-impl<'a> Survey<'a> {
-    /// Without an NVRTC or a ptxas, registers and spills are unknown.
-    fn new(
-        kernels: &'a Library,
-        toolchain: Option<&'a Toolchain>,
-        nvrtc: Option<&'a Nvrtc>,
-        (store, context): (Option<&'a Store>, &Context<'_>),
-        target: Target,
-    ) -> Self {
-        let assembler = nvrtc.zip(toolchain).map(|(nvrtc, toolchain)| Assembler {
-            compiler: Compiler { nvrtc, store, program: context.program.clone(), target },
-            toolkit: &toolchain.toolkit,
-            limits: Limits::SM12X,
-        });
-        Self { kernels, toolchain, assembler, target }
-    }
-
-    /// Returns the table of these configurations; those that `compiles` accepts are compiled and assembled.
-    fn table(
-        &self,
-        all: &[Configuration],
-        compiles: impl Fn(&Configuration) -> bool + Sync,
-    ) -> Result<TileTable, JobError> {
-        let rows =
-            all.par_iter().map(|of| self.row(of, compiles(of))).collect::<Result<Vec<_>, JobError>>()?;
-        let mut sides: Vec<(Tile, bool)> = all.iter().map(|c| (c.tile, c.swap_ab)).collect();
-        sides.dedup();
-        let peers = sides.into_iter().flat_map(|(tile, swap_ab)| {
-            peers::stacks().iter().map(move |stack| {
-                let support = stack.support(tile, swap_ab);
-                PeerRow {
-                    tile: tile.into(),
-                    swap_ab,
-                    stack: stack.stack.clone(),
-                    answer: support.answer().into(),
-                    sentence: support.sentence().to_owned(),
-                }
-            })
-        });
-        Ok(TileTable { rows, peers: peers.collect(), policies: Vec::new() })
-    }
-
-    fn row(&self, of: &Configuration, compiles: bool) -> Result<TileRow, JobError> {
-        let Configuration { tile, swap_ab, path, load } = *of;
-        let limits = Limits::SM12X;
-        let mut row = TileRow {
-            configuration: of.key(),
-            target: self.target.into(),
-            toolkit: self.toolchain.map(|t| t.toolkit.version.into()),
-            stages: None,
-            shared: None,
-            shared_limit: limits.shared,
-            registers: None,
-            spills: None,
-            blocked: None,
-            remark: String::new(),
-        };
-        let pair = Settings::GPT_OSS.pair;
-        let kernel = self.kernels.gemm(pair, path, load)?;
-        let toolchain = self.toolchain.map(|t| t.for_target(self.target));
-        let admitted =
-            match admission::admit(&Question { pair, tile, swap_ab, kernel, path, toolchain, limits }) {
-                Ok(admitted) => admitted,
-                Err(blocked) => {
-                    row.blocked = Some(blocked.0);
-                    return Ok(row);
-                }
-            };
-        row.stages = Some(admitted.config.stages);
-        row.shared = Some(admitted.dynamic_shared);
-        let Some(assembler) = self.assembler.as_ref().filter(|_| compiles) else { return Ok(row) };
-        // The setup that gpt-oss uses.
-        let setup = Setup::plain(admitted.config);
-        let code = assembler.gemm(self.kernels, &Settings::GPT_OSS, &setup, &admitted)?;
-        if let Some(used) = code.resources {
-            row.shared = Some(admitted.dynamic_shared + used.static_shared);
-            row.registers = Some(used.registers);
-            row.spills = Some((used.spill_stores, used.spill_loads));
-        }
-        match code.verdict {
-            Ok(remark) => row.remark = remark,
-            Err(blocked) => row.blocked = Some(blocked.0),
-        }
-        Ok(row)
-    }
+fn question<'a>(
+    library: &'a Library,
+    toolchain: Option<&'a Toolchain>,
+    assembler: Option<&'a Assembler<'a>>,
+    target: Target,
+) -> TableQuestion<'a> {
+    TableQuestion { library, toolchain: toolchain.map(|t| t.for_target(target)), assembler, target }
 }

@@ -4,8 +4,8 @@ use ptx::arch::Target;
 
 use super::error::JobError;
 use crate::event::{Event, Sink};
+use crate::frame::admission;
 use crate::matrix::{self, Capabilities};
-use crate::moe::admission;
 use crate::snippet;
 use crate::store::Store;
 use crate::toolkit::{self, Places, Toolkit};

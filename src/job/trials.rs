@@ -1,5 +1,6 @@
-//! Runs trials of the pipeline: admission, execution and fault coverage.
+//! Runs trials of families: admission, execution and fault coverage.
 
+use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 use std::thread::ScopedJoinHandle;
 use std::time::Instant;
@@ -10,29 +11,52 @@ use super::context::Context;
 use super::error::JobError;
 use super::toolchain::Toolchain;
 use super::whole::Options;
-use crate::case::{self, Case};
 use crate::event::{Event, Sink};
+use crate::families;
+use crate::frame::admission::Limits;
+use crate::frame::code::Assembler;
+use crate::frame::compile::Compiler;
+use crate::frame::family::{Family, SharedTrial, Trial};
+use crate::frame::runner::Runner;
 use crate::kernel::Library;
-use crate::moe::admission::{self, Limits, Question};
-use crate::moe::code::{Assembler, CodeError};
-use crate::moe::compile::Compiler;
-use crate::moe::plan::{self, Trial};
-use crate::moe::runner::Runner;
-use crate::moe::witness::single_byte;
-use crate::moe::{Dims, Settings, coverage, exercise, sources};
-use crate::record::{ExerciseRow, FaultCoverageRow, PIPELINE, Record, SkippedRow, TrialRow};
+use crate::record::{ExerciseRow, FaultCoverageRow, Record, SkippedRow, TileTable, TrialRow};
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
 
-/// The default targets of the pipeline's kernels.
+/// The default targets of kernels.
 pub const TARGETS: [&str; 2] = ["sm_121a", "sm_121f"];
 
 /// The number of single-byte faults that the whole job draws.
 const REPORTED_FAULTS: u64 = 1000;
 
-/// Runs the pipeline part of the whole job and adds it to `record`: the default set for those of [`TARGETS`] that are selected,
-/// its fault coverage, and the tile table. If none of them is selected, the part is skipped with a reason.
-pub(super) fn default_set(
+/// The trials of one target.
+pub type OfTarget = (Target, Vec<SharedTrial>);
+
+/// Records every family as skipped, for this reason.
+pub(super) fn skip_all(reason: &str, needed: bool, record: &mut Record) {
+    for family in families::FAMILIES {
+        let (part, reason) = (family.row().title, reason.to_owned());
+        record.skipped.push(SkippedRow { part, reason, needed });
+    }
+}
+
+/// Returns a set of trials for each of these targets: the whole set for the first, and for the others what a further target runs.
+#[must_use]
+pub fn for_targets(
+    family: &dyn Family,
+    set: &[SharedTrial],
+    targets: &[Target],
+    kernels: &Library,
+) -> Vec<OfTarget> {
+    // PTX for another target of the same chip differs only in `.target`, unless kernels test the target that they are compiled for.
+    let further = if kernels.asks_for_target() { set.to_vec() } else { family.for_further_target(set) };
+    let of = |n| if n == 0 { set.to_vec() } else { further.clone() };
+    targets.iter().enumerate().map(|(n, target)| (*target, of(n))).collect()
+}
+
+/// Runs the default set of every family for those of [`TARGETS`] that are selected, and adds to `record` the trials, their fault coverage
+/// and the table of configurations. If none of the targets is selected, the parts are skipped with a reason.
+pub(super) fn default_sets(
     nvrtc: &Nvrtc,
     store: Option<&Store>,
     (options, context): (&Options, &Context<'_>),
@@ -43,60 +67,90 @@ pub(super) fn default_set(
     targets.retain(|t| asked.contains(t));
     if targets.is_empty() {
         let reason = format!("it runs for {}, but neither target is selected", TARGETS.join(" and "));
-        record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason, needed: false });
+        skip_all(&reason, false, record);
         return Ok(());
     }
-    let library = case::library();
-    if !library.problems.is_empty() {
-        for problem in &library.problems {
-            context.sink.emit(Event::Problem { text: problem.to_string() });
+    let problems: Vec<String> = families::FAMILIES.iter().flat_map(|family| family.problems()).collect();
+    if !problems.is_empty() {
+        let count = problems.len();
+        for text in problems {
+            context.sink.emit(Event::Problem { text });
         }
-        return Err(JobError::UnusableCases(library.problems.len()));
+        return Err(JobError::UnusableCases(count));
     }
-    let cases: Vec<&Case> = library.cases.iter().collect();
     let kernels = Library::embedded()?;
     let toolchain = Toolchain::find(None, &targets, store, context.sink)?;
     let runner = Runner::new(&kernels, nvrtc, store, context.program.clone());
-    let set = plan::default_set(&cases);
-    let mut trials = plan::for_targets(&set, &targets, &kernels);
+    let mut sets: Vec<(&dyn Family, Vec<SharedTrial>)> = Vec::new();
+    let mut trials: BTreeMap<Target, Vec<SharedTrial>> = BTreeMap::new();
+    for family in families::FAMILIES {
+        let set = default_set(family);
+        for (target, of_target) in for_targets(family, &set, &targets, &kernels) {
+            trials.entry(target).or_default().extend(of_target);
+        }
+        sets.push((family, set));
+    }
+    // In the order of the targets.
+    let mut trials: Vec<OfTarget> =
+        targets.iter().filter_map(|target| Some((*target, trials.remove(target)?))).collect();
     if let Some(shard) = options.shard {
         trials.iter_mut().for_each(|(_, of_target)| shard.of_trials(of_target));
     }
-    // One ptxas run per kernel is enough to determine its cost. The report names the target: that of the tile table.
-    let tiles = super::tiles::target()?;
-    let assembled = |target| target == tiles;
+    // One ptxas run per kernel is enough to determine its cost. The report names the target: that of the table.
+    let table_target = super::tiles::target()?;
+    let assembled = |target| target == table_target;
     let ran = run(&runner, &trials, toolchain.as_ref(), Limits::SM12X, assembled, (None, context.sink))?;
     // The other targets run a subset, because their PTX differs only in `.target`.
     let first = ran.of_target(targets.first());
     record.fault_coverage = first.fault_coverage(&runner)?;
     record.exercised = first.exercised(&runner);
-    record.pipeline = ran.rows;
-    record.tiles = super::tiles::of_job(&set, &kernels, toolchain.as_ref(), nvrtc, (store, context))?;
-    let first = options.shard.is_none_or(|shard| shard.is_first());
+    record.families = families::FAMILIES.iter().map(|family| family.row()).collect();
+    record.trials = ran.rows;
+    record.tiles = TileTable::default();
+    for (family, set) in sets {
+        let table =
+            super::tiles::of_job(family, &set, &kernels, toolchain.as_ref(), nvrtc, (store, context))?;
+        record.tiles.rows.extend(table.rows);
+        record.tiles.peers.extend(table.peers);
+    }
+    record.tiles.policies = super::tiles::policies(super::tiles::POLICY_MODEL)?;
     if let Some(shard) = options.shard {
         shard.of_rows(&mut record.tiles.rows);
     }
     // Work that belongs to no shard is done by the first one.
-    if first {
-        record.faults = vec![single_byte::faults(case::FormatPair::default(), REPORTED_FAULTS)?];
+    if options.shard.is_none_or(|shard| shard.is_first()) {
+        for family in families::FAMILIES {
+            record.faults.extend(family.faults(REPORTED_FAULTS)?);
+        }
     }
     Ok(())
 }
 
+/// The trials of a family that run unless something else is asked for.
+pub(super) fn default_set(family: &dyn Family) -> Vec<SharedTrial> {
+    let names: Vec<String> = family.cases().into_iter().map(|case| case.name).collect();
+    family.default_set(&names.iter().map(String::as_str).collect::<Vec<_>>())
+}
+
 /// The trials of a run as they were admitted, grouped by target, and their rows.
-pub struct Ran<'a> {
+pub struct Ran {
     /// The admitted trials.
-    pub trials: Vec<Trial<'a>>,
+    pub trials: Vec<SharedTrial>,
     /// Their rows, in the same order.
     pub rows: Vec<TrialRow>,
 }
 
-impl<'a> Ran<'a> {
+impl Ran {
     /// Returns the trials for one target.
     fn of_target(&self, target: Option<&Target>) -> Self {
-        let of = |(_, row): &(&Trial<'a>, &TrialRow)| row.target.known() == target;
-        let (trials, rows) =
-            self.trials.iter().zip(&self.rows).filter(of).map(|(t, r)| (t.clone(), r.clone())).unzip();
+        let of = |(_, row): &(&SharedTrial, &TrialRow)| row.target.known() == target;
+        let (trials, rows) = self
+            .trials
+            .iter()
+            .zip(&self.rows)
+            .filter(of)
+            .map(|(t, r)| (SharedTrial::clone(t), r.clone()))
+            .unzip();
         Self { trials, rows }
     }
 
@@ -110,31 +164,41 @@ impl<'a> Ran<'a> {
             return Ok(None);
         }
         for (trial, row) in self.trials.iter().zip(&self.rows) {
-            let (Ok(config), true) = (&trial.config, row.is_judged()) else { continue };
-            let config = *config;
-            let setup = plan::setup(&trial.case, config);
-            let used = sources::of_run(library, &Settings::from_case(&trial.case), &setup)?;
-            if used.iter().any(|source| source.kernel.own) {
+            if trial.blocked().is_none()
+                && row.is_judged()
+                && trial.sources(library)?.iter().any(|source| source.kernel.own)
+            {
                 return Ok(None);
             }
         }
         Ok(Some(own))
     }
 
+    /// The trials of a family, with their rows.
+    fn of_family(&self, family: &dyn Family) -> Vec<(&dyn Trial, &TrialRow)> {
+        let all = self.trials.iter().zip(&self.rows);
+        let of = all.filter(|(trial, _)| trial.family().name() == family.name());
+        of.map(|(trial, row)| (trial.as_ref(), row)).collect()
+    }
+
     /// Returns what the trials exercise in each configuration.
     #[must_use]
     pub fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
-        let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
-        exercise::of_run(&pairs, runner.seed)
+        let of = |family: &&'static dyn Family| family.exercised(&self.of_family(*family), runner.seed);
+        families::FAMILIES.iter().flat_map(of).collect()
     }
 
     /// Returns the fault coverage of each kernel: the share of its faults that the data expose.
     ///
     /// # Errors
-    /// [`JobError::Moe`] if the reference cannot be computed.
+    /// [`JobError::Trial`] if the data cannot be generated.
     pub fn fault_coverage(&self, runner: &Runner<'_>) -> Result<Vec<FaultCoverageRow>, JobError> {
-        let pairs: Vec<_> = self.trials.iter().zip(&self.rows).collect();
-        Ok(coverage::of_run(runner.library, &pairs, runner.seed, runner.kept())?)
+        let mut out = Vec::new();
+        for family in families::FAMILIES {
+            let trials = self.of_family(family);
+            out.extend(family.fault_coverage(runner.library, &trials, runner.seed, runner.kept())?);
+        }
+        Ok(out)
     }
 }
 
@@ -144,14 +208,14 @@ impl<'a> Ran<'a> {
 ///
 /// # Errors
 /// Failures that are not a verdict: a kernel that does not compile, data that cannot be generated.
-pub fn run<'a>(
+pub fn run(
     runner: &Runner<'_>,
-    trials: &[(Target, Vec<Trial<'a>>)],
+    trials: &[OfTarget],
     toolchain: Option<&Toolchain>,
     limits: Limits,
     assembled: impl Fn(Target) -> bool,
     (deadline, sink): (Option<Instant>, &dyn Sink),
-) -> Result<Ran<'a>, JobError> {
+) -> Result<Ran, JobError> {
     let kernels = runner.library;
     let mut assemblers = Vec::new();
     let mut work = Vec::new();
@@ -171,14 +235,14 @@ pub fn run<'a>(
         assemblers.push(assembler);
     }
     sink.emit(Event::TrialsStarted { trials: work.len() });
-    let one = |(n, (assembler, target, trial)): (usize, (usize, Target, Trial<'a>))| {
+    let one = |(n, (assembler, target, trial)): (usize, (usize, Target, SharedTrial))| {
         let assembler: Option<&Assembler<'_>> = assemblers.get(assembler).and_then(Option::as_ref);
         let done = (|| {
             let (trial, remark) = match assembler {
-                Some(assembler) => of_code(assembler, kernels, trial)?,
+                Some(assembler) => trial.assembled(kernels, assembler)?,
                 None => (trial, String::new()),
             };
-            let mut row = runner.run(&trial, target)?;
+            let mut row = runner.run(trial.as_ref(), target)?;
             row.remark = match (row.remark.is_empty(), remark.is_empty()) {
                 (true, _) => remark,
                 (false, true) => row.remark,
@@ -193,7 +257,7 @@ pub fn run<'a>(
     if deadline.is_none() {
         // A long trial that starts last leaves the other cores idle. Targets run one after the other, so that results of the same PTX
         // for the first target are in the cache.
-        work.sort_by_key(|(_, (target, _, trial))| (*target, std::cmp::Reverse(products(trial))));
+        work.sort_by_key(|(_, (target, _, trial))| (*target, std::cmp::Reverse(trial.cost())));
     }
     let mut done = in_turn(work, deadline, one);
     sink.emit(Event::TrialsFinished);
@@ -205,12 +269,6 @@ pub fn run<'a>(
         ran.rows.push(row);
     }
     Ok(ran)
-}
-
-/// Returns the number of products in both GEMMs of a trial, an estimate of its run time.
-fn products(trial: &Trial<'_>) -> usize {
-    let dims = Dims::from_case(&trial.case);
-    3 * dims.tokens * dims.top_k * dims.hidden * dims.inter
 }
 
 /// Processes items in order on parallel workers and starts none after the deadline. Returns the results in order.
@@ -244,49 +302,19 @@ fn in_turn<T: Send, R: Send>(
     done.into_iter().map(|(_, result)| result).collect()
 }
 
-/// Assembles the trial's GEMM. Returns the trial, blocked if its machine code is not admitted, and a remark on the code's cost.
-fn of_code<'a>(
-    assembler: &Assembler<'_>,
-    kernels: &Library,
-    trial: Trial<'a>,
-) -> Result<(Trial<'a>, String), JobError> {
-    let Ok(config) = trial.config else { return Ok((trial, String::new())) };
-    let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, config));
-    let pair = trial.case.pair;
-    let question = Question {
-        pair,
-        tile: trial.tile,
-        swap_ab: trial.swap_ab,
-        kernel: kernels.gemm(pair, trial.path, trial.load)?,
-        path: trial.path,
-        toolchain: None,
-        limits: assembler.limits,
-    };
-    let Ok(admitted) = admission::admit(&question) else { return Ok((trial, String::new())) };
-    let code = match assembler.gemm(kernels, &settings, &setup, &admitted) {
-        // The trial itself reports a compilation failure, with its stage.
-        Err(CodeError::Nvrtc(_)) => return Ok((trial, String::new())),
-        other => other?,
-    };
-    Ok(match code.verdict {
-        Ok(remark) => (trial, remark),
-        Err(blocked) => (Trial { config: Err(blocked), ..trial }, String::new()),
-    })
-}
-
 /// Returns the trials as the toolchain admits them for a target.
 ///
 /// # Errors
 /// [`JobError::Trial`] if no kernel has a trial's configuration.
-pub fn admitted<'a>(
-    trials: &[Trial<'a>],
+pub fn admitted(
+    trials: &[SharedTrial],
     kernels: &Library,
     toolchain: Option<&Toolchain>,
     target: Target,
     limits: Limits,
-) -> Result<Vec<Trial<'a>>, JobError> {
+) -> Result<Vec<SharedTrial>, JobError> {
     let chain = toolchain.map(|t| t.for_target(target));
-    Ok(trials.iter().map(|t| t.admitted_on(kernels, chain, limits)).collect::<Result<_, _>>()?)
+    Ok(trials.iter().map(|t| t.admitted(kernels, chain, limits)).collect::<Result<_, _>>()?)
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use crate::event::{Event, Sink};
 use crate::gate::Shard;
 use crate::gpu::GpuDevice;
 use crate::matrix::{self, Figures, Plan, PlanError, Selection};
-use crate::record::{GPU, PIPELINE, Record, SkippedRow};
+use crate::record::{GPU, Record, SkippedRow};
 use crate::snippet::{Filter, Library};
 use crate::store::{ENTRY_BYTES_KEPT, Store};
 use crate::toolkit::{self, Discovery, Environment, InstallOptions, Nvrtc, Pins, Places, Toolkit};
@@ -171,12 +171,12 @@ impl<'a> Job<'a> {
         Ok(toolkits)
     }
 
-    /// Runs the pipeline's default set on the emulator and adds its rows and the tile table to `record`. Without an NVRTC the part is
-    /// recorded as skipped, with the reason. Returns the NVRTC.
+    /// Runs the default sets of all families on the emulator and adds their rows and the table of configurations to `record`. Without an
+    /// NVRTC the parts are recorded as skipped, with the reason. Returns the NVRTC.
     ///
     /// # Errors
     /// Errors of compilation and execution that are not a verdict.
-    pub fn pipeline(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
+    pub fn trials(&self, options: &Options, record: &mut Record) -> Result<Option<Nvrtc>, JobError> {
         if self.record_missing_nvrtc(options, record) {
             return Ok(None);
         }
@@ -187,7 +187,7 @@ impl<'a> Job<'a> {
                 toolkit::select_nvrtc(&toolkit::nvrtcs(store, &Environment::of_process()), None)?.clone()
             }
         };
-        trials::default_set(&nvrtc, store, (options, self.context), record)?;
+        trials::default_sets(&nvrtc, store, (options, self.context), record)?;
         Ok(Some(nvrtc))
     }
 
@@ -206,7 +206,7 @@ impl<'a> Job<'a> {
         if missing {
             let reason =
                 "no NVRTC on this machine; `sm121probe toolkit install nvrtc` fetches one".to_owned();
-            record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason, needed: true });
+            trials::skip_all(&reason, true, record);
         }
         missing
     }
@@ -255,7 +255,7 @@ impl<'a> Job<'a> {
         let lacks_nvrtc = options.is_whole() && self.record_missing_nvrtc(options, &mut record);
         matrix_done(&record);
         let nvrtc = match options.is_whole() && !lacks_nvrtc {
-            true => self.pipeline(options, &mut record)?,
+            true => self.trials(options, &mut record)?,
             false => None,
         };
         match device {

@@ -13,7 +13,7 @@ mod ptx;
 mod run;
 mod survey;
 
-pub use choose::{choose, cost, features, features_beside};
+pub use choose::{Seen, all_features, choose, features_beside};
 pub use explained::{Entry, FILE, parse as parse_explained, read as read_explained};
 pub use lexer::without_comments;
 pub use model::{Mutant, Operator, UnknownOperator};

@@ -8,14 +8,12 @@ use ptx::arch::Target;
 use rayon::prelude::*;
 
 use super::model::Mutant;
+use crate::frame::compile::{Compiled, Compiler, KernelSource, included};
+use crate::frame::family::{self, SharedTrial};
+use crate::frame::runner::LAUNCHES;
+use crate::frame::{Memo, RunError, TrialError};
 use crate::kernel::{Kernel, KernelError, Library};
-use crate::moe::compile::{Compiler, included};
-use crate::moe::pipeline::{Compiled, PipelineError, Setup};
-use crate::moe::plan::{self, Trial};
-use crate::moe::sources::{self, KernelSource};
-use crate::moe::trial::{self, Memo, TrialError};
-use crate::moe::{Contract, Dims, Problem, Settings, problem};
-use crate::record::{Stage, Verdict};
+use crate::record::{StageName, Verdict};
 use crate::store::Store;
 use crate::toolkit::{Nvrtc, NvrtcError};
 
@@ -38,7 +36,7 @@ pub enum Fate {
         /// The name of the trial.
         trial: String,
         /// The first wrong stage; `None` if the outputs cannot be judged.
-        stage: Option<Stage>,
+        stage: Option<StageName>,
         /// The verdict.
         verdict: Verdict,
     },
@@ -66,7 +64,7 @@ pub struct Unfit {
     /// The name of the trial.
     pub trial: String,
     /// The first wrong stage.
-    pub stage: Stage,
+    pub stage: StageName,
     /// A description of the difference.
     pub note: String,
 }
@@ -97,13 +95,10 @@ pub struct Bench<'a> {
 }
 
 /// A trial with everything that is the same for all mutants.
-pub struct Prepared<'a> {
+pub struct Prepared {
     /// The trial.
-    pub trial: Trial<'a>,
-    settings: Settings,
-    setup: Setup,
-    contract: Contract,
-    problem: Arc<Problem>,
+    pub trial: SharedTrial,
+    data: Box<dyn family::Prepared>,
     /// The PTX of each unchanged kernel.
     ptx: Vec<String>,
     /// The same without source locations and comments, which an edit changes even if the code stays the same.
@@ -114,24 +109,13 @@ pub struct Prepared<'a> {
 /// A kernel's file and the macros that it is compiled with.
 pub type Source = (String, Vec<(String, String)>);
 
-impl Prepared<'_> {
+impl Prepared {
     /// Returns the sources that the trial compiles.
     #[must_use]
     pub fn sources(&self, library: &Library) -> BTreeSet<Source> {
-        let used = sources::of_run(library, &self.settings, &self.setup);
+        let used = self.trial.sources(library);
         used.into_iter().flatten().map(|s| (s.kernel.file.clone(), s.defines)).collect()
     }
-
-    /// Returns the case and configuration: `tiny-exact 8x64x128 swap_ab native cp_async`.
-    #[must_use]
-    pub fn name(&self) -> String {
-        name(&self.trial)
-    }
-}
-
-fn name(t: &Trial<'_>) -> String {
-    let side = if t.swap_ab { " swap_ab" } else { "" };
-    format!("{} {}{side} {} {}", t.case.name, t.tile, t.path.word(), t.load.word())
 }
 
 impl<'a> Bench<'a> {
@@ -143,11 +127,10 @@ impl<'a> Bench<'a> {
     ///
     /// # Errors
     /// [`MutantError`] if the unchanged kernels cannot be run.
-    pub fn prepare(&self, trials: &[Trial<'a>]) -> Result<(Vec<Prepared<'a>>, Vec<Unfit>), MutantError> {
-        let problems: Mutex<BTreeMap<String, Arc<Problem>>> = Mutex::default();
+    pub fn prepare(&self, trials: &[SharedTrial]) -> Result<(Vec<Prepared>, Vec<Unfit>), MutantError> {
         let memo = Memo::default();
-        let all: Vec<Result<Option<Result<Prepared<'a>, Unfit>>, MutantError>> =
-            trials.par_iter().map(|t| self.prepare_one(t, &problems, &memo)).collect();
+        let all: Vec<Result<Option<Result<Prepared, Unfit>>, MutantError>> =
+            trials.par_iter().map(|t| self.prepare_one(t, &memo)).collect();
         let (mut fit, mut unfit) = (Vec::new(), Vec::new());
         for one in all {
             match one? {
@@ -161,38 +144,26 @@ impl<'a> Bench<'a> {
 
     fn prepare_one(
         &self,
-        trial: &Trial<'a>,
-        problems: &Mutex<BTreeMap<String, Arc<Problem>>>,
+        trial: &SharedTrial,
         memo: &Memo,
-    ) -> Result<Option<Result<Prepared<'a>, Unfit>>, MutantError> {
-        let Ok(config) = trial.config else { return Ok(None) };
-        let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, config));
-        let contract = trial::contract(self.library, Dims::from_case(&trial.case), settings, &setup, None)
-            .map_err(TrialError::from)?;
-        // The dimensions of a case depend on the configuration, so its name does not identify the data.
-        let key = format!("{:?}", trial.case);
-        let known = problems.lock().unwrap_or_else(PoisonError::into_inner).get(&key).cloned();
-        let problem = match known {
-            Some(problem) => problem,
-            None => Arc::new(problem::generate(&trial.case, trial.case.seed).map_err(TrialError::from)?),
-        };
-        problems.lock().unwrap_or_else(PoisonError::into_inner).insert(key, Arc::clone(&problem));
+    ) -> Result<Option<Result<Prepared, Unfit>>, MutantError> {
+        if trial.blocked().is_some() {
+            return Ok(None);
+        }
+        let data = trial.prepared(self.library, None, None, memo)?;
+        let sources = trial.sources(self.library)?;
         let compiler = self.compiler(self.store);
-        let used = sources::of_run(self.library, &settings, &setup)?;
-        let mut ptx = Vec::new();
-        for source in &used {
-            let text = compiler.ptx(self.library, source.kernel, &source.defines);
-            ptx.push(text.map_err(|e| TrialError::from(PipelineError::from(e)))?);
-        }
-        let compiled = compiled(&used, &ptx);
-        let outcome = trial::on_emulator(memo, &compiled, &contract, &problem, &setup, 0..1)?;
+        let compiled =
+            compiler.compiled(self.library, &sources).map_err(|e| TrialError::from(RunError::from(e)))?;
+        let outcome = data.emulate(memo, &compiled, 0..1, Options::default())?;
         if let Some(wrong) = outcome.first_wrong() {
-            let (stage, note) = (wrong.stage, wrong.note.clone());
-            return Ok(Some(Err(Unfit { trial: name(trial), stage, note })));
+            let (stage, note) = (wrong.stage.clone(), wrong.note.clone());
+            return Ok(Some(Err(Unfit { trial: trial.name(), stage, note })));
         }
+        let ptx: Vec<String> = compiled.kernels.into_iter().map(|(_, ptx)| ptx).collect();
         let plain = ptx.iter().map(|p| without_places(p)).collect();
         let fuel = outcome.warp_instructions * FUEL + LEAST_FUEL;
-        Ok(Some(Ok(Prepared { trial: trial.clone(), settings, setup, contract, problem, ptx, plain, fuel })))
+        Ok(Some(Ok(Prepared { trial: SharedTrial::clone(trial), data, ptx, plain, fuel })))
     }
 
     /// Returns the fate of each mutant on its trials, in the order of `mutants`. `same` returns the sources whose PTX a mutant is known to
@@ -200,7 +171,7 @@ impl<'a> Bench<'a> {
     pub fn run(
         &self,
         mutants: &[Mutant],
-        trials: &(dyn Fn(&Mutant) -> &'a [Prepared<'a>] + Sync),
+        trials: &(dyn Fn(&Mutant) -> &'a [Prepared] + Sync),
         same: &(dyn Fn(&Mutant) -> BTreeSet<Source> + Sync),
         told: &(dyn Fn(usize, &Fate) + Sync),
     ) -> Vec<Fate> {
@@ -222,13 +193,7 @@ impl<'a> Bench<'a> {
         mutants.par_iter().enumerate().with_max_len(1).map(one).collect()
     }
 
-    fn fate(
-        &self,
-        mutant: &Mutant,
-        trials: &[Prepared<'a>],
-        unchanged: &BTreeSet<Source>,
-        memo: &Memo,
-    ) -> Fate {
+    fn fate(&self, mutant: &Mutant, trials: &[Prepared], unchanged: &BTreeSet<Source>, memo: &Memo) -> Fate {
         let library = changed(self.library, mutant);
         let affected: BTreeSet<(&str, bool)> =
             library.kernels.iter().filter(|k| holds(&library, k, &mutant.file)).map(key).collect();
@@ -236,7 +201,7 @@ impl<'a> Bench<'a> {
         let mut known: BTreeMap<Source, String> = BTreeMap::new();
         let mut different = 0;
         for prepared in trials {
-            let Ok(used) = sources::of_run(&library, &prepared.settings, &prepared.setup) else { continue };
+            let Ok(used) = prepared.trial.sources(&library) else { continue };
             let mut ptx = prepared.ptx.clone();
             let mut same = true;
             for (n, source) in used.iter().enumerate().filter(|(_, s)| affected.contains(&key(s.kernel))) {
@@ -270,31 +235,27 @@ impl<'a> Bench<'a> {
 }
 
 /// Runs a trial with changed kernels; `None` if it conforms.
-fn on(prepared: &Prepared<'_>, compiled: &Compiled<'_>, memo: &Memo) -> Option<Fate> {
-    let killed = |stage, verdict| Some(Fate::Killed { trial: prepared.name(), stage, verdict });
+fn on(prepared: &Prepared, compiled: &Compiled<'_>, memo: &Memo) -> Option<Fate> {
+    let killed = |stage, verdict| Some(Fate::Killed { trial: prepared.trial.name(), stage, verdict });
     let options = Options { fuel: prepared.fuel, ..Options::default() };
-    let (contract, problem, setup) = (&prepared.contract, &prepared.problem, &prepared.setup);
-    let schedules = 0..prepared.trial.case.schedules.max(trial::LAUNCHES);
-    match trial::on_emulator_with(memo, compiled, contract, problem, setup, schedules, options) {
+    let schedules = 0..prepared.trial.schedules().max(LAUNCHES);
+    match prepared.data.emulate(memo, compiled, schedules, options) {
         Ok(outcome) => {
             let wrong = outcome.first_wrong()?;
             match wrong.verdict {
                 // A mutant with an unsupported instruction is not a wrong result.
                 Verdict::Unsupported => Some(Fate::Unbuilt(wrong.note.clone())),
-                verdict => killed(Some(wrong.stage), verdict),
+                verdict => killed(Some(wrong.stage.clone()), verdict),
             }
         }
-        Err(TrialError::Pipeline(PipelineError::Device { failure, .. })) => {
-            Some(Fate::Unbuilt(failure.to_string()))
-        }
-        // The stored data are not valid tensors of the pipeline.
+        Err(TrialError::Run(RunError::Device { failure, .. })) => Some(Fate::Unbuilt(failure.to_string())),
+        // What is stored cannot be judged.
         Err(_) => killed(None, Verdict::Fail),
     }
 }
 
-fn compiled<'k>(used: &[KernelSource<'k>; 6], ptx: &[String]) -> Compiled<'k> {
-    let of = |n: usize| (used[n].kernel, ptx.get(n).cloned().unwrap_or_default());
-    Compiled { kernels: [of(0), of(1), of(2), of(3), of(4), of(5)] }
+fn compiled<'k>(used: &[KernelSource<'k>], ptx: &[String]) -> Compiled<'k> {
+    Compiled { kernels: used.iter().map(|source| source.kernel).zip(ptx.iter().cloned()).collect() }
 }
 
 fn key(kernel: &Kernel) -> (&str, bool) {

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use super::explained::Entry;
 use super::model::{Mutant, Operator};
 use super::run::{Fate, Unfit};
-use crate::record::{Stage, Verdict};
+use crate::record::{StageName, Verdict};
 
 /// A mutant and its fate.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -70,7 +70,7 @@ impl Row {
             Fate::Equivalent => self.equivalent += 1,
             Fate::Killed { stage, verdict, .. } => {
                 self.killed += 1;
-                *self.by.entry(words(*stage, *verdict)).or_default() += 1;
+                *self.by.entry(words(stage.as_ref(), *verdict)).or_default() += 1;
             }
             Fate::Survived(_) if judged.entry.is_some() => self.explained += 1,
             Fate::Survived(_) => self.survivors += 1,
@@ -85,8 +85,8 @@ impl Row {
     }
 }
 
-fn words(stage: Option<Stage>, verdict: Verdict) -> String {
-    let stage = stage.map_or("tensors", Stage::word);
+fn words(stage: Option<&StageName>, verdict: Verdict) -> String {
+    let stage = stage.map_or("tensors", StageName::text);
     if verdict == Verdict::Fail { stage.to_owned() } else { format!("{stage} {}", verdict.word()) }
 }
 
@@ -187,7 +187,7 @@ mod tests {
             - {file: k.cu, line: 'x = b;', operator: sign, reason: r}\n\
             - {file: other.cu, line: 'x = b;', operator: sign, reason: r}\n";
         let entries = parse_explained(Path::new("m"), entries).unwrap();
-        let killed = Fate::Killed { trial: "t".into(), stage: Some(Stage::Fc1), verdict: Verdict::Fail };
+        let killed = Fate::Killed { trial: "t".into(), stage: Some("fc1".into()), verdict: Verdict::Fail };
         let fate = |m: &Mutant| match m.after.as_str() {
             "x = a + 2;" => killed.clone(),
             _ => Fate::Survived(1),

@@ -6,13 +6,12 @@ use std::fmt::Write as _;
 use super::csv::table;
 use super::markup::{Align, code, head, plain, row};
 use super::phrase::grouped;
-use crate::record::{BenchRow, BenchTable, ConfigurationKey, MmaPath, Named, RegretRow, Stage};
+use crate::kernel::MmaPath;
+use crate::moe::Stage;
+use crate::record::{BenchRow, BenchTable, ConfigurationName, RegretRow};
 
-const HEADER: [&str; 16] = [
-    "tile",
-    "swap_ab",
-    "kernel_path",
-    "load",
+const HEADER: [&str; 13] = [
+    "configuration",
     "tokens",
     "experts",
     "stage",
@@ -32,13 +31,10 @@ const HEADER: [&str; 16] = [
 pub fn bench_csv(bench: &BenchTable) -> String {
     let rows = bench.rows.iter().map(|r| {
         vec![
-            r.configuration.tile.to_string(),
-            r.configuration.swap_ab.to_string(),
-            r.configuration.path.to_string(),
-            r.configuration.load.to_string(),
+            r.configuration.to_string(),
             r.tokens.to_string(),
             r.experts.to_string(),
-            r.stage.word().to_owned(),
+            r.stage.to_string(),
             format!("{:.3}", r.microseconds),
             format!("{:.3}", r.range[0]),
             format!("{:.3}", r.range[1]),
@@ -59,8 +55,8 @@ pub(super) fn tokens(bench: &BenchTable) -> Vec<usize> {
 }
 
 /// Kernels in the order of the rows.
-pub(super) fn kernels(bench: &BenchTable) -> Vec<&ConfigurationKey> {
-    let mut out: Vec<&ConfigurationKey> = Vec::new();
+pub(super) fn kernels(bench: &BenchTable) -> Vec<&ConfigurationName> {
+    let mut out: Vec<&ConfigurationName> = Vec::new();
     for key in bench.rows.iter().map(|row| &row.configuration) {
         if !out.contains(&key) {
             out.push(key);
@@ -71,7 +67,7 @@ pub(super) fn kernels(bench: &BenchTable) -> Vec<&ConfigurationKey> {
 
 fn find<'a>(
     bench: &'a BenchTable,
-    kernel: &ConfigurationKey,
+    kernel: &ConfigurationName,
     tokens: usize,
     stage: Stage,
 ) -> Option<&'a BenchRow> {
@@ -79,7 +75,7 @@ fn find<'a>(
 }
 
 /// Returns the microseconds of both GEMMs.
-pub(super) fn gemms(bench: &BenchTable, kernel: &ConfigurationKey, tokens: usize) -> Option<f64> {
+pub(super) fn gemms(bench: &BenchTable, kernel: &ConfigurationName, tokens: usize) -> Option<f64> {
     let of = |stage| find(bench, kernel, tokens, stage).map(|r| r.microseconds);
     Some(of(Stage::Fc1)? + of(Stage::Fc2)?)
 }
@@ -88,15 +84,15 @@ pub(super) fn gemms(bench: &BenchTable, kernel: &ConfigurationKey, tokens: usize
 fn fastest(
     bench: &BenchTable,
     tokens: usize,
-    wanted: impl Fn(&ConfigurationKey) -> bool,
-) -> Option<(&ConfigurationKey, f64)> {
+    wanted: impl Fn(&ConfigurationName) -> bool,
+) -> Option<(&ConfigurationName, f64)> {
     let timed = kernels(bench).into_iter().filter(|kernel| wanted(kernel));
     let timed = timed.filter_map(|kernel| gemms(bench, kernel, tokens).map(|time| (kernel, time)));
     timed.min_by(|a, b| a.1.total_cmp(&b.1))
 }
 
-fn is_gemv(kernel: &ConfigurationKey) -> bool {
-    kernel.path == MmaPath::Gemv
+fn is_gemv(kernel: &ConfigurationName) -> bool {
+    kernel.has(MmaPath::Gemv.word())
 }
 
 /// Three digits.
@@ -115,7 +111,7 @@ fn percent(share: f64) -> String {
 }
 
 /// A row for each kernel, a column for each number of tokens.
-fn grid(bench: &BenchTable, cell: impl Fn(&ConfigurationKey, usize) -> Option<String>) -> String {
+fn grid(bench: &BenchTable, cell: impl Fn(&ConfigurationName, usize) -> Option<String>) -> String {
     let mut names = vec!["kernel".to_owned()];
     names.extend(tokens(bench).iter().map(ToString::to_string));
     let mut out = head(&names, Align::Centre);
@@ -179,7 +175,7 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
 
 /// Every stage of the fastest kernel.
 fn stages(bench: &BenchTable) -> String {
-    let mut present: Vec<Stage> = bench.rows.iter().map(|r| r.stage).collect();
+    let mut present: Vec<Stage> = bench.rows.iter().filter_map(|r| Stage::from_name(&r.stage)).collect();
     present.sort_unstable();
     present.dedup();
     let mut out = "\n## Stages with the fastest kernel, microseconds\n\n".to_owned();
@@ -227,8 +223,8 @@ fn gemv(bench: &BenchTable) -> String {
 
 /// How much longer each policy's tile takes than the fastest; empty without policies.
 fn policies(bench: &BenchTable) -> String {
-    let mut rows: Vec<(&Named<MmaPath>, &str)> =
-        bench.regrets.iter().map(|r| (&r.path, r.policy.as_str())).collect();
+    let mut rows: Vec<(&str, &str)> =
+        bench.regrets.iter().map(|r| (r.path.as_str(), r.policy.as_str())).collect();
     let mut seen = BTreeSet::new();
     rows.retain(|row| seen.insert(*row));
     if rows.is_empty() {
@@ -243,8 +239,8 @@ fn policies(bench: &BenchTable) -> String {
     out.push_str(&head(&names, Align::Centre));
     for (path, policy) in rows {
         let of: Vec<&RegretRow> =
-            bench.regrets.iter().filter(|r| r.path == *path && r.policy == policy).collect();
-        let mut cells = vec![plain(&path.text()), code(policy)];
+            bench.regrets.iter().filter(|r| r.path == path && r.policy == policy).collect();
+        let mut cells = vec![plain(path), code(policy)];
         for tokens in tokens(bench) {
             let found = of.iter().find(|r| r.tokens == tokens);
             let cell = |r: &&&RegretRow| format!("{} ({})", r.regret().map_or("–".to_owned(), percent), r.m);

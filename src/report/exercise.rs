@@ -1,55 +1,44 @@
-//! Which features the trials exercised in each configuration of the grouped GEMM, by tile, and which they left out.
+//! What the trials exercised in each kernel configuration, and what they left out.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use super::markup::{Align, head, plain, row};
 use super::phrase::counted;
-use crate::record::{ExerciseRow, Named, Tile, TileRow, TileTable};
+use crate::record::{ExerciseRow, FamilyRow, TileRow, TileTable, listed};
 
-/// The number of tiles that text lists one by one; more are summarized.
-const TOLD: usize = 12;
+/// The number of groups of configurations that text lists one by one; more are summarized.
+const SHOWN: usize = 12;
 /// The number of configurations not exercised that text lists.
 const LISTED: usize = 4;
 
-/// What all configurations of a tile exercised at least.
+/// What all of some configurations exercised at least.
 struct Least<'a> {
     rows: Vec<&'a ExerciseRow>,
 }
 
-impl Least<'_> {
-    fn least(&self, count: impl Fn(&ExerciseRow) -> u32) -> u32 {
-        self.rows.iter().map(|r| count(r)).min().unwrap_or(0)
+impl<'a> Least<'a> {
+    /// What is counted, in the order of the first row, with the least number.
+    fn counts(&self) -> Vec<(&'a str, u32)> {
+        let first = self.rows.first().map_or(&[][..], |row| row.counts.as_slice());
+        let least = |what: &str| {
+            let of = |row: &&ExerciseRow| row.counts.iter().find(|c| c.what == what).map_or(0, |c| c.count);
+            self.rows.iter().map(of).min().unwrap_or(0)
+        };
+        first.iter().map(|count| (count.what.as_str(), least(&count.what))).collect()
     }
 
-    fn all(&self, is: impl Fn(&ExerciseRow) -> bool) -> bool {
-        self.rows.iter().all(|r| is(r))
+    /// What every one of them met, in the order of the first row.
+    fn met(&self) -> Vec<&'a str> {
+        let first = self.rows.first().map_or(&[][..], |row| row.met.as_slice());
+        let all = |phrase: &&String| self.rows.iter().all(|row| row.met.contains(phrase));
+        first.iter().filter(all).map(String::as_str).collect()
     }
 
-    /// As `9 K tiles, 2 stage wraps, 7 N tiles, 6 M tiles, ragged K, N and M`.
+    /// As `9 K tiles, 2 stage wraps, 7 N tiles, a ragged K tile and an expert without rows`.
     fn sentence(&self) -> String {
-        let count = |n: u32, what: &str| counted(n as usize, what);
-        let mut parts = vec![
-            count(self.least(|r| r.k_tiles), "K tile"),
-            count(self.least(|r| r.wraps), "stage wrap"),
-            count(self.least(|r| r.n_tiles), "N tile"),
-            count(self.least(|r| r.m_tiles), "M tile"),
-        ];
-        let ragged: Vec<&str> = self.ragged();
-        match ragged.as_slice() {
-            [] => {}
-            [one] => parts.push(format!("ragged {one}")),
-            [rest @ .., last] => parts.push(format!("ragged {} and {last}", rest.join(", "))),
-        }
-        parts.join(", ")
-    }
-
-    fn ragged(&self) -> Vec<&'static str> {
-        let sides = [
-            ("K", self.all(|r| r.ragged_k)),
-            ("N", self.all(|r| r.ragged_n)),
-            ("M", self.all(|r| r.ragged_m)),
-        ];
-        sides.into_iter().filter(|(_, ragged)| *ragged).map(|(side, _)| side).collect()
+        let counts = self.counts().into_iter().map(|(what, count)| counted(count as usize, what));
+        let parts: Vec<String> = counts.chain(self.met().into_iter().map(str::to_owned)).collect();
+        listed(&parts)
     }
 }
 
@@ -57,42 +46,43 @@ fn name(row: &ExerciseRow) -> String {
     format!("{} {}", row.configuration, row.target)
 }
 
-/// Rows by tile, in the order of the rows.
-fn by_tile<'a>(rows: &[&'a ExerciseRow]) -> Vec<(&'a Named<Tile>, Vec<&'a ExerciseRow>)> {
-    let mut out: Vec<(&Named<Tile>, Vec<&ExerciseRow>)> = Vec::new();
-    let mut places: BTreeMap<&Named<Tile>, usize> = BTreeMap::new();
+/// Rows by the first word of their configurations, in the order of the rows.
+fn by_leading<'a>(rows: &[&'a ExerciseRow]) -> Vec<(&'a str, Vec<&'a ExerciseRow>)> {
+    let mut out: Vec<(&str, Vec<&ExerciseRow>)> = Vec::new();
+    let mut places: BTreeMap<&str, usize> = BTreeMap::new();
     for row in rows.iter().copied() {
-        let tile = &row.configuration.tile;
-        let place = *places.entry(tile).or_insert(out.len());
+        let leading = row.configuration.leading();
+        let place = *places.entry(leading).or_insert(out.len());
         if place == out.len() {
-            out.push((tile, Vec::new()));
+            out.push((leading, Vec::new()));
         }
         out[place].1.push(row);
     }
     out
 }
 
-/// What was exercised and what was not, one line each; nothing if nothing ran.
-pub(super) fn lines(rows: &[&ExerciseRow]) -> Vec<String> {
+/// What was exercised and what was not, one line each; nothing if nothing ran. `leading` says what the first word of a configuration
+/// names.
+pub(super) fn lines(rows: &[&ExerciseRow], leading: &str) -> Vec<String> {
     if rows.is_empty() {
         return Vec::new();
     }
     let mut out = Vec::new();
     let (exercised, rest): (Vec<&ExerciseRow>, Vec<_>) = rows.iter().copied().partition(|r| r.is_exercised());
-    let tiles = by_tile(&exercised);
-    if tiles.len() <= TOLD {
-        for (tile, rows) in &tiles {
+    let groups = by_leading(&exercised);
+    if groups.len() <= SHOWN {
+        for (first, rows) in &groups {
             let configurations = counted(rows.len(), "configuration");
             out.push(format!(
-                "exercised: {tile}, {configurations}: {}",
+                "exercised: {first}, {configurations}: {}",
                 Least { rows: rows.clone() }.sentence()
             ));
         }
     } else {
         out.push(format!(
-            "exercised: {} of {}, each with at least {}, an expert without rows, and both values of every switch",
+            "exercised: {} of {}, each with at least {}",
             counted(exercised.len(), "configuration"),
-            counted(tiles.len(), "tile"),
+            counted(groups.len(), leading),
             Least { rows: exercised }.sentence()
         ));
     }
@@ -105,46 +95,48 @@ pub(super) fn lines(rows: &[&ExerciseRow]) -> Vec<String> {
     out
 }
 
-/// The configurations that may run but that no trial ran, as a sentence.
-pub(super) fn left_out(tiles: &TileTable, rows: &[ExerciseRow]) -> Option<String> {
-    let same = |r: &ExerciseRow, t: &TileRow| r.configuration == t.configuration && r.target == t.target;
-    let ran = rows.iter().any(|r| tiles.rows.iter().any(|t| t.target == r.target));
-    let left = tiles.rows.iter().filter(|t| t.blocked.is_none() && !rows.iter().any(|r| same(r, t))).count();
+/// The configurations of a family that may run but that no trial ran, as a sentence.
+pub(super) fn left_out(tiles: &TileTable, family: &FamilyRow, rows: &[&ExerciseRow]) -> Option<String> {
+    let same = |r: &&ExerciseRow, t: &TileRow| r.configuration == t.configuration && r.target == t.target;
+    let own = || tiles.rows.iter().filter(|t| t.family == family.name);
+    let ran = rows.iter().any(|r| own().any(|t| t.target == r.target));
+    let left = own().filter(|t| t.blocked.is_none() && !rows.iter().any(|r| same(r, t))).count();
+    let all = match family.all.as_str() {
+        "" => String::new(),
+        command => format!("; `{command}` runs them"),
+    };
     (ran && left > 0).then(|| {
         format!(
-            "not exercised: {} that may run but are not in the default set of trials; `sm121probe moe --all` runs them",
+            "not exercised: {} that may run but are not in the default set of trials{all}",
             counted(left, "configuration")
         )
     })
 }
 
-/// A table of what each tile exercised; empty if nothing ran.
-pub(super) fn markdown(rows: &[&ExerciseRow]) -> String {
+/// A table of what the configurations exercised, by their first word; empty if nothing ran.
+pub(super) fn markdown(rows: &[&ExerciseRow], leading: &str) -> String {
     if rows.is_empty() {
         return String::new();
     }
-    let columns =
-        ["tile", "configurations", "K tiles", "stage wraps", "N tiles", "M tiles", "ragged", "not exercised"];
-    let mut out = format!(
-        "\n### What each tile was tested with, at least\n\n{}",
-        head(&columns.map(str::to_owned), Align::Centre)
-    );
-    for (tile, rows) in by_tile(rows) {
+    let mut seen = BTreeSet::new();
+    let counts = rows.iter().flat_map(|row| &row.counts).map(|count| count.what.as_str());
+    let counts: Vec<&str> = counts.filter(|what| seen.insert(*what)).collect();
+    let mut columns = vec![leading.to_owned(), "configurations".to_owned()];
+    columns.extend(counts.iter().map(|what| format!("{what}s")));
+    columns.extend(["met", "not exercised"].map(str::to_owned));
+    let mut out =
+        format!("\n### What each {leading} was tested with, at least\n\n{}", head(&columns, Align::Centre));
+    for (first, rows) in by_leading(rows) {
         let (exercised, rest): (Vec<&ExerciseRow>, Vec<_>) = rows.into_iter().partition(|r| r.is_exercised());
-        let count = exercised.len();
+        let mut cells = vec![plain(first), exercised.len().to_string()];
         let least = Least { rows: exercised };
+        let found: BTreeMap<&str, u32> = least.counts().into_iter().collect();
+        cells.extend(counts.iter().map(|what| found.get(what).copied().unwrap_or(0).to_string()));
+        cells.push(plain(&least.met().join(", ")));
         let missing: Vec<String> =
             rest.iter().map(|r| format!("{}: {}", name(r), r.missing.join(", "))).collect();
-        out.push_str(&row(&[
-            tile.to_string(),
-            count.to_string(),
-            least.least(|r| r.k_tiles).to_string(),
-            least.least(|r| r.wraps).to_string(),
-            least.least(|r| r.n_tiles).to_string(),
-            least.least(|r| r.m_tiles).to_string(),
-            if count == 0 { String::new() } else { least.ragged().join(" ") },
-            plain(&missing.join("; ")),
-        ]));
+        cells.push(plain(&missing.join("; ")));
+        out.push_str(&row(&cells));
     }
     out
 }

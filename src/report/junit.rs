@@ -1,6 +1,6 @@
 //! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
 //!
-//! A suite is a family of variants, assembled or run on a device, or a case of the pipeline; a test is a variant or a trial. Skipped tests have
+//! A suite is a family of variants, assembled or run on a device, or a case of a family of kernels; a test is a variant or a trial. Skipped tests have
 //! a reason; a record holds no times.
 
 use std::collections::{BTreeMap, HashMap};
@@ -58,17 +58,17 @@ pub fn junit_of(record: &Record, incomplete: Option<&Incomplete>) -> String {
         families.into_iter().map(|(family, tests)| (format!("matrix.{family}"), asked.clone(), tests)),
     );
     suites.extend(runs(record, &view));
-    let mut cases: BTreeMap<&str, Vec<&TrialRow>> = BTreeMap::new();
-    for trial in &record.pipeline {
-        cases.entry(&trial.case).or_default().push(trial);
+    let mut cases: BTreeMap<(&str, &str), Vec<&TrialRow>> = BTreeMap::new();
+    for trial in &record.trials {
+        cases.entry((&trial.family, &trial.case)).or_default().push(trial);
     }
-    for (case, trials) in cases {
+    for ((family, case), trials) in cases {
         let mut devices: Vec<&str> = trials.iter().map(|t| t.device.as_str()).collect();
         devices.sort_unstable();
         devices.dedup();
         let properties =
             vec![("tool".to_owned(), record.tool.clone()), ("devices".to_owned(), devices.join(", "))];
-        suites.push((format!("moe.{case}"), properties, trials.into_iter().map(of_trial).collect()));
+        suites.push((format!("{family}.{case}"), properties, trials.into_iter().map(of_trial).collect()));
     }
     if !record.skipped.is_empty() {
         let of = |s: &crate::record::SkippedRow| Test {
@@ -196,7 +196,7 @@ fn of_trial(trial: &TrialRow) -> Test {
     for check in &trial.checks {
         _ = writeln!(out, "{}: {}: {}", check.check.word(), check.verdict.word(), check.note);
     }
-    Test { name: name(trial), class: format!("moe.{}", trial.case), status, out }
+    Test { name: name(trial), class: format!("{}.{}", trial.family, trial.case), status, out }
 }
 
 pub(super) fn document(suites: &[Suite]) -> String {

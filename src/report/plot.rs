@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::bench::{gemms, kernels, tokens};
-use crate::record::{BenchTable, ConfigurationKey};
+use crate::record::{BenchTable, ConfigurationName};
 
 /// The size of the picture, and the position of the plot area in it.
 const SIZE: (f64, f64) = (1000.0, 640.0);
@@ -27,13 +27,13 @@ fn escaped(text: &str) -> String {
 #[must_use]
 pub fn bench_svg(bench: &BenchTable) -> String {
     let (columns, kernels) = (tokens(bench), kernels(bench));
-    let of = |kernel: &ConfigurationKey| -> Vec<(usize, f64)> {
+    let of = |kernel: &ConfigurationName| -> Vec<(usize, f64)> {
         let time = |tokens: &usize| {
             gemms(bench, kernel, *tokens).filter(|t| t.is_finite() && *t > 0.0).map(|t| (*tokens, t))
         };
         columns.iter().filter_map(time).collect()
     };
-    let lines: Vec<(&ConfigurationKey, Vec<(usize, f64)>)> =
+    let lines: Vec<(&ConfigurationName, Vec<(usize, f64)>)> =
         kernels.iter().map(|kernel| (*kernel, of(kernel))).collect();
     let times = || lines.iter().flat_map(|(_, points)| points).map(|(_, time)| *time);
     let floor = 10f64.powf(times().fold(f64::INFINITY, f64::min).min(1e9).log10().floor());

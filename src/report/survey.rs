@@ -7,13 +7,21 @@ use super::markup::{Align, code, head, plain, row};
 use super::phrase::{grouped, wrapped};
 use super::style::{Styles, Tone};
 use super::tiles::{policies_markdown, tile_counts};
-use crate::record::{PeerAnswer, Tile, TileRow, TileTable};
+use crate::moe::configuration::{Configuration, Tile};
+use crate::record::{PeerAnswer, TileRow, TileTable};
 
 /// How to read a cell of the grid.
 const LEGEND: &str = "Kernels that run, of those checked (K, path and load); * marks kernels that spill.";
 
 /// The remedy for spills.
 const SPILLS: &str = "A kernel that spills still runs: spilled registers are in local memory, which costs time but changes no result.";
+
+/// The rows whose configurations are tiles: other families have rows in the same table.
+fn of_gemm(table: &TileTable) -> TileTable {
+    let mut table = table.clone();
+    table.rows.retain(|row| Configuration::from_name(&row.configuration).is_some());
+    table
+}
 
 /// Bytes that a thread spills, stores and loads.
 fn spilled(row: &TileRow) -> u32 {
@@ -32,8 +40,9 @@ fn spilling(table: &TileTable) -> Vec<&TileRow> {
 fn grid(table: &TileTable) -> Vec<Vec<String>> {
     let mut cells: BTreeMap<(u32, bool, u32), (usize, usize, bool)> = BTreeMap::new();
     for tile in &table.rows {
-        let Some(Tile { m, n, .. }) = tile.configuration.tile.known().copied() else { continue };
-        let cell = cells.entry((m, tile.configuration.swap_ab, n)).or_default();
+        let Some(of) = Configuration::from_name(&tile.configuration) else { continue };
+        let Tile { m, n, .. } = of.tile;
+        let cell = cells.entry((m, of.swap_ab, n)).or_default();
         cell.0 += usize::from(tile.blocked.is_none());
         cell.1 += 1;
         cell.2 |= tile.blocked.is_none() && spilled(tile) > 0;
@@ -112,6 +121,7 @@ fn policies(table: &TileTable) -> Vec<String> {
 
 /// The section as Markdown; empty if the tiles were not requested.
 pub(super) fn markdown(table: &TileTable) -> String {
+    let table = &of_gemm(table);
     if table.rows.is_empty() {
         return String::new();
     }
@@ -159,6 +169,7 @@ pub(super) fn markdown(table: &TileTable) -> String {
 
 /// The section for a terminal; empty if the tiles were not requested.
 pub(super) fn terminal(table: &TileTable, styles: &Styles) -> String {
+    let table = &of_gemm(table);
     if table.rows.is_empty() {
         return String::new();
     }

@@ -9,7 +9,8 @@ use ptx::arch::Target;
 use serde::Serialize;
 
 use super::trials::{check_sentence, sentence};
-use crate::record::{CodeBy, Load, MmaPath, Named, Record, TrialRow, Verdict};
+use crate::moe::configuration::Configuration;
+use crate::record::{CodeBy, Named, Record, TrialRow, Verdict};
 
 /// The content of one tactic.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord)]
@@ -17,10 +18,7 @@ struct Key<'a> {
     device: &'a str,
     target: &'a Named<Target>,
     code: &'a CodeBy,
-    mnk: [u32; 3],
-    swap_ab: bool,
-    kernel_path: &'a Named<MmaPath>,
-    load: &'a Named<Load>,
+    configuration: Configuration,
 }
 
 #[derive(Serialize)]
@@ -35,8 +33,8 @@ struct Tactic<'a> {
     tile_n: u32,
     tile_k: u32,
     swap_ab: bool,
-    kernel_path: &'a Named<MmaPath>,
-    load: &'a Named<Load>,
+    kernel_path: &'static str,
+    load: &'static str,
     stages: u32,
     allowed: bool,
     verdict: &'static str,
@@ -51,18 +49,10 @@ struct Tactic<'a> {
 /// Only if serialisation itself fails.
 pub fn tactics(record: &Record) -> serde_json::Result<String> {
     let mut found: BTreeMap<Key<'_>, Vec<&TrialRow>> = BTreeMap::new();
-    for trial in &record.pipeline {
-        let of = &trial.configuration;
-        let key = Key {
-            device: &trial.device,
-            target: &trial.target,
-            code: &trial.code,
-            // Zeros if it is not a tile.
-            mnk: of.tile.known().map_or([0; 3], |tile| [tile.m, tile.n, tile.k]),
-            swap_ab: of.swap_ab,
-            kernel_path: &of.path,
-            load: &of.load,
-        };
+    for trial in &record.trials {
+        // Other families have no tiles for an autotuner of GEMMs.
+        let Some(configuration) = Configuration::from_name(&trial.configuration) else { continue };
+        let key = Key { device: &trial.device, target: &trial.target, code: &trial.code, configuration };
         found.entry(key).or_default().push(trial);
     }
     let list: Vec<Tactic<'_>> = found.into_iter().map(|(key, trials)| tactic(record, key, &trials)).collect();
@@ -88,13 +78,13 @@ fn tactic<'a>(record: &Record, key: Key<'a>, trials: &[&TrialRow]) -> Tactic<'a>
         device_name: device_name(record, key.device),
         target: key.target,
         code: key.code,
-        tile_m: key.mnk[0],
-        tile_n: key.mnk[1],
-        tile_k: key.mnk[2],
-        swap_ab: key.swap_ab,
-        kernel_path: key.kernel_path,
-        load: key.load,
-        stages: trials.iter().map(|t| t.stages).max().unwrap_or_default(),
+        tile_m: key.configuration.tile.m,
+        tile_n: key.configuration.tile.n,
+        tile_k: key.configuration.tile.k,
+        swap_ab: key.configuration.swap_ab,
+        kernel_path: key.configuration.path.word(),
+        load: key.configuration.load.word(),
+        stages: trials.iter().map(|t| t.depth).max().unwrap_or_default(),
         allowed,
         verdict: verdict.word(),
         judged,

@@ -5,16 +5,14 @@ use std::fmt::Write as _;
 
 use super::csv::table as csv_of;
 use super::markup::{Align, head, plain, row as markdown_row};
-use crate::record::{Named, PeerRow, PolicyRow, Tile, TileRow, TileTable};
+use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
 
-const HEADER: [&str; 14] = [
-    "tile",
-    "swap_ab",
-    "kernel_path",
-    "load",
+const HEADER: [&str; 12] = [
+    "family",
+    "configuration",
     "target",
     "toolkit",
-    "stages",
+    "depth",
     "shared",
     "shared_limit",
     "registers",
@@ -55,17 +53,21 @@ fn answered(peer: &PeerRow) -> String {
 
 /// The projects, in their order.
 fn stacks(table: &TileTable) -> Vec<&str> {
-    table
-        .rows
-        .first()
-        .map(|first| table.peers_of(first).map(|o| o.stack.as_str()).collect())
-        .unwrap_or_default()
+    let mut seen = BTreeSet::new();
+    table.peers.iter().map(|peer| peer.stack.as_str()).filter(|stack| seen.insert(*stack)).collect()
 }
 
-/// Rows of one tile and side; rows come tile by tile.
-fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
-    let of = |row: &TileRow| (row.configuration.tile.clone(), row.configuration.swap_ab, row.target.clone());
-    rows.chunk_by(move |a, b| of(a) == of(b))
+/// The group of a row: the most words with which peers name configurations that this one has.
+fn group<'a>(table: &'a TileTable, row: &'a TileRow) -> &'a str {
+    let names = table.peers.iter().map(|peer| peer.configurations.as_str());
+    let of = names.filter(|words| row.configuration.has(words)).max_by_key(|words| words.len());
+    of.unwrap_or_else(|| row.configuration.leading())
+}
+
+/// The kernels of other projects for the configuration of a row.
+fn peers_of<'a>(table: &'a TileTable, row: &'a TileRow) -> impl Iterator<Item = &'a PeerRow> {
+    let group = group(table, row);
+    table.peers.iter().filter(move |peer| peer.configurations == group)
 }
 
 /// A block per tile: the built-in kernels by path and load, then the support of other projects.
@@ -73,28 +75,25 @@ fn blocks(rows: &[TileRow]) -> impl Iterator<Item = &[TileRow]> {
 pub fn tiles_text(table: &TileTable) -> String {
     let rows = &table.rows;
     let mut out = String::new();
-    for block in blocks(rows) {
+    let of = |row: &TileRow| (group(table, row).to_owned(), row.target.clone());
+    for block in rows.chunk_by(|a, b| of(a) == of(b)) {
         let Some(first) = block.first() else { continue };
-        let side = if first.configuration.swap_ab {
-            "channels on the 16-row side"
-        } else {
-            "tokens on the 16-row side"
-        };
+        let name = group(table, first);
         let ptxas = first.toolkit.as_ref().map_or_else(String::new, |version| format!(", ptxas {version}"));
-        let _ = writeln!(out, "{}  {side}, {}{ptxas}", first.configuration.tile, first.target);
+        let _ = writeln!(out, "{name}  {}{ptxas}", first.target);
         for row in block {
             let mut facts = Vec::new();
-            if let (Some(stages), Some(shared)) = (row.stages, row.shared) {
-                facts.push(format!("{stages} stages, {shared} of {} bytes shared", row.shared_limit));
+            if let (Some(depth), Some(shared)) = (row.depth, row.shared) {
+                facts.push(format!("{depth} tiles in flight, {shared} of {} bytes shared", row.shared_limit));
             }
             if let Some(registers) = row.registers {
                 facts.push(format!("{registers} registers"));
             }
             facts.push(admitted(row));
-            let key = &row.configuration;
-            let _ = writeln!(out, "  {:<8} {:<8}  {}", key.path, key.load, facts.join("; "));
+            let rest = row.configuration.words().filter(|word| name.split(' ').all(|own| own != *word));
+            let _ = writeln!(out, "  {:<17}  {}", rest.collect::<Vec<_>>().join(" "), facts.join("; "));
         }
-        for peer in table.peers_of(first) {
+        for peer in peers_of(table, first) {
             let _ = writeln!(out, "  {:<17}  {}", peer.stack, answered(peer));
         }
         out.push('\n');
@@ -106,8 +105,8 @@ pub fn tiles_text(table: &TileTable) -> String {
 /// The number that run, on one line.
 pub(super) fn tile_counts(rows: &[TileRow]) -> String {
     let runs: Vec<&TileRow> = rows.iter().filter(|r| r.blocked.is_none()).collect();
-    let tiles: BTreeSet<&Named<Tile>> = rows.iter().map(|r| &r.configuration.tile).collect();
-    let running: BTreeSet<&Named<Tile>> = runs.iter().map(|r| &r.configuration.tile).collect();
+    let tiles: BTreeSet<&str> = rows.iter().map(|r| r.configuration.leading()).collect();
+    let running: BTreeSet<&str> = runs.iter().map(|r| r.configuration.leading()).collect();
     format!(
         "{} of {} tiles run in some configuration; {} of {} kernels run\n",
         running.len(),
@@ -122,35 +121,21 @@ pub(super) fn tile_counts(rows: &[TileRow]) -> String {
 pub fn tiles_markdown(table: &TileTable) -> String {
     let rows = &table.rows;
     let stacks = stacks(table);
-    let mut names = vec![
-        "tile",
-        "swap_ab",
-        "path",
-        "load",
-        "target",
-        "stages",
-        "shared / limit",
-        "registers",
-        "spills",
-        "admission",
-    ];
+    let mut names =
+        vec!["configuration", "target", "depth", "shared / limit", "registers", "spills", "admission"];
     names.extend(&stacks);
     let mut out = head(&names, Align::Left);
     for row in rows {
-        let key = &row.configuration;
         let mut cells = vec![
-            key.tile.to_string(),
-            key.swap_ab.to_string(),
-            key.path.to_string(),
-            key.load.to_string(),
+            row.configuration.to_string(),
             row.target.to_string(),
-            number(row.stages),
+            number(row.depth),
             format!("{} / {}", number(row.shared), row.shared_limit),
             number(row.registers),
             spills(row),
             plain(&admitted(row)),
         ];
-        cells.extend(table.peers_of(row).map(|p| plain(&answered(p))));
+        cells.extend(peers_of(table, row).map(|p| plain(&answered(p))));
         out.push_str(&markdown_row(&cells));
     }
     let _ = write!(out, "\n{}", tile_counts(rows));
@@ -163,16 +148,13 @@ pub fn tiles_csv(table: &TileTable) -> String {
     let mut header: Vec<String> = HEADER.map(str::to_owned).to_vec();
     header.extend(stacks(table).iter().map(|s| s.to_lowercase().replace([' ', '.', '-'], "_")));
     let line = |row: &TileRow| {
-        let key = &row.configuration;
         let empty = |v: Option<u32>| v.map(|v| v.to_string()).unwrap_or_default();
         let mut cells = vec![
-            key.tile.to_string(),
-            key.swap_ab.to_string(),
-            key.path.to_string(),
-            key.load.to_string(),
+            row.family.clone(),
+            row.configuration.to_string(),
             row.target.to_string(),
             row.toolkit.as_ref().map(ToString::to_string).unwrap_or_default(),
-            empty(row.stages),
+            empty(row.depth),
             empty(row.shared),
             row.shared_limit.to_string(),
             empty(row.registers),
@@ -181,7 +163,7 @@ pub fn tiles_csv(table: &TileTable) -> String {
             admission(row).to_owned(),
             sentence(row).to_owned(),
         ];
-        cells.extend(table.peers_of(row).map(answered));
+        cells.extend(peers_of(table, row).map(answered));
         cells
     };
     csv_of(std::iter::once(header).chain(table.rows.iter().map(line)))

@@ -1,18 +1,16 @@
-//! Trials of the pipeline, for the terminal, as CSV and as Markdown.
+//! Trials, for the terminal, as CSV and as Markdown.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::{Align, head, plain, row};
-use crate::record::{Check, CheckResult, StageResult, TrialRow, Verdict};
+use crate::record::{Check, CheckResult, Place, StageResult, TrialRow, Verdict};
 
-const HEADER: [&str; 13] = [
+const HEADER: [&str; 11] = [
+    "family",
     "case",
-    "tile",
-    "swap_ab",
-    "stages",
-    "load",
-    "kernel_path",
+    "configuration",
+    "depth",
     "target",
     "device",
     "stage",
@@ -34,22 +32,19 @@ fn rows(trials: &[TrialRow]) -> Result<String, Box<dyn std::error::Error>> {
         csv::WriterBuilder::new().terminator(csv::Terminator::Any(b'\n')).from_writer(Vec::new());
     writer.write_record(HEADER)?;
     for trial in trials {
-        let key = &trial.configuration;
         for result in &trial.results {
             writer.write_record([
-                trial.case.as_str(),
-                &key.tile.text(),
-                &key.swap_ab.to_string(),
-                &trial.stages.to_string(),
-                &key.load.text(),
-                &key.path.text(),
+                trial.family.as_str(),
+                &trial.case,
+                trial.configuration.text(),
+                &trial.depth.to_string(),
                 &trial.target.text(),
                 &trial.device,
-                result.stage.word(),
+                result.stage.text(),
                 result.verdict.word(),
                 &ratio(result.worst_over_bound),
                 &result.mismatches.to_string(),
-                &result.place.map(|p| p.to_string()).unwrap_or_default(),
+                result.place.as_ref().map_or("", Place::text),
             ])?;
         }
     }
@@ -99,8 +94,8 @@ pub(super) fn name(trial: &TrialRow) -> String {
 }
 
 pub(super) fn sentence(result: &StageResult) -> String {
-    let mut out = format!("{} {}", result.stage.word(), result.verdict.word());
-    if let Some(place) = result.place {
+    let mut out = format!("{} {}", result.stage, result.verdict.word());
+    if let Some(place) = &result.place {
         let _ = write!(out, " at {place}");
     }
     if result.mismatches > 0 {
@@ -162,32 +157,17 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
 /// A table of the trials with the first wrong stage.
 #[must_use]
 pub fn trials_markdown(trials: &[TrialRow]) -> String {
-    const COLUMNS: [&str; 11] = [
-        "case",
-        "tile",
-        "swap_ab",
-        "stages",
-        "load",
-        "path",
-        "target",
-        "device",
-        "verdict",
-        "worst / bound",
-        "first wrong",
-    ];
+    const COLUMNS: [&str; 8] =
+        ["case", "configuration", "depth", "target", "device", "verdict", "worst / bound", "first wrong"];
     let mut out = head(&COLUMNS, Align::Left);
     for t in trials {
         let worst = t.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let check = || t.wrong_check().map(check_sentence);
         let wrong = t.first_wrong().map(sentence).or_else(check).unwrap_or_default();
-        let key = &t.configuration;
         out.push_str(&row(&[
             t.case.clone(),
-            key.tile.to_string(),
-            key.swap_ab.to_string(),
-            t.stages.to_string(),
-            key.load.to_string(),
-            key.path.to_string(),
+            t.configuration.to_string(),
+            t.depth.to_string(),
             t.target.to_string(),
             t.device.clone(),
             t.verdict().word().to_owned(),

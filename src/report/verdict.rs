@@ -20,7 +20,7 @@ pub(super) struct Verdict {
 
 /// The text on a run: its trials first, then its claims.
 pub(super) fn verdict(record: &Record) -> Verdict {
-    let wrong = record.pipeline.iter().any(|t| !t.conforms())
+    let wrong = record.trials.iter().any(|t| !t.conforms())
         || record.runs.iter().any(|run| run.first_wrong().is_some());
     let incomplete = record.incomplete();
     let claims = claims::counts(&record.matrix);
@@ -42,7 +42,7 @@ pub(super) fn verdict(record: &Record) -> Verdict {
             counted(claims.findings, "finding")
         ));
     }
-    let mut ran: Vec<String> = by_device(&record.pipeline)
+    let mut ran: Vec<String> = by_device(record.trials.iter())
         .into_iter()
         .map(|(device, list)| match device {
             EMULATOR => trials(list),
@@ -63,12 +63,28 @@ pub(super) fn verdict(record: &Record) -> Verdict {
 pub(super) use crate::record::EMULATOR;
 
 /// The trials of each device, in record order: evidence from one device does not apply to another.
-pub(super) fn by_device(trials: &[TrialRow]) -> Vec<(&str, Vec<&TrialRow>)> {
+pub(super) fn by_device<'a>(
+    trials: impl IntoIterator<Item = &'a TrialRow>,
+) -> Vec<(&'a str, Vec<&'a TrialRow>)> {
+    grouped(trials, |trial| &trial.device)
+}
+
+/// The trials of each family, in record order.
+pub(super) fn by_family<'a>(
+    trials: impl IntoIterator<Item = &'a TrialRow>,
+) -> Vec<(&'a str, Vec<&'a TrialRow>)> {
+    grouped(trials, |trial| &trial.family)
+}
+
+fn grouped<'a>(
+    trials: impl IntoIterator<Item = &'a TrialRow>,
+    of: impl Fn(&'a TrialRow) -> &'a str,
+) -> Vec<(&'a str, Vec<&'a TrialRow>)> {
     let mut out: Vec<(&str, Vec<&TrialRow>)> = Vec::new();
     for trial in trials {
-        match out.iter_mut().find(|(device, _)| *device == trial.device) {
+        match out.iter_mut().find(|(name, _)| *name == of(trial)) {
             Some((_, list)) => list.push(trial),
-            None => out.push((&trial.device, vec![trial])),
+            None => out.push((of(trial), vec![trial])),
         }
     }
     out

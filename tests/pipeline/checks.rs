@@ -4,9 +4,9 @@
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
+use sm121probe::frame::runner::Runner;
 use sm121probe::kernel::Library;
 use sm121probe::moe::plan::{self, LOADS, PATHS};
-use sm121probe::moe::runner::Runner;
 use sm121probe::record::{Check, CheckResult, Verdict};
 
 use super::{Shared, tool};
@@ -105,8 +105,8 @@ fn checked(
     let tile = TILE.parse().map_err(|e| format!("{e}"))?;
     let trials = plan::trials(case, &[tile], &[load], &[path]);
     let trial = trials.first().ok_or("there is no trial")?;
-    let config = trial.config.clone().map_err(|blocked| blocked.0)?;
+    trial.config.clone().map_err(|blocked| blocked.0)?;
     let runner = Runner::new(library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned());
-    let checked = runner.checks_on_emulator(trial, config, shared.target, REPLAYS);
+    let checked = runner.checks_on_emulator(trial, shared.target, REPLAYS);
     Ok(checked.map_err(|e| e.to_string())?.checks)
 }

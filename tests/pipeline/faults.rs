@@ -1,7 +1,7 @@
 //! Realistic kernel faults, each a change of one line, and the stage at which each must be caught.
 
 use sm121probe::kernel::{Library, Load, MmaPath};
-use sm121probe::record::Stage;
+use sm121probe::moe::Stage;
 
 #[path = "format_faults.rs"]
 mod format_faults;

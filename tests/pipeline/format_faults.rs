@@ -1,7 +1,7 @@
 //! Faults in the operand formats other than MXFP8 by MXFP4: scale layouts, block lengths, global scales, codes.
 
 use sm121probe::kernel::{Load, MmaPath};
-use sm121probe::record::Stage;
+use sm121probe::moe::Stage;
 
 use super::Fault;
 

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use emulator::device::Failure;
 use libtest_mimic::{Failed, Trial};
+use sm121probe::frame::runner::Runner;
 use sm121probe::gpu::{Chain, GpuDevice, Launcher};
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::moe::plan::{self, LOADS};
-use sm121probe::moe::runner::Runner;
 use sm121probe::record::{TrialRow, Verdict};
 use sm121probe::toolkit::{self, Places};
 

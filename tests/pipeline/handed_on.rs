@@ -1,7 +1,7 @@
 //! Faults in what a stage hands on beside its tensors, and in the last bits of weights and activations.
 
 use sm121probe::kernel::{Load, MmaPath};
-use sm121probe::record::Stage;
+use sm121probe::moe::Stage;
 
 use super::Fault;
 

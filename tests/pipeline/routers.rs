@@ -1,7 +1,7 @@
 //! Faults of routers and shared experts, and legal changes of their arithmetic.
 
 use sm121probe::kernel::{Load, MmaPath};
-use sm121probe::record::Stage;
+use sm121probe::moe::Stage;
 
 use super::Fault;
 

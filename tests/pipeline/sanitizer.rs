@@ -6,9 +6,9 @@ use std::process::Command;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use libtest_mimic::{Failed, Trial};
+use sm121probe::frame::runner::Runner;
 use sm121probe::kernel::{Library, Load, MmaPath};
-use sm121probe::moe::plan;
-use sm121probe::moe::runner::Runner;
+use sm121probe::moe::{family, plan};
 
 use super::{Shared, tool};
 
@@ -125,9 +125,9 @@ fn on_emulator(shared: &Shared, library: &Library) -> Result<Option<String>, Fai
     let tile = TILE.parse().map_err(|e| format!("{e}"))?;
     let trials = plan::trials(case, &[tile], &[Load::CpAsync], &[MmaPath::Portable]);
     let trial = trials.first().ok_or("there is no trial")?;
-    let config = trial.config.clone().map_err(|blocked| blocked.0)?;
+    trial.config.clone().map_err(|blocked| blocked.0)?;
     let runner = Runner::new(library, &shared.nvrtc, shared.store.as_ref(), tool().to_owned());
-    let outcome = runner.outcome(trial, config, shared.target).map_err(|e| e.to_string())?;
+    let outcome = family::outcome(&runner, trial, shared.target).map_err(|e| e.to_string())?;
     Ok(outcome.first_wrong().map(|wrong| wrong.note.clone()))
 }
 

@@ -4,10 +4,11 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use libtest_mimic::{Failed, Trial};
-use sm121probe::case::Case;
+use sm121probe::frame::compile::Compiler;
+use sm121probe::frame::family::Trial as _;
 use sm121probe::kernel::{Library, Load, MmaPath};
-use sm121probe::moe::compile::Compiler;
-use sm121probe::moe::{Settings, pipeline, plan};
+use sm121probe::moe::case::Case;
+use sm121probe::moe::plan;
 
 use super::{Shared, tool};
 
@@ -34,9 +35,8 @@ fn compiled(shared: &Shared, library: &Library, case: &Case) -> Result<BTreeMap<
         else {
             continue;
         };
-        let Ok(config) = &trial.config else { continue };
-        let (settings, setup) = (Settings::from_case(&trial.case), plan::setup(&trial.case, *config));
-        let made = pipeline::compile(&compiler, library, &settings, &setup).map_err(|e| e.to_string())?;
+        let sources = trial.sources(library).map_err(|e| e.to_string())?;
+        let made = compiler.compiled(library, &sources).map_err(|e| e.to_string())?;
         for (kernel, ptx) in made.kernels {
             all.insert(format!("{} {load:?} {path:?}", kernel.file), ptx);
         }

@@ -8,11 +8,11 @@ use libtest_mimic::{Failed, Trial};
 use numerics::random;
 use ptx::arch::{PtxIsa, Target};
 use sm121probe::bench::{self, Bench, Effort, Measured, TimingError};
-use sm121probe::case::Routing;
+use sm121probe::frame::compile::Compiler;
 use sm121probe::kernel::{Load, MmaPath};
-use sm121probe::moe::compile::Compiler;
-use sm121probe::moe::plan;
-use sm121probe::record::Stage;
+use sm121probe::moe::case::Routing;
+use sm121probe::moe::configuration::Configuration;
+use sm121probe::moe::{Stage, plan};
 
 use super::{Shared, tool};
 
@@ -152,19 +152,20 @@ fn every_stage(shared: &Shared) -> Result<(), Failed> {
     if kernels.iter().map(String::as_str).ne(want) || got.rows.len() != 3 * 2 * 7 {
         return Err(format!("{kernels:?}, {} rows", got.rows.len()).into());
     }
-    let rates: Vec<String> = got.rates.iter().map(|r| r.path.to_string()).collect();
+    let rates: Vec<String> = got.rates.iter().map(|r| r.path.clone()).collect();
     if rates != ["native", "portable"] || got.flushed < 4096 || got.bandwidth <= 0.0 {
         return Err(format!("{rates:?} {} {}", got.flushed, got.bandwidth).into());
     }
     for row in &got.rows {
-        let gemm = matches!(row.stage, Stage::Fc1 | Stage::Fc2);
+        let gemm = matches!(Stage::from_name(&row.stage), Some(Stage::Fc1 | Stage::Fc2));
+        let of = Configuration::from_name(&row.configuration).ok_or("no configuration")?;
         let sane = row.microseconds >= 1000.0
             && row.range == [row.microseconds; 2]
             && row.bytes > row.weights
             && row.of_bandwidth > 0.0
             && (row.operations > 0) == gemm
             && (row.weights > 0) == gemm
-            && row.of_rate.is_some() == (gemm && row.configuration.path != MmaPath::Gemv);
+            && row.of_rate.is_some() == (gemm && of.path != MmaPath::Gemv);
         if !sane {
             return Err(format!("{row:?}").into());
         }
@@ -173,7 +174,7 @@ fn every_stage(shared: &Shared) -> Result<(), Failed> {
     // Two paths, two batches, every policy; the tile of 8 rows is timed for the native path only.
     let known = regrets.iter().filter(|r| r.m == 8 && r.microseconds.is_some());
     if regrets.len() != 2 * 2 * 9
-        || !known.clone().all(|r| r.path == MmaPath::Native && r.regret() == Some(0.0))
+        || !known.clone().all(|r| r.path == MmaPath::Native.word() && r.regret() == Some(0.0))
     {
         return Err(format!("{regrets:?}").into());
     }

@@ -1,7 +1,7 @@
 //! Faults of the alternative kernels: the GEMV, tensor maps made on the device, atomic sums, `ex2.approx`.
 
 use sm121probe::kernel::{Load, MmaPath};
-use sm121probe::record::Stage;
+use sm121probe::moe::Stage;
 
 use super::Fault;
 

@@ -475,14 +475,14 @@ fn a_report_is_written_whole_or_not_at_all() {
     assert!(md.status.success() && stdout(&md).contains("sm_121a"), "{}", stderr(&md));
     let table = |more: &[&str]| desk.run(&[&["report", "--from", file.to_str().unwrap()], more].concat());
     for (name, head) in
-        [("cells", "variant,toolkit,"), ("runs", "variant,target,device,"), ("trials", "case,tile,")]
+        [("cells", "variant,toolkit,"), ("runs", "variant,target,device,"), ("trials", "family,case,")]
     {
         let csv = stdout(&table(&["--report", "csv", "--table", name]));
         assert!(csv.starts_with(head), "{name}: {csv}");
     }
     assert_fails(&table(&["--report", "md", "--table", "runs"]), 2, &["--table is for --format csv"]);
     let text = fs::read_to_string(&file).unwrap();
-    fs::write(&file, text.replace("\"schema\": 1", "\"schema\": 7")).unwrap();
+    fs::write(&file, text.replace("\"schema\": 2", "\"schema\": 7")).unwrap();
     assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["schema 7", "run.json"]);
     fs::write(&file, &text[..text.len() / 2]).unwrap();
     assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["run.json:", "not a record"]);

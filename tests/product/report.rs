@@ -2,6 +2,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that cannot build its record has failed")]
 
 mod bench;
+mod families;
 mod page;
 mod pipeline;
 mod since;

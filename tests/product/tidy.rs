@@ -14,7 +14,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 const MODULES: [(&str, &[&str]); 4] = [
     ("crates/cuda/src", &["status", "gpus", "program", "device", "api"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
-    ("crates/pipeline/src", &["case", "kernel", "checks", "moe"]),
+    ("crates/pipeline/src", &["kernel", "frame", "kv_cache", "moe", "families"]),
     (
         "src",
         &[
@@ -120,8 +120,11 @@ fn the_order_test_sees_every_way_to_name_a_module() {
     assert_eq!(named, ["a", "d", "e", "g", "h"].map(str::to_owned).into_iter().collect());
 }
 
-/// Renderers of the result of one module, besides those of the record.
-const RENDERERS: [(&str, &[&str]); 4] = [
+/// Renderers of the result of one module, besides those of the record, and of the tables that only the MoE pipeline has.
+const RENDERERS: [(&str, &[&str]); 7] = [
+    ("report/bench.rs", &["kernel", "moe"]),
+    ("report/survey.rs", &["moe"]),
+    ("report/tactics.rs", &["moe"]),
     ("report/exec.rs", &["job"]),
     ("report/gate", &["gate", "mutants"]),
     ("report/lint", &["lint"]),
@@ -496,7 +499,7 @@ fn documents_state_the_figures_of_the_committed_records() {
     let all_pass = |checks: &[CheckResult]| {
         !checks.is_empty() && checks.iter().all(|check| check.verdict == Verdict::Pass)
     };
-    let passed = h100.pipeline.iter().filter(|t| t.device == "gpu:0" && all_pass(&t.checks)).count();
+    let passed = h100.trials.iter().filter(|t| t.device == "gpu:0" && all_pass(&t.checks)).count();
     let run = h100.runs.iter().filter(|run| all_pass(&run.checks)).count();
     let readme = [
         format!("Assembles {variants} variants"),

@@ -8,6 +8,7 @@
 mod cubins;
 mod desk;
 mod driver;
+mod families;
 mod forms;
 mod kernel_sources;
 mod kernels;
@@ -30,6 +31,7 @@ fn main() -> ExitCode {
     let tests = [
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
+        ("families", families::TESTS),
         ("forms", forms::TESTS),
         ("kernel_sources", kernel_sources::TESTS),
         ("kernels", kernels::TESTS),

@@ -1,15 +1,17 @@
-//! The fused mixture-of-experts pipeline, tile by tile, against a dequantized reference.
+//! Families of kernels, each run tile by tile and judged against its reference.
 //!
 //! | module | duty |
 //! |---|---|
-//! | [`case`] | loads `cases/`: problems of the pipeline, models by name |
-//! | [`kernel`] | loads `kernels/`: sources and the headers that plug them into the pipeline |
-//! | [`checks`] | checks on a device in order, and the verdict on a launch that did not finish |
-//! | [`moe`] | problems, trials, reference with bounds, verdicts |
+//! | [`kernel`] | loads `kernels/`: sources, and the headers that say how to compile and launch them |
+//! | [`families`] | the list of families |
+//! | [`frame`] | the interface of a family, and what families share: compilation, admission, kept verdicts, readings, checks, the runner |
+//! | [`kv_cache`] | the writer of an NVFP4 KV cache: the smallest family |
+//! | [`moe`] | the fused mixture-of-experts pipeline: problems, trials, reference with bounds, verdicts |
 //!
 #![doc = include_str!("../README.md")]
 
-pub mod case;
-pub mod checks;
+pub mod families;
+pub mod frame;
 pub mod kernel;
+pub mod kv_cache;
 pub mod moe;

@@ -291,7 +291,7 @@ impl AuditTable {
         *self != Self::default()
             && record.matrix == Matrix::default()
             && record.runs.is_empty()
-            && record.pipeline.is_empty()
+            && record.trials.is_empty()
             && record.tiles == TileTable::default()
     }
 

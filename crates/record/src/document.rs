@@ -10,6 +10,7 @@ use super::claim_example::ClaimExample;
 use super::completeness::{Completeness, Incomplete};
 use super::conflicts::ConflictRow;
 use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
+use super::family::FamilyRow;
 use super::named::{Named, or_empty};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
@@ -17,8 +18,8 @@ use super::runs::{DeviceRow, VariantRun};
 use super::tiles::TileTable;
 use super::trials::TrialRow;
 
-/// The schema this build writes and reads.
-pub const SCHEMA: u32 = 1;
+/// The schema that this build writes. It also reads schema 1.
+pub const SCHEMA: u32 = 2;
 
 /// One run.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -35,14 +36,17 @@ pub struct Record {
     /// Snippet variants on GPUs, with every check.
     #[serde(default)]
     pub runs: Vec<VariantRun>,
-    /// The trials of the pipeline on the emulator and on GPUs; each names its device. Empty if the pipeline was not run.
+    /// The families of kernels that the other parts name.
     #[serde(default)]
-    pub pipeline: Vec<TrialRow>,
-    /// The tiles, by how their kernels would be compiled.
+    pub families: Vec<FamilyRow>,
+    /// The trials of kernels on the emulator and on GPUs; each names its family and its device. Empty if no kernel was run.
+    #[serde(default)]
+    pub trials: Vec<TrialRow>,
+    /// The kernel configurations, by how they would be compiled.
     #[serde(default)]
     pub tiles: TileTable,
     /// The faults that the trials' data expose, per kernel.
-    #[serde(rename = "witness", default)]
+    #[serde(default)]
     pub fault_coverage: Vec<FaultCoverageRow>,
     /// What the trials exercise in each kernel configuration.
     #[serde(default)]
@@ -76,7 +80,7 @@ impl Record {
     pub fn completeness(&self) -> Completeness {
         let cells = |outcome| -> usize { self.matrix.variants.iter().map(|v| v.count(outcome)).sum() };
         let mut all = Completeness::of_checks(cells(Outcome::Accepted) + cells(Outcome::Rejected));
-        all.add_checks(self.pipeline.iter().filter(|trial| trial.is_judged()).count());
+        all.add_checks(self.trials.iter().filter(|trial| trial.is_judged()).count());
         all.add_checks(self.runs.iter().filter(|run| run.is_judged()).count());
         all.add_checks(self.tiles.rows.len() + self.audit.entries.len());
         // Packages that compile at run time need no device code in their files, nor do those of an engine.
@@ -101,6 +105,12 @@ impl Record {
         all
     }
 
+    /// Returns what is known about a family; `None` if the record does not describe it.
+    #[must_use]
+    pub fn family(&self, name: &str) -> Option<&FamilyRow> {
+        self.families.iter().find(|family| family.name == name)
+    }
+
     /// Creates a record that contains only a matrix.
     #[must_use]
     pub fn of_matrix(tool: String, matrix: Matrix) -> Self {
@@ -110,7 +120,8 @@ impl Record {
             matrix,
             devices: Vec::new(),
             runs: Vec::new(),
-            pipeline: Vec::new(),
+            families: Vec::new(),
+            trials: Vec::new(),
             tiles: TileTable::default(),
             fault_coverage: Vec::new(),
             exercised: Vec::new(),
@@ -123,10 +134,7 @@ impl Record {
     }
 }
 
-/// The name of the part of a run that runs the kernels.
-pub const PIPELINE: &str = "MXFP4 fused-MoE pipeline";
-
-/// The name of the part of a run that needs a GPU: snippets and the pipeline on it.
+/// The name of the part of a run that needs a GPU: snippets and trials on it.
 pub const GPU: &str = "GPU";
 
 /// A part of a run that was skipped.

@@ -4,25 +4,24 @@ use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::configuration::ConfigurationKey;
+use super::family::ConfigurationName;
 use super::named::Named;
 
-/// Fault coverage of one kernel of the grouped GEMM: the places of its inputs (scale bytes and codes of weights and activations,
-/// of both GEMMs) at which the data of passed trials expose a change by one, up and down.
+/// Fault coverage of one kernel: the places of its inputs, such as scale bytes and codes, at which the data of passed trials expose
+/// a change by one, up and down.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "WitnessRow")]
 pub struct FaultCoverageRow {
+    /// The family of the kernel.
+    pub family: String,
     /// The kernel configuration.
-    #[serde(flatten)]
-    pub configuration: ConfigurationKey,
+    pub configuration: ConfigurationName,
     /// The target that it was compiled for.
     pub target: Named<Target>,
     /// The device that ran it.
     pub device: String,
-    /// The cases of the data; empty if no exact or impulse case passed.
+    /// The cases of the data; empty if no case that exposes such a change passed.
     pub cases: Vec<String>,
     /// Number of places at which the data expose a fault.
-    #[serde(rename = "witnessed")]
     pub exposed: u64,
     /// Number of places.
     pub total: u64,
@@ -39,27 +38,20 @@ impl FaultCoverageRow {
 /// What the passed trials exercise in a kernel configuration.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct ExerciseRow {
+    /// The family of the kernel.
+    pub family: String,
     /// The kernel configuration.
-    #[serde(flatten)]
-    pub configuration: ConfigurationKey,
+    pub configuration: ConfigurationName,
     /// The target that it was compiled for.
     pub target: Named<Target>,
     /// The device that ran it.
     pub device: String,
-    /// Maximum tiles along K of one GEMM.
-    pub k_tiles: u32,
-    /// How often the ring of stages wraps around in that GEMM.
-    pub wraps: u32,
-    /// Maximum tiles along N of one GEMM.
-    pub n_tiles: u32,
-    /// Maximum tiles along M of one expert.
-    pub m_tiles: u32,
-    /// Whether the last tile along K is partial in some trial.
-    pub ragged_k: bool,
-    /// Whether a partial tile along N follows a full one in some trial.
-    pub ragged_n: bool,
-    /// Whether a partial tile along M follows a full one in some trial.
-    pub ragged_m: bool,
+    /// What passing trials went through, each with the largest number in one launch: K tiles, wraps of a ring.
+    #[serde(default)]
+    pub counts: Vec<Count>,
+    /// What some passing trial had, as phrases: `a ragged K tile`.
+    #[serde(default)]
+    pub met: Vec<String>,
     /// What the trials do not exercise, as phrases; empty if nothing is missing.
     pub missing: Vec<String>,
 }
@@ -72,18 +64,34 @@ impl ExerciseRow {
     }
 }
 
-/// Random single-byte faults (a scale or a code that is one more or less) in the operands of a grouped GEMM, and how many of them
-/// each kind of data exposes.
+/// A number of things.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Count {
+    /// The thing, in the singular: `K tile`.
+    pub what: String,
+    /// How many.
+    pub count: u32,
+}
+
+/// Random single-byte faults (a scale or a code that is one more or less) in the inputs of a kernel, and how many of them each kind
+/// of data exposes.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct FaultRow {
+    /// The family of the kernel.
+    pub family: String,
     /// The model and the part of it whose dimensions are used.
     pub dimensions: String,
     /// Number of faults.
     pub faults: u64,
-    /// Number of faults that exact and impulse data expose.
-    pub exact_and_impulse: u64,
-    /// Number of faults that real-valued data with the same rows expose.
-    pub real: u64,
-    /// Number of faults that real-valued data with one row per expert, as in decode, expose.
-    pub real_decode: u64,
+    /// Number of faults that each kind of data exposes.
+    pub exposed: Vec<Exposed>,
+}
+
+/// The faults that one kind of data exposes.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Exposed {
+    /// The kind of data: `exact and impulse data`.
+    pub by: String,
+    /// Number of faults.
+    pub faults: u64,
 }

@@ -9,6 +9,7 @@ use serde::Deserialize;
 
 use super::audit::AuditTable;
 use super::document::{Matrix, Record, SCHEMA, Spread};
+use super::schema_1;
 use super::tiles::TileTable;
 
 /// Why a record cannot be read or written.
@@ -51,7 +52,7 @@ pub enum RecordError {
         message: String,
     },
     /// The record has another schema.
-    #[error("{}: schema {found}, but this build reads schema {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
+    #[error("{}: schema {found}, but this build reads schemas 1 and {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
     Schema {
         /// The file.
         path: PathBuf,
@@ -107,19 +108,20 @@ impl Record {
             column: error.column(),
             message: error.to_string(),
         };
-        // Another schema is reported as such, before any other mismatch.
-        let other = |found: u64, tool: String| RecordError::Schema { path: path.to_owned(), found, tool };
-        let record: Self =
-            serde_json::from_str(text).map_err(|error| match serde_json::from_str::<Envelope>(text) {
-                Ok(envelope) if envelope.schema != u64::from(SCHEMA) => other(envelope.schema, envelope.tool),
-                _ => syntax(error),
-            })?;
-        if record.schema != SCHEMA {
-            return Err(other(u64::from(record.schema), record.tool));
-        }
-        check(&record.matrix)
-            .and_then(|()| record.audit.check())
-            .map_err(|message| RecordError::Damaged { path: path.to_owned(), message })?;
+        let damaged = |message| RecordError::Damaged { path: path.to_owned(), message };
+        let record: Self = match serde_json::from_str::<Envelope>(text).ok() {
+            Some(Envelope { schema: schema_1::SCHEMA, .. }) => {
+                let mut document = serde_json::from_str(text).map_err(syntax)?;
+                schema_1::record(&mut document);
+                serde_json::from_value(document).map_err(|error| damaged(error.to_string()))?
+            }
+            // Another schema is reported as such, before any other mismatch.
+            Some(Envelope { schema, tool }) if schema != u64::from(SCHEMA) => {
+                return Err(RecordError::Schema { path: path.to_owned(), found: schema, tool });
+            }
+            _ => serde_json::from_str(text).map_err(syntax)?,
+        };
+        check(&record.matrix).and_then(|()| record.audit.check()).map_err(damaged)?;
         Ok(record)
     }
 
@@ -148,8 +150,9 @@ impl Record {
         for (name, value) in [
             ("devices", serde_json::to_value(&self.devices)?),
             ("runs", serde_json::to_value(&self.runs)?),
-            ("pipeline", serde_json::to_value(&self.pipeline)?),
-            ("witness", serde_json::to_value(&self.fault_coverage)?),
+            ("families", serde_json::to_value(&self.families)?),
+            ("trials", serde_json::to_value(&self.trials)?),
+            ("fault_coverage", serde_json::to_value(&self.fault_coverage)?),
             ("exercised", serde_json::to_value(&self.exercised)?),
             ("faults", serde_json::to_value(&self.faults)?),
             ("skipped", serde_json::to_value(&self.skipped)?),

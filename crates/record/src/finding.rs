@@ -1,6 +1,6 @@
 //! A finding: something that does not conform, with its kind, subject, message and place in a file.
 
-use super::{ConfigurationKey, Incomplete, Stage};
+use super::{ConfigurationName, Incomplete, StageName};
 
 /// Why a run does not conform, the most serious first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -59,8 +59,8 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
-    /// For a trial: its configuration and the stage that is wrong.
-    pub trial: Option<(ConfigurationKey, Stage)>,
+    /// For a trial: its family, its configuration and the stage that is wrong.
+    pub trial: Option<(String, ConfigurationName, StageName)>,
 }
 
 impl Finding {

@@ -12,19 +12,21 @@ mod claim_example;
 pub mod claims;
 mod code_by;
 mod completeness;
-mod configuration;
 mod conflicts;
 mod document;
 mod evidence;
+mod family;
 mod file;
 mod finding;
 mod kernel_name;
+mod list;
 mod named;
 mod outcome;
 mod pairs;
-mod pipeline;
 mod profile;
 mod runs;
+mod schema_1;
+mod stage_result;
 mod tiles;
 mod timing;
 mod trials;
@@ -38,22 +40,23 @@ pub use cells::{AS_WRITTEN, CellAnswer};
 pub use claim_example::ClaimExample;
 pub use code_by::CodeBy;
 pub use completeness::{Completeness, Incomplete, first_line};
-pub use configuration::{ConfigurationKey, Load, MmaPath, TILE_K, TILE_M, TILE_N, Tile, TileError};
 pub use conflicts::{ConflictAnswer, ConflictRow};
 pub use document::{
-    Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, PIPELINE, Pair, Record, SCHEMA, SkippedRow, SnippetRow,
-    Spread, ToolkitRow, VariantRow,
+    Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SkippedRow, SnippetRow, Spread,
+    ToolkitRow, VariantRow,
 };
-pub use evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
+pub use evidence::{Count, ExerciseRow, Exposed, FaultCoverageRow, FaultRow};
+pub use family::{ConfigurationName, FamilyRow, Place, StageName, StageRow};
 pub use file::{RecordError, write_atomic};
 pub use finding::{Finding, Ground};
 pub use kernel_name::readable_kernel;
+pub use list::listed;
 pub use named::{Named, Word};
 pub use outcome::{Expect, Native, Outcome, Standing};
 pub use pairs::PairSet;
-pub use pipeline::{Place, Stage, StageResult, Verdict};
 pub use profile::{ClassTime, Decision, ProfileRow};
 pub use runs::{DeviceRow, VariantRun};
+pub use stage_result::{StageResult, Verdict};
 pub use tiles::{PeerAnswer, PeerRow, PolicyRow, TileRow, TileTable};
-pub use timing::{BenchRow, BenchTable, RateRow, RegretRow};
+pub use timing::{BenchError, BenchRow, BenchTable, RateRow, RegretRow};
 pub use trials::{Check, CheckResult, EMULATOR, TrialRow};

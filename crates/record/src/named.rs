@@ -8,8 +8,6 @@ use ptx::arch::{Requirement, Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use super::configuration::Tile;
-
 /// A type whose values are single words in the record.
 pub trait Word: Sized {
     /// Parses a word; `None` if this build does not know it.
@@ -33,7 +31,7 @@ macro_rules! as_displayed {
         }
     )* };
 }
-as_displayed!(Requirement, Target, Tile, ToolkitVersion);
+as_displayed!(Requirement, Target, ToolkitVersion);
 
 /// A value that is a word in the record: typed if this build parses the word and writes it back identically, text otherwise.
 /// Records of other versions may contain words that this version does not know; they are kept, compared and shown as text.

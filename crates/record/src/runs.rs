@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
 use super::named::Named;
-use super::pipeline::Verdict;
+use super::stage_result::Verdict;
 use super::trials::CheckResult;
 
 /// A GPU of a run, referenced by trials and variants.
@@ -46,7 +46,6 @@ pub struct VariantRun {
     /// The compiler of the code: `ptxas 13.5.37`, `the driver's JIT`; empty on the emulator.
     pub code: CodeBy,
     /// The checks.
-    #[serde(rename = "rungs")]
     pub checks: Vec<CheckResult>,
 }
 

@@ -1,10 +1,10 @@
-//! Tiles in the record: requirements, admission, support by peers, and the choices of tile policies.
+//! Kernel configurations in the record: resources, admission, support by other projects, and the choices of tile policies.
 
 use ptx::arch::{Target, ToolkitVersion};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::configuration::{ConfigurationKey, Tile};
+use super::family::ConfigurationName;
 use super::named::{Named, or_empty};
 use crate::words;
 
@@ -14,7 +14,6 @@ pub struct TileTable {
     /// Every tile, by how its kernel would be compiled.
     pub rows: Vec<TileRow>,
     /// The kernels of other projects for each tile and operand order.
-    #[serde(rename = "offers")]
     pub peers: Vec<PeerRow>,
     /// The choices of the policies.
     pub policies: Vec<PolicyRow>,
@@ -23,17 +22,18 @@ pub struct TileTable {
 /// One tile and how its kernel would be compiled.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct TileRow {
+    /// The family of the kernel.
+    pub family: String,
     /// The kernel configuration.
-    #[serde(flatten)]
-    pub configuration: ConfigurationKey,
+    pub configuration: ConfigurationName,
     /// The target that it would be compiled for.
     pub target: Named<Target>,
     /// The ptxas that compiled it; empty if none did.
     #[serde(with = "or_empty")]
     #[schemars(with = "String")]
     pub toolkit: Option<Named<ToolkitVersion>>,
-    /// Tiles in flight; null if the geometry has no kernel.
-    pub stages: Option<u32>,
+    /// Tiles in flight in its main loop; null if the geometry has no kernel.
+    pub depth: Option<u32>,
     /// Shared memory of a CTA in bytes: dynamic, plus static if ptxas reports it.
     pub shared: Option<u32>,
     /// The limit of shared memory per CTA in bytes.
@@ -62,26 +62,15 @@ words! {
 
 /// A project's kernel for a tile.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "OfferRow")]
 pub struct PeerRow {
-    /// The tile, `MxNxK`.
-    pub tile: Named<Tile>,
-    /// Whether channels are the 16-row side of the mma.
-    pub swap_ab: bool,
+    /// The words that it shares with the configurations it speaks of: `128x32x128 swap_ab`.
+    pub configurations: String,
     /// The project and its version.
     pub stack: String,
     /// `offered`, `elsewhere` or `refused`.
     pub answer: Named<PeerAnswer>,
     /// The kernel, or why there is none.
     pub sentence: String,
-}
-
-impl TileTable {
-    /// Returns the kernels of other projects for the tile and operand order of `row`.
-    pub fn peers_of<'a>(&'a self, row: &'a TileRow) -> impl Iterator<Item = &'a PeerRow> {
-        let key = &row.configuration;
-        self.peers.iter().filter(move |p| p.swap_ab == key.swap_ab && p.tile == key.tile)
-    }
 }
 
 /// The choice of a policy for a batch.

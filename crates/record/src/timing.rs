@@ -5,15 +5,20 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
-use super::configuration::{ConfigurationKey, MmaPath};
+use super::document::SCHEMA;
+use super::family::{ConfigurationName, StageName};
 use super::file::object;
 use super::named::Named;
-use super::pipeline::Stage;
 use super::runs::DeviceRow;
+use super::schema_1;
 
 /// A bench: what was timed, on what, and how.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchTable {
+    /// The version of the format: [`SCHEMA`].
+    pub schema: u32,
+    /// The family of the kernels.
+    pub family: String,
     /// Name and version of the tool.
     pub tool: String,
     /// The GPU.
@@ -50,7 +55,33 @@ fn by_random() -> String {
     "random".to_owned()
 }
 
+/// Why a text is not a table of times.
+#[derive(Debug, thiserror::Error)]
+pub enum BenchError {
+    /// It does not have the form of one.
+    #[error("not a table of times of sm121probe: {0}")]
+    Form(#[from] serde_json::Error),
+    /// It has another schema.
+    #[error("schema {0}, but this build reads schemas 1 and {SCHEMA}")]
+    Schema(u64),
+}
+
 impl BenchTable {
+    /// Reads a table.
+    ///
+    /// # Errors
+    /// [`BenchError`] if the text is not a table, or has another schema.
+    pub fn parse(text: &str) -> Result<Self, BenchError> {
+        let mut document: serde_json::Value = serde_json::from_str(text)?;
+        // The first schema had no number.
+        match document.get("schema").and_then(serde_json::Value::as_u64) {
+            None => schema_1::bench(&mut document),
+            Some(schema) if schema == u64::from(SCHEMA) => {}
+            Some(other) => return Err(BenchError::Schema(other)),
+        }
+        Ok(serde_json::from_value(document)?)
+    }
+
     /// Serialises the table as JSON with one line per row, so that differences are readable.
     ///
     /// # Errors
@@ -63,9 +94,8 @@ impl BenchTable {
 /// The peak rate of `mma.sync` on a path.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct RateRow {
-    /// `native` or `portable`.
-    #[serde(rename = "kernel_path")]
-    pub path: Named<MmaPath>,
+    /// The word of the configurations that it limits: `native`.
+    pub path: String,
     /// The instruction.
     pub instruction: String,
     /// Multiplications and additions per second.
@@ -76,14 +106,13 @@ pub struct RateRow {
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct BenchRow {
     /// The kernel configuration.
-    #[serde(flatten)]
-    pub configuration: ConfigurationKey,
+    pub configuration: ConfigurationName,
     /// Tokens of the batch.
     pub tokens: usize,
     /// Number of experts with rows.
     pub experts: usize,
     /// The stage.
-    pub stage: Stage,
+    pub stage: StageName,
     /// Median of the samples in microseconds, by the GPU's events.
     pub microseconds: f64,
     /// Minimum and maximum of the samples in microseconds.
@@ -108,8 +137,7 @@ pub struct RegretRow {
     /// The policy.
     pub policy: String,
     /// The path whose tiles it chooses from.
-    #[serde(rename = "kernel_path")]
-    pub path: Named<MmaPath>,
+    pub path: String,
     /// Tokens of the batch.
     pub tokens: usize,
     /// Rows of the tile it chooses.

@@ -1,19 +1,18 @@
-//! Trials of the pipeline in the record: a case, a tile and its compilation, with the result of every stage.
+//! Trials in the record: a case of a family, a kernel configuration and its target, with the result of every stage.
 
 use ptx::arch::Target;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
-use super::configuration::ConfigurationKey;
+use super::family::ConfigurationName;
 use super::named::Named;
-use super::pipeline::{StageResult, Verdict};
+use super::stage_result::{StageResult, Verdict};
 use crate::words;
 
 words! {
     /// A check of a trial or of a variant on a device; no check implies another.
     #[derive(PartialOrd, Ord, JsonSchema)]
-    #[schemars(rename = "Rung")]
     Check {
         /// The device loads the code.
         Loads "loads",
@@ -37,10 +36,8 @@ pub const EMULATOR: &str = "emulator";
 
 /// The result of a check.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[schemars(rename = "RungResult")]
 pub struct CheckResult {
     /// The check.
-    #[serde(rename = "rung")]
     pub check: Check,
     /// Its verdict.
     pub verdict: Verdict,
@@ -52,13 +49,15 @@ pub struct CheckResult {
 /// One trial.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
 pub struct TrialRow {
+    /// The family of its kernels.
+    pub family: String,
     /// The case.
     pub case: String,
     /// The kernel configuration.
-    #[serde(flatten)]
-    pub configuration: ConfigurationKey,
-    /// Tiles in flight.
-    pub stages: u32,
+    pub configuration: ConfigurationName,
+    /// Tiles in flight in its main loop; 0 if it has none.
+    #[serde(default)]
+    pub depth: u32,
     /// The target that the kernels were compiled for.
     pub target: Named<Target>,
     /// The device that ran them.
@@ -73,7 +72,7 @@ pub struct TrialRow {
     #[serde(default, skip_serializing_if = "CodeBy::is_nobody")]
     pub code: CodeBy,
     /// The checks, on a device other than the emulator.
-    #[serde(rename = "rungs", default, skip_serializing_if = "Vec::is_empty")]
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
 }
 
@@ -123,12 +122,13 @@ mod tests {
 
     #[test]
     fn a_row_with_words_of_another_version_is_kept() {
-        let known = r#"{"case":"c","tile":"8x64x128","swap_ab":true,"stages":4,"load":"tma","kernel_path":"native",
+        let known = r#"{"family":"moe","case":"c","configuration":"8x64x128 swap_ab native tma","depth":4,
             "target":"sm_121a","device":"gpu:0","remark":"","results":[],"code":"ptxas 13.5.37",
-            "rungs":[{"rung":"loads","verdict":"pass","note":""}]}"#;
+            "checks":[{"check":"loads","verdict":"pass","note":""}]}"#;
         let unknown = known
+            .replace("\"moe\"", "\"conv\"")
             .replace("8x64x128", "12x64x128")
-            .replace("\"tma\"", "\"tma_multicast\"")
+            .replace("tma\"", "tma_multicast\"")
             .replace("sm_121a", "sm_999")
             .replace("ptxas 13.5.37", "nvcc");
         for text in [known, &unknown] {
@@ -136,7 +136,7 @@ mod tests {
             let (before, after): (serde_json::Value, serde_json::Value) =
                 (serde_json::from_str(text).unwrap(), serde_json::to_value(&row).unwrap());
             assert_eq!(before, after);
-            assert_eq!(row.configuration.load.known().is_some(), text == known);
+            assert_eq!(row.target.known().is_some(), text == known);
         }
         // A check that this build does not know remains an error.
         let error =

@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::super::markup;
 use super::super::phrase::clean;
 use crate::gate::{Diff, Direction, Fact, FactChange, Group, Lanes, groups};
-use crate::record::{Incomplete, first_line};
+use crate::record::{ConfigurationName, Incomplete, first_line};
 
 /// Lines that the terminal shows of one kind of change; Markdown and JSON show all.
 const SHOWN: usize = 40;
@@ -184,7 +184,7 @@ struct JsonFact<'a> {
     kind: &'static str,
     about: String,
     case: &'a str,
-    tile: Cow<'a, str>,
+    configuration: &'a str,
     variant: &'a str,
     target: Cow<'a, str>,
     toolkit: Cow<'a, str>,
@@ -237,7 +237,7 @@ pub fn diff_json(diff: &Diff<'_>) -> serde_json::Result<String> {
                 kind: f.subject.kind().word(),
                 about: f.subject.to_string(),
                 case: f.subject.case(),
-                tile: f.subject.tile(),
+                configuration: f.subject.configuration().map_or("", ConfigurationName::text),
                 variant: f.subject.variant(),
                 target: f.subject.target(),
                 toolkit: f.subject.toolkit(),

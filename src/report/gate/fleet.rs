@@ -84,5 +84,5 @@ fn verdicts(seen: &Seen) -> String {
 
 fn size(merged: &Record) -> String {
     let cells: usize = merged.matrix.variants.iter().map(VariantRow::answered).sum();
-    format!("{cells} cells of {} variants, {} trials", merged.matrix.variants.len(), merged.pipeline.len())
+    format!("{cells} cells of {} variants, {} trials", merged.matrix.variants.len(), merged.trials.len())
 }

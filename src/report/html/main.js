@@ -2,7 +2,7 @@
 
 const tabView = (tab) => {
   const pictures = tab.id === "bench" ? data.pictures.map(({ title, image }) => el("figure", {}, el("img", { src: image, alt: title, width: "1000", height: "640", loading: "lazy" }), el("figcaption", {}, title))) : [];
-  return [el("h1", {}, tab.title), tab.id === "moe" ? gpuNotice() : null, ...pictures, ...tab.tables.map(tableView)];
+  return [el("h1", {}, tab.title), tab.trials ? gpuNotice() : null, ...pictures, ...tab.tables.map(tableView)];
 };
 
 // Any table of text, with a filter of its own.

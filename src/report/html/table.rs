@@ -3,6 +3,7 @@
 use serde::Serialize;
 
 use super::super::bench::bench_csv;
+use super::super::families;
 use super::super::phrase::{clean, kernel};
 use super::super::plot::bench_svg;
 use super::super::runs::device;
@@ -23,8 +24,10 @@ const NAME: usize = 120;
 #[derive(Serialize)]
 pub(super) struct Tab {
     /// Its name in the page's address.
-    id: &'static str,
-    title: &'static str,
+    id: String,
+    title: String,
+    /// Whether it shows trials: what the emulator proves is then said above them.
+    trials: bool,
     tables: Vec<Table>,
 }
 
@@ -97,21 +100,30 @@ impl Table {
 
 /// The tabs of the parts that the record has.
 pub(super) fn tabs(record: &Record, beside: &Beside) -> Vec<Tab> {
-    let all = [
-        Tab { id: "moe", title: "MoE pipeline", tables: pipeline(record) },
-        Tab { id: "tiles", title: "Tiles", tables: tiles(&record.tiles) },
-        Tab { id: "bench", title: "GPU times", tables: beside.benches.iter().map(bench).collect() },
-        Tab { id: "audit", title: "Audit", tables: audit(&record.audit) },
-    ];
-    all.into_iter().filter(|tab| !tab.tables.is_empty()).collect()
+    let tab = |id: &str, title: &str, tables| Tab {
+        id: id.to_owned(),
+        title: title.to_owned(),
+        trials: false,
+        tables,
+    };
+    let of_family = |(name, trials): (&str, Vec<&TrialRow>)| Tab {
+        trials: true,
+        ..tab(name, &clean(&families::title(record, name)), of_trials(record, trials))
+    };
+    let mut all: Vec<Tab> = verdict::by_family(&record.trials).into_iter().map(of_family).collect();
+    all.extend([
+        tab("tiles", "Tiles", tiles(&record.tiles)),
+        tab("bench", "GPU times", beside.benches.iter().map(bench).collect()),
+        tab("audit", "Audit", audit(&record.audit)),
+    ]);
+    all.retain(|tab| !tab.tables.is_empty());
+    all
 }
 
-fn pipeline(record: &Record) -> Vec<Table> {
-    if record.pipeline.is_empty() {
-        return Vec::new();
-    }
+/// The trials of a family, one table per device.
+fn of_trials(record: &Record, trials: Vec<&TrialRow>) -> Vec<Table> {
     let mut out = Vec::new();
-    for (name, trials) in verdict::by_device(&record.pipeline) {
+    for (name, trials) in verdict::by_device(trials) {
         let note = verdict::trials(trials.iter().copied());
         // Failures come first, blocked trials last.
         let mut trials = trials;
@@ -120,7 +132,7 @@ fn pipeline(record: &Record) -> Vec<Table> {
         let columns = [
             "case",
             "kernel",
-            "stages",
+            "tiles in flight",
             "target",
             "verdict",
             "worst error over bound",
@@ -139,7 +151,7 @@ fn pipeline(record: &Record) -> Vec<Table> {
 fn trial(trial: &TrialRow) -> Vec<String> {
     let worst = trial.results.iter().map(|r| r.worst_over_bound).fold(0.0, f64::max);
     let note = match (trial.first_wrong(), trial.wrong_check(), trial.results.as_slice()) {
-        (Some(stage), ..) => format!("{}: {}", stage.stage.word(), stage.note),
+        (Some(stage), ..) => format!("{}: {}", stage.stage, stage.note),
         (_, Some(check), _) => check_sentence(check),
         (_, _, [only]) if !trial.is_judged() => only.note.clone(),
         _ => trial.remark.clone(),
@@ -149,7 +161,7 @@ fn trial(trial: &TrialRow) -> Vec<String> {
     vec![
         trial.case.clone(),
         trial.configuration.to_string(),
-        trial.stages.to_string(),
+        trial.depth.to_string(),
         trial.target.to_string(),
         trial.verdict().word().replace('_', " "),
         ratio(worst),

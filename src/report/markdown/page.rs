@@ -9,7 +9,7 @@ use super::super::audit::audit_markdown;
 use super::super::markup::{Align, code, head, plain, row};
 use super::super::phrase::{counted, grouped, names, short};
 use super::super::view::{Answer, View};
-use super::super::{catalogue, claims, cross, pipeline, rollup, runs, survey, verdict};
+use super::super::{catalogue, claims, cross, families, rollup, runs, survey, verdict};
 use crate::record::{AuditTable, Outcome, Record};
 
 /// The report as Markdown.
@@ -32,7 +32,7 @@ pub fn markdown(record: &Record) -> String {
         page.claims(),
         page.toolkits(),
         runs::markdown(record),
-        pipeline::markdown(record),
+        families::markdown(record),
         survey::markdown(&record.tiles),
         audit,
         catalogue::render(&view, 2),
@@ -57,7 +57,7 @@ impl Page<'_> {
         let cells: usize = Outcome::ALL.iter().map(|o| count(*o)).sum();
         let counts = claims::counts(matrix);
         let verdict = verdict::verdict(record);
-        let whole = !record.pipeline.is_empty() || !record.runs.is_empty() || !record.skipped.is_empty();
+        let whole = !record.trials.is_empty() || !record.runs.is_empty() || !record.skipped.is_empty();
         let title = if whole { "Compatibility report" } else { "Capability matrix" };
         let oldest = view.toolkits.first().map_or_else(String::new, ToString::to_string);
         let incomplete = record

@@ -4,7 +4,7 @@ use super::super::audit::audit_text;
 use super::super::phrase::{clean, counted, grouped, wrapped};
 use super::super::style::{Styles, Tone};
 use super::super::view::View;
-use super::super::{claims, pipeline, runs, survey, verdict};
+use super::super::{claims, families, runs, survey, verdict};
 use crate::record::{AuditTable, Outcome, Record, first_line};
 
 /// Records with at most this many variants list them all: they are about a user's kernel.
@@ -45,7 +45,7 @@ pub fn terminal_rest(record: &Record, styles: &Styles) -> String {
     let view = View::new(&record.matrix);
     let page = Page { view: &view, styles };
     let mut sections = vec![runs::terminal(record, styles)];
-    sections.push(pipeline::terminal(record, styles));
+    sections.push(families::terminal(record, styles));
     sections.push(survey::terminal(&record.tiles, styles));
     if record.audit != AuditTable::default() {
         sections.push(audit_text(&record.audit, styles));

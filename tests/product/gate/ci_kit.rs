@@ -7,7 +7,8 @@ use std::path::Path;
 use std::process::{Command, Output};
 
 use serde_json::Value;
-use sm121probe::record::{Stage, Verdict};
+use sm121probe::moe::Stage;
+use sm121probe::record::Verdict;
 
 use super::fixture::{Desk, fail, record, said};
 use super::machines::schema;
@@ -200,7 +201,7 @@ impl Runner {
 fn the_action_is_green_for_a_run_that_conforms_and_red_with_its_words_for_one_that_does_not() {
     let mut runner = Runner::new();
     let mut wrong = record();
-    fail(&mut wrong.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+    fail(&mut wrong.trials[0], Stage::Fc1, Verdict::Fail, "a scale byte");
     for (name, run) in [
         ("repository/base line.json", &record()),
         ("repository/run.json", &record()),

@@ -1,6 +1,9 @@
 //! Planted changes, each with the exit code and the message that the gate must give.
 
-use sm121probe::record::{Record, Stage, Verdict};
+use sm121probe::frame::family::Family as _;
+use sm121probe::moe::Stage;
+use sm121probe::moe::family::MOE;
+use sm121probe::record::{Record, Verdict};
 
 use super::fixture::{Desk, fail, on_gpu, record, said, set, stdout};
 
@@ -107,49 +110,49 @@ fn faults() -> Vec<Fault> {
                 "scale",
             ],
             |run, _| {
-                fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+                fail(&mut run.trials[0], Stage::Fc1, Verdict::Fail, "a scale byte");
             },
         ),
         fault("a stage that the baseline knows to fail", 100, &["fail at fc2"], |run, baseline| {
-            fail(&mut run.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
-            fail(&mut baseline.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
+            fail(&mut run.trials[0], Stage::Fc2, Verdict::Fail, "x");
+            fail(&mut baseline.trials[0], Stage::Fc2, Verdict::Fail, "x");
         }),
         fault(
             "a failure is repaired",
             0,
             &["note: trial", "fail at fc2 → pass", "conforms"],
             |_, baseline| {
-                fail(&mut baseline.pipeline[0], Stage::Fc2, Verdict::Fail, "x");
+                fail(&mut baseline.trials[0], Stage::Fc2, Verdict::Fail, "x");
             },
         ),
         fault("an instruction is not emulated", 100, &["unsupported at fc1"], |run, _| {
-            fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Unsupported, "wgmma");
+            fail(&mut run.trials[0], Stage::Fc1, Verdict::Unsupported, "wgmma");
         }),
         fault("a launch hangs", 100, &["timed out at finalize"], |run, _| {
-            fail(&mut run.pipeline[2], Stage::Finalize, Verdict::TimedOut, "30 s");
+            fail(&mut run.trials[2], Stage::Finalize, Verdict::TimedOut, "30 s");
         }),
         fault("a known failure passes", 100, &["unexpected pass at fc1"], |run, _| {
-            fail(&mut run.pipeline[0], Stage::Fc1, Verdict::UnexpectedPass, "https://example.invalid/1");
+            fail(&mut run.trials[0], Stage::Fc1, Verdict::UnexpectedPass, "https://example.invalid/1");
         }),
         fault("the trial itself is broken", 100, &["broken at route"], |run, _| {
-            fail(&mut run.pipeline[0], Stage::Route, Verdict::Broken, "x");
+            fail(&mut run.trials[0], Stage::Route, Verdict::Broken, "x");
         }),
         fault(
             "a trial is blocked that passed",
             111,
             &["trial tiny-exact 128x32x128", "pass → blocked", "spills"],
             |run, _| {
-                run.pipeline[0].results = run.pipeline[1].results.clone();
-                run.pipeline[0].results[0].note = "spills".to_owned();
+                run.trials[0].results = run.trials[1].results.clone();
+                run.trials[0].results[0].note = "spills".to_owned();
             },
         ),
         fault("a trial is skipped that passed", 111, &["pass → skipped", "no such case"], |run, _| {
-            run.pipeline[2].results.truncate(1);
-            run.pipeline[2].results[0].verdict = Verdict::Skipped;
-            run.pipeline[2].results[0].note = "no such case".to_owned();
+            run.trials[2].results.truncate(1);
+            run.trials[2].results[0].verdict = Verdict::Skipped;
+            run.trials[2].results[0].note = "no such case".to_owned();
         }),
         fault("a trial did not run", 111, &["trial tiny-empty", "pass → no answer"], |run, _| {
-            run.pipeline.pop();
+            run.trials.pop();
         }),
         fault("a tile is blocked", 111, &["tile 128x32x128", "may run → blocked: 2 KiB over"], |run, _| {
             run.tiles.rows[0].blocked = Some("2 KiB over".to_owned());
@@ -188,9 +191,9 @@ fn faults() -> Vec<Fault> {
                 "toolkit install nvrtc",
             ],
             |run, _| {
-                run.pipeline.clear();
+                run.trials.clear();
                 run.skipped.push(sm121probe::record::SkippedRow {
-                    part: sm121probe::record::PIPELINE.to_owned(),
+                    part: MOE.row().title,
                     reason: "no NVRTC on this machine".to_owned(),
                     needed: true,
                 });
@@ -201,26 +204,26 @@ fn faults() -> Vec<Fault> {
             4,
             &["device gpu:0", "run on a machine with this device"],
             |_, baseline| {
-                baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
+                baseline.trials.push(on_gpu(baseline.trials[0].clone()));
             },
         ),
         fault(
             "a check does not stand",
             100,
-            &["rung tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
+            &["check tiny-exact 128x32x128 native cp_async deterministic", "fail", "replay 17"],
             |run, baseline| {
-                baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
-                let mut row = on_gpu(run.pipeline[0].clone());
+                baseline.trials.push(on_gpu(baseline.trials[0].clone()));
+                let mut row = on_gpu(run.trials[0].clone());
                 let check = row.checks.iter_mut().find(|r| r.check.word() == "deterministic").unwrap();
                 (check.verdict, check.note) = (Verdict::Fail, "replay 17".to_owned());
-                run.pipeline.push(row);
+                run.trials.push(row);
             },
         ),
         fault("the GPU is lost", 100, &["device lost at fc1", "gpu:0"], |run, baseline| {
-            baseline.pipeline.push(on_gpu(baseline.pipeline[0].clone()));
-            let mut row = on_gpu(run.pipeline[0].clone());
+            baseline.trials.push(on_gpu(baseline.trials[0].clone()));
+            let mut row = on_gpu(run.trials[0].clone());
             fail(&mut row, Stage::Fc1, Verdict::DeviceLost, "Xid 79");
-            run.pipeline.push(row);
+            run.trials.push(row);
         }),
         fault(
             "two things: the weightier decides",
@@ -228,7 +231,7 @@ fn faults() -> Vec<Fault> {
             &["fail at fc1", "accepted (native) → rejected"],
             |run, _| {
                 set(run, "mma.mxf4.4X", ("13.1.115", "sm_121a"), 'R', '.');
-                fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "x");
+                fail(&mut run.trials[0], Stage::Fc1, Verdict::Fail, "x");
             },
         ),
         fault(
@@ -267,7 +270,7 @@ fn every_planted_change_gets_its_code_and_its_words() {
         let desk = Desk::new();
         let (mut run, mut baseline) = (record(), record());
         if fault.name == "an empty baseline" {
-            run.pipeline.clear();
+            run.trials.clear();
         }
         (fault.plant)(&mut run, &mut baseline);
         let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &baseline));

@@ -5,9 +5,12 @@ use std::path::PathBuf;
 use std::process::{Command, Output};
 
 use ptx::arch::{Target, ToolkitVersion};
+use sm121probe::frame::family::Family as _;
+use sm121probe::moe::Stage;
+use sm121probe::moe::family::MOE;
 use sm121probe::record::{
-    Check, CheckResult, ClaimRow, CodeBy, ConfigurationKey, Expect, KindRow, Matrix, MessageRow, Pair,
-    PairSet, Place, Record, SnippetRow, Spread, Stage, StageResult, Standing, TileRow, ToolkitRow, TrialRow,
+    Check, CheckResult, ClaimRow, CodeBy, ConfigurationName, Expect, KindRow, Matrix, MessageRow, Pair,
+    PairSet, Place, Record, SnippetRow, Spread, StageResult, Standing, TileRow, ToolkitRow, TrialRow,
     VariantRow, Verdict,
 };
 use tempfile::TempDir;
@@ -119,12 +122,13 @@ pub(super) fn record() -> Record {
             claims: vec![claim()],
         },
     );
-    record.pipeline = vec![
+    record.families = vec![MOE.row()];
+    record.trials = vec![
         trial("tiny-exact", "128x32x128"),
         trial("tiny-exact", "128x64x128"),
         trial("tiny-empty", "128x32x128"),
     ];
-    record.pipeline[1].results = vec![StageResult {
+    record.trials[1].results = vec![StageResult {
         verdict: Verdict::Blocked,
         ..StageResult::skipped(Stage::Route, "102400 bytes of shared memory are more than 101376")
     }];
@@ -152,17 +156,18 @@ fn claim() -> ClaimRow {
     }
 }
 
-fn configuration(tile: &str) -> ConfigurationKey {
-    ConfigurationKey { tile: tile.into(), swap_ab: false, path: "native".into(), load: "cp_async".into() }
+fn configuration(tile: &str) -> ConfigurationName {
+    format!("{tile} native cp_async").into()
 }
 
 /// A passing trial.
 pub(super) fn trial(case: &str, tile: &str) -> TrialRow {
     let of = |stage: &Stage| StageResult { verdict: Verdict::Pass, ..StageResult::skipped(*stage, "") };
     TrialRow {
+        family: MOE.name().to_owned(),
         case: case.to_owned(),
         configuration: configuration(tile),
-        stages: 2,
+        depth: 2,
         target: "sm_121a".into(),
         device: "emulator".to_owned(),
         remark: String::new(),
@@ -186,11 +191,12 @@ pub(super) fn on_gpu(mut row: TrialRow) -> TrialRow {
 /// Makes a stage of a trial wrong, and skips the stages after it.
 pub(super) fn fail(row: &mut TrialRow, stage: Stage, verdict: Verdict, note: &str) {
     for result in &mut row.results {
-        if result.stage == stage {
+        let of = Stage::from_name(&result.stage).unwrap();
+        if of == stage {
             (result.verdict, result.mismatches) = (verdict, 3);
             (result.worst_over_bound, result.note) = (f64::INFINITY, note.to_owned());
-            result.place = Some(Place { expert: Some(2), row: 7, col: 11 });
-        } else if result.stage > stage {
+            result.place = Some(Place::at(&[("expert", 2), ("row", 7), ("col", 11)]));
+        } else if of > stage {
             result.verdict = Verdict::Skipped;
         }
     }
@@ -198,10 +204,11 @@ pub(super) fn fail(row: &mut TrialRow, stage: Stage, verdict: Verdict, note: &st
 
 fn tile(name: &str, blocked: Option<&str>) -> TileRow {
     TileRow {
+        family: MOE.name().to_owned(),
         configuration: configuration(name),
         target: "sm_121a".into(),
         toolkit: Some("13.5.37".into()),
-        stages: Some(2),
+        depth: Some(2),
         shared: Some(49_152),
         shared_limit: 101_376,
         registers: Some(128),

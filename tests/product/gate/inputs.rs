@@ -2,7 +2,8 @@
 
 use std::fs;
 
-use sm121probe::record::{Stage, Verdict};
+use sm121probe::moe::Stage;
+use sm121probe::record::Verdict;
 
 use super::faults::TODAY;
 use super::fixture::{Desk, fail, record, said, set};
@@ -12,7 +13,7 @@ const TAIL: &str = "reason: because, url: \"https://example.invalid/1\"";
 /// Expectations and a run with one failing trial: the file, the exit code, and words of the message.
 #[test]
 fn expectations_are_asserted_both_ways() {
-    let fails = "scope: {case: tiny-exact, tile: 128x32x128}, verdict: fail";
+    let fails = "scope: {case: tiny-exact, configuration: 128x32x128 native}, verdict: fail";
     let cases: Vec<(&str, String, i32, Vec<&str>)> = vec![
         (
             "excuses",
@@ -90,6 +91,28 @@ fn expectations_are_asserted_both_ways() {
             ],
         ),
         (
+            "a word that the configuration lacks",
+            format!(
+                "{{scope: {{configuration: 128x32x128 portable}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"
+            ),
+            100,
+            vec!["matches nothing in this run"],
+        ),
+        (
+            "a glob in a word",
+            format!(
+                "{{scope: {{case: tiny-exact, configuration: \"cp_* 128x32*\"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"
+            ),
+            0,
+            vec!["conforms"],
+        ),
+        (
+            "no word",
+            format!("{{scope: {{configuration: \" \"}}, verdict: fail, {TAIL}, expires: 2027-01-01}}"),
+            2,
+            vec!["expectations.yaml:2:", "an empty configuration"],
+        ),
+        (
             "unknown field",
             format!("{{{fails}, {TAIL}, expires: 2027-01-01, colour: red}}"),
             2,
@@ -153,7 +176,7 @@ fn expectations_are_asserted_both_ways() {
     for (name, entries, code, words) in cases {
         let desk = Desk::new();
         let mut run = record();
-        fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+        fail(&mut run.trials[0], Stage::Fc1, Verdict::Fail, "a scale byte");
         let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
         let file = desk.write("expectations.yaml", &format!("expectations:\n- {entries}\n"));
         let output = desk.run(&[
@@ -215,8 +238,8 @@ fn bad_records_are_refused_with_their_place_and_a_remedy() {
         ),
         (
             "newer",
-            good.replace("\"schema\": 1", "\"schema\": 2").replace("probe 0.1.0", "probe 9.9.9"),
-            vec!["schema 2", "reads schema 1", "9.9.9"],
+            good.replace("\"schema\": 2", "\"schema\": 3").replace("probe 0.1.0", "probe 9.9.9"),
+            vec!["schema 3", "reads schemas 1 and 2", "9.9.9"],
         ),
         ("another tool", "{\"results\": []}".to_owned(), vec!["not a record of sm121probe", "schema"]),
         ("no JSON", "<xml/>".to_owned(), vec!["run.json:1:1"]),

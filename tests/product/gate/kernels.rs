@@ -3,8 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use sm121probe::gate::{Affected, Base, Named};
+use sm121probe::frame::family::SharedTrial;
+use sm121probe::gate::{Affected, Base, Cases, Named};
 use sm121probe::kernel::Library;
+use sm121probe::moe::configuration::Configuration;
+use sm121probe::moe::family::MOE;
 
 use super::fixture::Desk;
 
@@ -20,9 +23,9 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     for name in ["permute.cu", "gemm_tma.cu", "gemm.cuh"] {
         fs::write(folder.join(name), ours(name)).unwrap();
     }
-    let library = Library::with_folder(&folder).unwrap();
-    let cases = sm121probe::case::library();
-    let cases: Vec<_> = cases.cases.iter().collect();
+    let library = Library::with_folder(&folder, sm121probe::families::check_kernel).unwrap();
+    let cases = Cases::all();
+    let number: usize = cases.iter().map(|of| of.names.len()).sum();
     let by = |changed: &[PathBuf]| Affected::by(&library, &folder, changed, &Base::Ours);
     let of = |name: &str| by(&[folder.join(name)]);
     // A header of the folder affects the folder's kernels that include it, and no built-in one.
@@ -30,9 +33,9 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     assert!(shared.reasons[0].ends_with("affects gemm_tma.cu"), "{:?}", shared.reasons);
     // One GEMM kernel: only trials of its load. A kernel of another stage: one trial of each case.
     let trials = of("gemm_tma.cu").trials(&library, &cases).unwrap();
-    assert!(trials.len() > 100 && trials.iter().all(|t| t.load.word() == "tma"));
+    assert!(trials.len() > 100 && trials.iter().all(|t| t.configuration().has("tma")));
     let trials = of("permute.cu").trials(&library, &cases).unwrap();
-    assert!((30..=cases.len()).contains(&trials.len()), "{}", trials.len());
+    assert!((30..=number).contains(&trials.len()), "{}", trials.len());
     // A file that is no kernel affects nothing; a deleted header does.
     assert!(of("notes.md").is_empty());
     assert!(by(&[PathBuf::from("/elsewhere/permute.cu")]).is_empty());
@@ -41,12 +44,18 @@ fn a_change_affects_what_holds_it_and_nothing_else() {
     // Without kernels of its own, a folder's header replaces the built-in one of all kernels.
     fs::remove_file(folder.join("gemm_tma.cu")).unwrap();
     fs::remove_file(folder.join("permute.cu")).unwrap();
-    let library = Library::with_folder(&folder).unwrap();
+    let library = Library::with_folder(&folder, sm121probe::families::check_kernel).unwrap();
     let shared = Affected::by(&library, &folder, &[folder.join("gemm.cuh")], &Base::Ours);
     for name in ["gemm_tma.cu", "gemm_cp_async.cu"] {
         assert!(shared.reasons[0].contains(name), "{:?}", shared.reasons);
     }
     assert!(!shared.reasons[0].contains("permute.cu"));
+}
+
+/// The words of a trial's configuration that say its tile and its path.
+fn tile_and_path(trial: &SharedTrial) -> (String, String) {
+    let of = Configuration::from_name(&trial.configuration()).unwrap();
+    (of.tile.to_string(), of.path.word().to_owned())
 }
 
 #[test]
@@ -56,15 +65,14 @@ fn a_named_case_and_tile_run_whatever_the_default_set_is() {
     let folder = desk.path("kernels");
     fs::write(folder.join("gemv.cu"), ours("gemv.cu").replace("float sum = sums", "float sum = 0 + sums"))
         .unwrap();
-    let library = Library::with_folder(&folder).unwrap();
-    let cases = sm121probe::case::library();
-    let case = cases.find("flashinfer-real").unwrap();
+    let library = Library::with_folder(&folder, sm121probe::families::check_kernel).unwrap();
+    let case = Cases { family: &MOE, names: vec!["flashinfer-real".to_owned()] };
     let changed = Affected::by(&library, &folder, &[folder.join("gemv.cu")], &Base::Ours);
     let select = |affected: &Affected, cases: bool, tiles: &[&str]| -> Vec<(String, String)> {
-        let tiles: Vec<_> = tiles.iter().map(|tile| tile.parse().unwrap()).collect();
-        let named = Named { cases, tiles: &tiles };
-        let found = affected.select(&library, &[case], named).unwrap().trials;
-        found.iter().map(|t| (t.tile.to_string(), t.path.word().to_owned())).collect()
+        let configurations: Vec<String> = tiles.iter().map(|tile| (*tile).to_owned()).collect();
+        let named = Named { cases, configurations: &configurations };
+        let found = affected.select(&library, std::slice::from_ref(&case), named).unwrap().trials;
+        found.iter().map(tile_and_path).collect()
     };
     // The policy's tile of the case has no GEMV, so the default set has no trial.
     assert!(select(&changed, false, &[]).is_empty());
@@ -77,9 +85,10 @@ fn a_named_case_and_tile_run_whatever_the_default_set_is() {
     // A kernel beside the GEMM runs once for each case, on the named tile.
     let finalize = ours("finalize.cu").replace("float low = 0.0f", "float low = -0.0f");
     fs::write(folder.join("finalize.cu"), finalize).unwrap();
-    let library = Library::with_folder(&folder).unwrap();
+    let library = Library::with_folder(&folder, sm121probe::families::check_kernel).unwrap();
     let changed = Affected::by(&library, &folder, &[folder.join("finalize.cu")], &Base::Ours);
-    let tiles = ["64x64x128".parse().unwrap()];
-    let found = changed.select(&library, &[case], Named { cases: true, tiles: &tiles }).unwrap().trials;
-    assert_eq!(found.iter().map(|t| t.tile.to_string()).collect::<Vec<_>>(), ["64x64x128"]);
+    let configurations = ["64x64x128".to_owned()];
+    let named = Named { cases: true, configurations: &configurations };
+    let found = changed.select(&library, &[case], named).unwrap().trials;
+    assert_eq!(found.iter().map(|t| tile_and_path(t).0).collect::<Vec<_>>(), ["64x64x128"]);
 }

@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use sm121probe::record::{Record, Stage, Verdict};
+use sm121probe::moe::Stage;
+use sm121probe::record::{Record, Verdict};
 use sm121probe::report;
 
 use super::fixture::{Desk, fail, record, said, set, stdout};
@@ -105,8 +106,8 @@ fn faults_of(xml: &str) -> Vec<String> {
 fn junit_is_what_its_readers_expect() {
     let mut run = record();
     set(&mut run, "tcgen05.alloc", ("13.5.37", "sm_121a"), 'A', 'N');
-    fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a <scale> & \"more\" \u{1b}[31m");
-    fail(&mut run.pipeline[2], Stage::Fc1, Verdict::Unsupported, "wgmma");
+    fail(&mut run.trials[0], Stage::Fc1, Verdict::Fail, "a <scale> & \"more\" \u{1b}[31m");
+    fail(&mut run.trials[2], Stage::Fc1, Verdict::Unsupported, "wgmma");
     sm121probe::record::claims::judge(&mut run.matrix);
     let xml = report::junit(&run);
     assert_eq!(faults_of(&xml), Vec::<String>::new(), "{xml}");
@@ -166,8 +167,7 @@ fn junit_tells_each_run_of_a_variant_on_a_gpu() {
     "lane 3".clone_into(&mut record.runs[0].checks[0].note);
     let xml = report::junit(&record);
     assert_eq!(faults_of(&xml), Vec::<String>::new());
-    let parts =
-        [record.matrix.variants.len(), record.runs.len(), record.pipeline.len(), record.skipped.len()];
+    let parts = [record.matrix.variants.len(), record.runs.len(), record.trials.len(), record.skipped.len()];
     assert_eq!(xml.matches("<testcase ").count(), parts.iter().sum::<usize>());
     let document = roxmltree::Document::parse(&xml).unwrap();
     let of_runs = |n: &roxmltree::Node<'_, '_>| {
@@ -194,7 +194,7 @@ pub(super) fn schema(name: &str) -> jsonschema::Validator {
 fn sarif_fits_its_schema_and_names_file_and_line() {
     let desk = Desk::new();
     let mut run = record();
-    fail(&mut run.pipeline[0], Stage::Fc1, Verdict::Fail, "a scale byte");
+    fail(&mut run.trials[0], Stage::Fc1, Verdict::Fail, "a scale byte");
     set(&mut run, "griddepcontrol", ("13.5.37", "sm_120"), 'R', '.');
     let (run, baseline) = (desk.record("run.json", &run), desk.record("baseline.json", &record()));
     let output = desk.run(&[
@@ -266,7 +266,7 @@ fn tactics_are_allowed_only_where_all_that_was_judged_passed() {
     let mut run = record();
     let mut wrong = super::fixture::trial("tiny-empty", "64x64x128");
     fail(&mut wrong, Stage::Fc2, Verdict::Fail, "a scale byte");
-    run.pipeline.extend([super::fixture::trial("tiny-exact", "64x64x128"), wrong]);
+    run.trials.extend([super::fixture::trial("tiny-exact", "64x64x128"), wrong]);
     let file = desk.record("run.json", &run);
     let output = desk.run(&["report", "--from", &file, "--export", "tactics"]);
     assert_eq!(output.status.code(), Some(0), "{}", said(&output));

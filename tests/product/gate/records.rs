@@ -1,7 +1,8 @@
 //! Comparison of two records, and merging of many.
 
 use sm121probe::gate::{self, Direction};
-use sm121probe::record::{DeviceRow, Record, Stage, Verdict};
+use sm121probe::moe::Stage;
+use sm121probe::record::{DeviceRow, Record, Verdict};
 use sm121probe::report;
 
 use super::fixture::{Desk, record, said, set, stdout};
@@ -152,7 +153,7 @@ fn equal_records_merge_into_themselves() {
     let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
     assert!(gate::diff(&record(), &merged).is_empty());
     assert_eq!(merged.matrix.claims.len(), 1);
-    assert_eq!(merged.pipeline.len(), 3);
+    assert_eq!(merged.trials.len(), 3);
 }
 
 #[test]
@@ -160,11 +161,11 @@ fn halves_merge_into_the_whole() {
     let desk = Desk::new();
     let (mut left, mut right) = (record(), record());
     left.matrix.variants.retain(|v| v.id.starts_with("mma"));
-    left.pipeline.truncate(1);
+    left.trials.truncate(1);
     left.tiles.rows.truncate(1);
     left.matrix.claims.clear();
     right.matrix.variants.retain(|v| !v.id.starts_with("mma"));
-    right.pipeline.drain(0..1);
+    right.trials.drain(0..1);
     right.tiles.rows.drain(0..1);
     // Pairs in another order: cells are matched by name.
     right.matrix.pairs.reverse();
@@ -197,12 +198,7 @@ fn records_that_disagree_are_shown_and_not_averaged() {
     let desk = Desk::new();
     let mut other = record();
     set(&mut other, "griddepcontrol", ("13.0.88", "sm_120"), 'R', '.');
-    super::fixture::fail(
-        &mut other.pipeline[0],
-        sm121probe::record::Stage::Fc2,
-        sm121probe::record::Verdict::Fail,
-        "x",
-    );
+    super::fixture::fail(&mut other.trials[0], Stage::Fc2, sm121probe::record::Verdict::Fail, "x");
     let (a, b, c) =
         (desk.record("a.json", &record()), desk.record("b.json", &other), desk.record("c.json", &record()));
     let output = desk.run(&["merge", &a, &b, &c]);
@@ -226,7 +222,7 @@ fn records_that_disagree_are_shown_and_not_averaged() {
     // It contains neither answer, and the gate does not accept it as conforming.
     let row = record.matrix.variants.iter().find(|v| v.id == "griddepcontrol").unwrap();
     assert_eq!(&row.outcomes[..1], ".");
-    assert_eq!(record.pipeline.len(), 2);
+    assert_eq!(record.trials.len(), 2);
     let output = desk.run(&["gate", "--baseline", &a, "--from", &merged]);
     assert_eq!(output.status.code(), Some(100), "{}", said(&output));
     assert!(said(&output).contains("records disagree"), "{}", said(&output));
@@ -304,11 +300,11 @@ fn devices_are_counted_and_not_reports() {
             l2: 24 << 20,
             id: id.to_owned(),
         });
-        let mut row = super::fixture::on_gpu(out.pipeline[0].clone());
+        let mut row = super::fixture::on_gpu(out.trials[0].clone());
         if verdict != Verdict::Pass {
             super::fixture::fail(&mut row, Stage::Fc2, verdict, "x");
         }
-        out.pipeline.push(row);
+        out.trials.push(row);
         out
     };
     // Three reports of two devices.
@@ -326,7 +322,7 @@ fn devices_are_counted_and_not_reports() {
     assert!(said(&output).contains(words), "{}", said(&output));
     let output = merge(&["--format", "json"]);
     let merged = Record::parse(std::path::Path::new("merged"), &stdout(&output)).unwrap();
-    assert_eq!((merged.devices.len(), merged.pipeline.len()), (2, 4));
+    assert_eq!((merged.devices.len(), merged.trials.len()), (2, 4));
     // A device with another result is a conflict, named by its model.
     let other = desk.record("d.json", &of("3", Verdict::Fail));
     let output = merge(&[&other]);

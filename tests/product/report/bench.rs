@@ -3,20 +3,19 @@
 use std::collections::BTreeMap;
 
 use sm121probe::bench;
-use sm121probe::record::{BenchRow, BenchTable, CodeBy, ConfigurationKey, DeviceRow, RateRow, Stage};
+use sm121probe::frame::family::Family as _;
+use sm121probe::moe::Stage;
+use sm121probe::moe::family::MOE;
+use sm121probe::record::{BenchRow, BenchTable, CodeBy, DeviceRow, RateRow, SCHEMA};
 use sm121probe::report;
 
 fn row(tile: &str, path: &str, tokens: usize, stage: Stage, microseconds: f64) -> BenchRow {
+    let rest = if path == "gemv" { "gemv direct".to_owned() } else { format!("swap_ab {path} tma") };
     BenchRow {
-        configuration: ConfigurationKey {
-            tile: tile.into(),
-            swap_ab: path != "gemv",
-            path: path.into(),
-            load: if path == "gemv" { "direct" } else { "tma" }.into(),
-        },
+        configuration: format!("{tile} {rest}").into(),
         tokens,
         experts: 4 * tokens,
-        stage,
+        stage: stage.into(),
         microseconds,
         range: [0.5 * microseconds, 2.0 * microseconds],
         bytes: 1000,
@@ -45,6 +44,8 @@ fn table() -> BenchTable {
     // Two experts with one row each, then with four: policies choose tiles of 8, 16 and more.
     let counts = BTreeMap::from([(1, vec![1, 1, 0, 0]), (4, vec![4, 4, 0, 0])]);
     BenchTable {
+        schema: SCHEMA,
+        family: MOE.name().to_owned(),
         tool: "sm121probe 0.0.0".to_owned(),
         device: DeviceRow {
             device: "gpu:0".to_owned(),
@@ -67,7 +68,7 @@ fn table() -> BenchTable {
         flushed: 1 << 26,
         bandwidth: 3.0e12,
         rates: vec![RateRow {
-            path: "portable".into(),
+            path: "portable".to_owned(),
             instruction: "mma.sync m16n8k16 bf16".to_owned(),
             operations: 6.0e14,
         }],
@@ -108,10 +109,10 @@ fn csv_holds_every_time_and_json_reads_back() {
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
     assert_eq!(rows.len(), table.rows.len());
-    let line = "8x64x128,true,portable,tma,1,4,fc1,7.500,3.750,15.000,1000,900,10,80,0.6250,0.2500";
+    let line = "8x64x128 swap_ab portable tma,1,4,fc1,7.500,3.750,15.000,1000,900,10,80,0.6250,0.2500";
     assert!(csv.lines().any(|l| l == line), "{csv}");
     let json = table.to_json().unwrap();
-    assert_eq!(serde_json::from_str::<BenchTable>(&json).unwrap(), table);
+    assert_eq!(BenchTable::parse(&json).unwrap(), table);
 }
 
 #[test]

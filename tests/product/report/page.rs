@@ -12,7 +12,7 @@ use crate::report::fixture;
 
 const MARKUP: &str = "</script><script>alert(1)</script><img src=x onerror=alert(1)>@@STYLE@@";
 
-fn page(record: &Record) -> String {
+pub(super) fn page(record: &Record) -> String {
     report::html(record, &Beside::default()).unwrap()
 }
 
@@ -30,7 +30,7 @@ fn decoded(text: &str) -> Vec<u8> {
 }
 
 /// The data that the script of the page reads.
-fn data(page: &str) -> Value {
+pub(super) fn data(page: &str) -> Value {
     let (_, rest) = page.split_once("id=\"data\" data-kind=\"").unwrap();
     let (kind, rest) = rest.split_once("\">").unwrap();
     let (text, _) = rest.split_once("</script>").unwrap();

@@ -1,22 +1,29 @@
 //! The sections on the pipeline: trials, tiles, fault coverage, and what was skipped.
 
+use sm121probe::frame::family::Family as _;
+use sm121probe::moe::Stage;
+use sm121probe::moe::family::MOE;
 use sm121probe::record::{
-    Check, CheckResult, CodeBy, ConfigurationKey, DeviceRow, FaultCoverageRow, FaultRow, GPU, PIPELINE,
-    PeerAnswer, PeerRow, Place, Record, SkippedRow, Stage, StageResult, TileRow, TrialRow, VariantRun,
-    Verdict,
+    Check, CheckResult, CodeBy, ConfigurationName, DeviceRow, Exposed, FaultCoverageRow, FaultRow, GPU,
+    PeerAnswer, PeerRow, Place, Record, SkippedRow, StageResult, TileRow, TrialRow, VariantRun, Verdict,
 };
 use sm121probe::report::{self, Styles};
 
-use crate::report::fixture;
+use crate::report::fixture as matrix;
 
-fn configuration(tile: &str, swap_ab: bool, path: &str) -> ConfigurationKey {
-    ConfigurationKey { tile: tile.into(), swap_ab, path: path.into(), load: "tma".into() }
+/// The matrix, with the family of the trials.
+fn fixture() -> Record {
+    Record { families: vec![MOE.row()], ..matrix() }
+}
+
+fn configuration(tile: &str, path: &str) -> ConfigurationName {
+    format!("{tile} {path} tma").into()
 }
 
 fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
-    let place = (verdict == Verdict::Fail).then_some(Place { expert: Some(3), row: 7, col: 11 });
+    let place = (verdict == Verdict::Fail).then_some(Place::at(&[("expert", 3), ("row", 7), ("col", 11)]));
     let result = StageResult {
-        stage: Stage::Fc1,
+        stage: Stage::Fc1.into(),
         verdict,
         worst_over_bound: if verdict == Verdict::Fail { f64::INFINITY } else { 0.25 },
         mismatches: u64::from(verdict == Verdict::Fail),
@@ -24,9 +31,10 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
         note: note.to_owned(),
     };
     TrialRow {
+        family: MOE.name().to_owned(),
         case: case.to_owned(),
-        configuration: configuration("8x64x128", true, "native"),
-        stages: 4,
+        configuration: configuration("8x64x128 swap_ab", "native"),
+        depth: 4,
         target: "sm_121a".into(),
         device: "emulator".to_owned(),
         remark: String::new(),
@@ -43,22 +51,22 @@ fn the_pipeline_stands_in_every_form() {
         !report::markdown(&record).contains("fused-MoE"),
         "a run without the pipeline does not speak of it"
     );
-    record.pipeline =
+    record.trials =
         vec![trial("green", Verdict::Pass, ""), trial("shut", Verdict::Blocked, "two stages need too much")];
     let md = report::markdown(&record);
     assert!(
         md.contains("**conforms.** 2 trials: 1 pass, 1 blocked") && md.contains("1: two stages need"),
         "{md}"
     );
-    record.pipeline.push(trial("red", Verdict::Fail, "bf16 0x0000 where 1 is right"));
+    record.trials.push(trial("red", Verdict::Fail, "bf16 0x0000 where 1 is right"));
     let md = report::markdown(&record);
     assert!(md.contains("**does not conform.**") && md.contains("at expert=3 row=7 col=11"), "{md}");
     let text = report::terminal(&record, &Styles::plain());
     assert!(text.contains("does not conform") && text.contains("expert=3 row=7 col=11"), "{text}");
-    let csv = report::trials_csv(&record.pipeline);
+    let csv = report::trials_csv(&record.trials);
     assert_eq!(
         csv.lines().last(),
-        Some("red,8x64x128,true,4,tma,native,sm_121a,emulator,fc1,fail,inf,1,expert=3 row=7 col=11")
+        Some("moe,red,8x64x128 swap_ab native tma,4,sm_121a,emulator,fc1,fail,inf,1,expert=3 row=7 col=11")
     );
     let json = report::json(&record).unwrap();
     let again = Record::parse(std::path::Path::new("run.json"), &json).unwrap();
@@ -67,10 +75,11 @@ fn the_pipeline_stands_in_every_form() {
 
 fn tile(name: &str, spills: u32, blocked: Option<&str>) -> TileRow {
     TileRow {
-        configuration: configuration(name, false, "portable"),
+        family: MOE.name().to_owned(),
+        configuration: configuration(name, "portable"),
         target: "sm_121a".into(),
         toolkit: Some("13.5.37".into()),
-        stages: Some(3),
+        depth: Some(3),
         shared: Some(1000),
         shared_limit: 101_376,
         registers: Some(168),
@@ -84,7 +93,7 @@ fn tile(name: &str, spills: u32, blocked: Option<&str>) -> TileRow {
 fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     let mut record = fixture();
     let nothing = "no NVRTC on this machine".to_owned();
-    record.skipped.push(SkippedRow { part: PIPELINE.to_owned(), reason: nothing, needed: true });
+    record.skipped.push(SkippedRow { part: MOE.row().title, reason: nothing, needed: true });
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("**skipped.** no NVRTC on this machine") && md.contains("1 skipped: MXFP4"), "{md}");
     assert!(text.contains("skipped: no NVRTC on this machine"), "{text}");
@@ -92,18 +101,18 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     assert!(md.contains("\n\n**Verdict: claims contradicted.** "), "{md}");
 
     record.skipped.clear();
-    record.pipeline = vec![trial("green", Verdict::Pass, "")];
+    record.trials = vec![trial("green", Verdict::Pass, "")];
     record.tiles.rows =
         vec![tile("8x64x128", 0, None), tile("64x64x128", 100, None), tile("64x64x256", 0, Some("too much"))];
     record.tiles.peers = vec![PeerRow {
-        tile: "8x64x128".into(),
-        swap_ab: false,
+        configurations: "8x64x128".to_owned(),
         stack: "CUTLASS 9".to_owned(),
         answer: PeerAnswer::Offered.into(),
         sentence: "x".to_owned(),
     }];
     let coverage = |tile: &str, exposed| FaultCoverageRow {
-        configuration: configuration(tile, false, "native"),
+        family: MOE.name().to_owned(),
+        configuration: configuration(tile, "native"),
         target: "sm_121a".into(),
         device: "emulator".to_owned(),
         cases: vec!["a".to_owned(), "b".to_owned()],
@@ -111,20 +120,24 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
         total: 200,
     };
     record.fault_coverage = vec![coverage("8x64x128", 200)];
+    let exposed = |by: &str, faults| Exposed { by: by.to_owned(), faults };
     record.faults = vec![FaultRow {
+        family: MOE.name().to_owned(),
         dimensions: "d".to_owned(),
         faults: 1000,
-        exact_and_impulse: 1000,
-        real: 990,
-        real_decode: 500,
+        exposed: vec![
+            exposed("exact and impulse data", 1000),
+            exposed("real values", 990),
+            exposed("real values with one row per expert", 500),
+        ],
     }];
     for text in [report::markdown(&record), report::terminal(&record, &Styles::plain())] {
         let flat = text.split_whitespace().collect::<Vec<_>>().join(" ");
         for words in [
             "2 of 3 tiles run in some configuration",
             "1 of those that run spill, 204 bytes per thread at most (64x64x128 portable tma).",
-            "fault coverage: exact and impulse data expose a fault in any single input byte for 1 of 1 kernel",
-            "of 1,000 random single-byte faults in d, exact and impulse data detect 100.0 %, real values 99.0 %, and 50.0 %",
+            "fault coverage: the data expose a fault in any single input byte for 1 of 1 kernel",
+            "of 1,000 random single-byte faults in d, exact and impulse data expose 100.0 %, real values expose 99.0 % and real values with one row per expert expose 50.0 %",
             "CUTLASS 9",
         ] {
             assert!(flat.contains(words), "{words}\n{text}");
@@ -179,7 +192,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
         id: String::new(),
     });
     record.matrix.claims.clear();
-    record.pipeline = vec![trial("both", Verdict::Pass, ""), on_gpu("both", Verdict::Pass, "")];
+    record.trials = vec![trial("both", Verdict::Pass, ""), on_gpu("both", Verdict::Pass, "")];
     record.runs = vec![
         run("a.right", vec![result(Check::Loads, Verdict::Pass, ""), result(Check::Runs, Verdict::Pass, "")]),
         run(
@@ -191,12 +204,13 @@ fn a_gpu_stands_apart_from_the_emulator() {
         ),
     ];
     let md = report::markdown(&record);
+    let title = MOE.row().title;
     let device = "gpu:0 (NVIDIA Test, sm_90, driver 580.1, CUDA 13.0)";
     for words in [
         format!("## Snippets on {device}\n\ncode for sm_90a by ptxas 13.5.37; 2 variants run: 1 loads"),
         "|`b.absent`|⊘|·|".to_owned(),
-        format!("## {PIPELINE}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
-        format!("## {PIPELINE} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),
+        format!("## {title}\n\n**conforms.** 1 trial: 1 pass. PTX that differs"),
+        format!("## {title} on {device}\n\n**conforms.** 1 trial: 1 pass. Every trial ran its checks"),
         "- graph: 1 pass\n".to_owned(),
         "**Verdict: incomplete.**".to_owned(),
     ] {
@@ -209,7 +223,7 @@ fn a_gpu_stands_apart_from_the_emulator() {
             record.runs.push(run("c.wrong", vec![result(Check::Correct, Verdict::Fail, "lane 3")]));
         }
         if trial {
-            record.pipeline.push(on_gpu("late", Verdict::Fail, "the graph with half"));
+            record.trials.push(on_gpu("late", Verdict::Fail, "the graph with half"));
         }
         let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
         assert!(md.contains("**Verdict: does not conform.**"), "{md}");

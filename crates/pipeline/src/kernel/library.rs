@@ -4,9 +4,7 @@ use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::{fs, io};
 
-use super::model::{Atomics, ExpKind, Header, Kernel, Load, MmaPath};
-use crate::case::FormatPair;
-use crate::kernel::KernelStage;
+use super::model::{Header, Kernel, MmaPath};
 use toolchain::header::{self, HeaderError};
 
 /// Why kernels cannot be loaded or found.
@@ -24,10 +22,12 @@ pub enum KernelError {
     #[error(transparent)]
     Header(#[from] HeaderError),
     /// A header is inconsistent.
-    #[error("{}:1: {message}", path.display())]
+    #[error("{}:{line}: {message}", path.display())]
     Meaning {
         /// The file.
         path: PathBuf,
+        /// The line, from 1.
+        line: usize,
         /// The problem and its remedy.
         message: String,
     },
@@ -41,6 +41,9 @@ pub enum KernelError {
     },
 }
 
+/// Checks the header of a kernel: the key that is wrong, and what is wrong with it.
+pub type Check = fn(&Kernel) -> Result<(), (&'static str, String)>;
+
 /// Kernels and their include files.
 #[derive(Debug, Clone, Default)]
 pub struct Library {
@@ -52,28 +55,6 @@ pub struct Library {
     pub own_includes: BTreeMap<String, String>,
 }
 
-/// Selects one of several kernels of a stage.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Variant {
-    /// How e^x is computed, if the kernel computes it.
-    pub exp: ExpKind,
-    /// How the rows of a token are added.
-    pub atomics: Atomics,
-    /// The operand formats.
-    pub pair: FormatPair,
-}
-
-impl Variant {
-    /// e^x by FMA, and sums in slot order.
-    pub const OURS: Self = Self { exp: ExpKind::Fma, atomics: Atomics::None, pair: FormatPair::Mxfp8Mxfp4 };
-
-    fn is_of(self, kernel: &Kernel) -> bool {
-        let exp = kernel.contract.exp == ExpKind::None || kernel.contract.exp == self.exp;
-        exp && kernel.takes(self.pair)
-            && (kernel.stage != KernelStage::Finalize || kernel.contract.atomics == self.atomics)
-    }
-}
-
 impl Library {
     /// The kernels of the binary.
     ///
@@ -82,7 +63,8 @@ impl Library {
     pub fn embedded() -> Result<Self, KernelError> {
         let mut library = Self::default();
         for (path, text) in data::KERNELS.files() {
-            library.add(Path::new(path), text, false)?;
+            // A test checks them.
+            library.add(Path::new(path), text, false, |_| Ok(()))?;
         }
         Ok(library)
     }
@@ -124,11 +106,11 @@ impl Library {
     }
 
     /// Loads the built-in kernels and those of `folder`. A kernel of the folder replaces the built-in one of the same stage, path
-    /// and load. Its `.cuh` files are seen by its kernels; if it has none, they replace the built-in ones of the same name.
+    /// and load. `check` checks the headers of its kernels. Its `.cuh` files are seen by its kernels; if it has none, they replace the built-in ones of the same name.
     ///
     /// # Errors
     /// [`KernelError`] with the file and line.
-    pub fn with_folder(folder: &Path) -> Result<Self, KernelError> {
+    pub fn with_folder(folder: &Path, check: Check) -> Result<Self, KernelError> {
         let mut own = Self::default();
         let unreadable = |path: &Path| {
             let path = path.to_owned();
@@ -142,12 +124,12 @@ impl Library {
         for path in paths {
             if path.extension().is_some_and(|e| e == "cu" || e == "cuh") {
                 let text = fs::read_to_string(&path).map_err(unreadable(&path))?;
-                own.add(&path, &text, true)?;
+                own.add(&path, &text, true, check)?;
             }
         }
         if own.kernels.is_empty() && own.includes.is_empty() {
             let message = "the folder has neither a .cu file with a `//@` header nor a .cuh file".to_owned();
-            return Err(KernelError::Meaning { path: folder.to_owned(), message });
+            return Err(KernelError::Meaning { path: folder.to_owned(), line: 1, message });
         }
         let mut library = Self::embedded()?;
         if own.kernels.is_empty() {
@@ -163,7 +145,7 @@ impl Library {
                     "the folder has no .cu file, and no built-in kernel includes {}: nothing of it would run",
                     unused.join(" or ")
                 );
-                return Err(KernelError::Meaning { path: folder.to_owned(), message });
+                return Err(KernelError::Meaning { path: folder.to_owned(), line: 1, message });
             }
             library.includes.extend(own.includes);
         } else {
@@ -174,28 +156,29 @@ impl Library {
         Ok(library)
     }
 
-    fn add(&mut self, path: &Path, text: &str, own: bool) -> Result<(), KernelError> {
+    fn add(&mut self, path: &Path, text: &str, own: bool, check: Check) -> Result<(), KernelError> {
         let file = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         if path.extension().is_some_and(|e| e == "cuh") {
             self.includes.insert(file, text.to_owned());
             return Ok(());
         }
-        let wrong =
-            |message: &str| KernelError::Meaning { path: path.to_owned(), message: message.to_owned() };
+        let wrong = |message: &str| KernelError::Meaning {
+            path: path.to_owned(),
+            line: 1,
+            message: message.to_owned(),
+        };
         let yaml =
             header::split(text).yaml.ok_or_else(|| wrong("a kernel must begin with a `//@` header"))?;
         let h: Header = header::parse_block(path, &yaml)?;
-        if (h.stage == KernelStage::Gemm) != (h.load.is_some() && !h.paths.is_empty()) {
-            return Err(wrong("`paths` and `load` are required for a GEMM and not allowed for other stages"));
-        }
         if h.grid.is_empty() || h.grid.len() > 3 {
             return Err(wrong("`grid` needs one to three expressions"));
         }
         let axis = |n: usize| h.grid.get(n).cloned().unwrap_or_else(|| "1".to_owned());
-        self.kernels.push(Kernel {
+        let kernel = Kernel {
             grid: [axis(0), axis(1), axis(2)],
             file,
             text: text.to_owned(),
+            family: h.family,
             about: h.about,
             stage: h.stage,
             entry: h.entry,
@@ -215,79 +198,23 @@ impl Library {
             args: h.args,
             contract: h.contract,
             own,
-        });
+        };
+        check(&kernel).map_err(|(key, message)| {
+            let names = |line: &str| {
+                let field = line.strip_prefix("//@").map(str::trim_start);
+                field.is_some_and(|field| field.strip_prefix(key).is_some_and(|rest| rest.starts_with(':')))
+            };
+            let line = text.lines().position(names).map_or(1, |n| n + 1);
+            KernelError::Meaning { path: path.to_owned(), line, message }
+        })?;
+        self.kernels.push(kernel);
         Ok(())
-    }
-
-    /// Returns the kernel of a stage other than a GEMM. The user's kernels come first: the one that matches the variant, otherwise
-    /// any that supports the formats. Then follow the built-in kernels that match the variant. A stage without variants has one
-    /// kernel for all.
-    ///
-    /// # Errors
-    /// [`KernelError::Missing`] if there is none.
-    pub fn of_stage(&self, stage: KernelStage, variant: Variant) -> Result<&Kernel, KernelError> {
-        let of_stage = || self.kernels.iter().filter(|k| k.stage == stage);
-        let own = || of_stage().filter(|k| k.own);
-        let found = own().find(|k| variant.is_of(k)).or_else(|| own().find(|k| k.takes(variant.pair)));
-        let found = found.or_else(|| of_stage().find(|k| variant.is_of(k)));
-        found.ok_or_else(|| self.missing(format!("the stage {}", stage.word()), stage))
-    }
-
-    /// Returns the GEMM for a path, a load and these operand formats.
-    ///
-    /// # Errors
-    /// [`KernelError::Missing`] if there is none.
-    pub fn gemm(&self, pair: FormatPair, path: MmaPath, load: Load) -> Result<&Kernel, KernelError> {
-        let fits = |k: &&Kernel| k.load == Some(load) && k.paths.contains(&path) && k.takes(pair);
-        self.kernels.iter().find(fits).ok_or_else(|| {
-            let of =
-                if pair == FormatPair::default() { String::new() } else { format!(" of {}", pair.word()) };
-            let what = format!("the {} GEMM{of} that loads by {}", path.word(), load.word());
-            self.missing(what, KernelStage::Gemm)
-        })
-    }
-
-    fn missing(&self, what: String, stage: KernelStage) -> KernelError {
-        let there: Vec<&str> =
-            self.kernels.iter().filter(|k| k.stage == stage).map(|k| k.file.as_str()).collect();
-        let there =
-            if there.is_empty() { String::new() } else { format!(" (available: {})", there.join(" ")) };
-        KernelError::Missing { what, there }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::super::expression::NAMES;
     use super::*;
-
-    #[test]
-    fn every_kernel_of_the_binary_is_understood() {
-        let library = Library::embedded().unwrap();
-        for path in [MmaPath::Native, MmaPath::Portable] {
-            for load in [Load::CpAsync, Load::Tma, Load::TmaReplace] {
-                for pair in FormatPair::ALL {
-                    library.gemm(*pair, path, load).unwrap();
-                }
-            }
-        }
-        library.gemm(FormatPair::default(), MmaPath::Gemv, Load::Direct).unwrap();
-        for exp in [ExpKind::Fma, ExpKind::Ex2Approx] {
-            for atomics in [Atomics::None, Atomics::F32] {
-                for stage in [KernelStage::Route, KernelStage::Activation, KernelStage::Finalize] {
-                    let of_stage =
-                        library.of_stage(stage, Variant { exp, atomics, ..Variant::OURS }).unwrap();
-                    assert_eq!(stage == KernelStage::Finalize, of_stage.contract.exp == ExpKind::None);
-                }
-            }
-        }
-        let names = NAMES.iter().map(|(name, _)| (*name, 64)).collect();
-        for kernel in &library.kernels {
-            for text in kernel.grid.iter().chain([&kernel.block, &kernel.smem]) {
-                super::super::evaluate(text, &names).unwrap();
-            }
-        }
-    }
 
     #[test]
     fn each_kernel_sees_the_headers_of_its_own_folder() {
@@ -297,10 +224,10 @@ mod tests {
         let write = |name: &str, text: &str| fs::write(folder.path().join(name), text).unwrap();
         // Headers alone replace the built-in ones, if these have the names.
         write("other.cuh", "int other;");
-        let error = Library::with_folder(folder.path()).unwrap_err().to_string();
+        let error = Library::with_folder(folder.path(), |_| Ok(())).unwrap_err().to_string();
         assert!(error.contains("no built-in kernel includes other.cuh"), "{error}");
         write("mx.cuh", "int own;");
-        let library = Library::with_folder(folder.path()).unwrap();
+        let library = Library::with_folder(folder.path(), |_| Ok(())).unwrap();
         let kernel = |library: &Library, own: bool, file: &str| {
             library.kernels.iter().find(|k| k.own == own && k.file == file).unwrap().clone()
         };
@@ -311,7 +238,7 @@ mod tests {
         assert_eq!(of(&library, &quantize, "mx.cuh").unwrap(), "int own;");
         // With a kernel, they are that kernel's.
         write("finalize.cu", &text("finalize.cu"));
-        let library = Library::with_folder(folder.path()).unwrap();
+        let library = Library::with_folder(folder.path(), |_| Ok(())).unwrap();
         let own = kernel(&library, true, "finalize.cu");
         assert_eq!(of(&library, &own, "mx.cuh").unwrap(), "int own;");
         assert_eq!(of(&library, &own, "format.cuh"), ours.includes.get("format.cuh").cloned());
@@ -322,11 +249,16 @@ mod tests {
     #[test]
     fn mistakes_name_the_file_and_the_line() {
         let mut library = Library::default();
-        let mut said = |text: &str| library.add(Path::new("k.cu"), text, true).unwrap_err().to_string();
+        let check: Check = |kernel| match kernel.stage.as_str() {
+            "known" => Ok(()),
+            other => Err(("stage", format!("unknown stage `{other}`"))),
+        };
+        let mut said =
+            |text: &str| library.add(Path::new("k.cu"), text, true, check).unwrap_err().to_string();
         assert_eq!(said("int x;"), "k.cu:1: a kernel must begin with a `//@` header");
-        let unknown = "//@ about: x\n//@ stage: gem\n";
-        assert!(said(unknown).starts_with("k.cu:2:"), "{}", said(unknown));
-        let gemm = "//@ about: x\n//@ stage: gemm\n//@ entry: e\n//@ grid: [\"1\"]\n//@ block: \"32\"\n//@ args: []\n//@ contract: {deterministic: true}\n";
-        assert!(said(gemm).contains("required for a GEMM"));
+        let good = "//@ about: x\n//@ stage: known\n//@ entry: e\n//@ grid: [\"1\"]\n//@ block: \"32\"\n//@ args: []\n//@ contract: {deterministic: true}\n";
+        assert!(said(&good.replace("entry: e", "entri: e")).starts_with("k.cu:3:"));
+        assert_eq!(said(&good.replace("known", "gem")), "k.cu:2: unknown stage `gem`");
+        assert!(library.add(Path::new("k.cu"), good, true, check).is_ok());
     }
 }

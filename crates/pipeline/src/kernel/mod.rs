@@ -1,9 +1,9 @@
-//! Loads `kernels/`: CUDA C++ files whose `//@` header tells the pipeline how to compile and launch them.
+//! Loads `kernels/`: CUDA C++ files whose `//@` header names their family and says how to compile and launch them.
 
 mod expression;
 mod library;
 mod model;
 
-pub use expression::{ExpressionError, NAMES, Names, evaluate};
-pub use library::{KernelError, Library, Variant};
-pub use model::{Atomics, Contract, ExpKind, FormatNeeds, KOrder, Kernel, KernelStage, Load, MmaPath};
+pub use expression::{ExpressionError, Names, evaluate};
+pub use library::{Check, KernelError, Library};
+pub use model::{Atomics, Contract, ExpKind, FormatNeeds, KOrder, Kernel, Load, MmaPath};

@@ -4,40 +4,39 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use crate::case::FormatPair;
-
-pub use record::{Load, MmaPath};
-
-/// A stage of the pipeline that one kernel implements.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum KernelStage {
-    /// Top-k and expert weights.
-    Route,
-    /// Sorts rows by expert.
-    Permute,
-    /// Quantizes the hidden states to the activation format.
-    Quantize,
-    /// The GEMMs FC1 and FC2.
-    Gemm,
-    /// Applies SwiGLU and quantizes the result to the activation format.
-    Activation,
-    /// Adds the rows of each token.
-    Finalize,
+record::words! {
+    /// How a GEMM multiplies.
+    #[derive(PartialOrd, Ord)]
+    MmaPath {
+        /// Block-scaled mma
+        Native "native",
+        /// bf16 mma, scales folded into the operands
+        Portable "portable",
+        /// Integer dot products without mma, for at most eight rows of an expert at once
+        Gemv "gemv",
+    }
 }
 
-impl KernelStage {
-    /// Its word in headers.
+record::words! {
+    /// How tiles reach shared memory.
+    #[derive(PartialOrd, Ord)]
+    Load {
+        /// Every thread copies
+        CpAsync "cp_async",
+        /// A producer warp with tensor maps
+        Tma "tma",
+        /// The same, with tensor maps that the kernel creates for each expert
+        TmaReplace "tma_replace",
+        /// Weights are loaded into registers
+        Direct "direct",
+    }
+}
+
+impl Load {
+    /// Whether it uses tensor maps.
     #[must_use]
-    pub const fn word(self) -> &'static str {
-        match self {
-            Self::Route => "route",
-            Self::Permute => "permute",
-            Self::Quantize => "quantize",
-            Self::Gemm => "gemm",
-            Self::Activation => "activation",
-            Self::Finalize => "finalize",
-        }
+    pub const fn by_tma(self) -> bool {
+        matches!(self, Self::Tma | Self::TmaReplace)
     }
 }
 
@@ -113,7 +112,7 @@ pub struct Contract {
     pub atomics: Atomics,
 }
 
-/// The capabilities that a kernel needs for operand formats other than MXFP8 by MXFP4.
+/// The capabilities that a kernel needs for operand formats beside its family's first.
 #[derive(Debug, Clone, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct FormatNeeds {
@@ -132,8 +131,10 @@ pub struct FormatNeeds {
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Header {
+    #[serde(default = "first_family")]
+    pub(super) family: String,
     pub(super) about: String,
-    pub(super) stage: KernelStage,
+    pub(super) stage: String,
     pub(super) entry: String,
     #[serde(default)]
     pub(super) paths: Vec<MmaPath>,
@@ -148,7 +149,7 @@ pub(super) struct Header {
     #[serde(default)]
     pub(super) needs_gemv: Vec<String>,
     #[serde(default)]
-    pub(super) formats: BTreeMap<FormatPair, FormatNeeds>,
+    pub(super) formats: BTreeMap<String, FormatNeeds>,
     #[serde(default)]
     pub(super) packed: Vec<MmaPath>,
     #[serde(default)]
@@ -161,6 +162,11 @@ pub(super) struct Header {
     pub(super) contract: Contract,
 }
 
+/// The family of headers that name none.
+fn first_family() -> String {
+    "moe".to_owned()
+}
+
 /// A kernel: its source and all that the pipeline needs to compile and launch it.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Kernel {
@@ -168,10 +174,12 @@ pub struct Kernel {
     pub file: String,
     /// CUDA C++ source. It includes the header, so that line numbers match the file.
     pub text: String,
+    /// The family that it belongs to.
+    pub family: String,
     /// One sentence on the kernel.
     pub about: String,
-    /// The stage that it implements.
-    pub stage: KernelStage,
+    /// The stage that it implements, in its family's words.
+    pub stage: String,
     /// The name of the entry function.
     pub entry: String,
     /// The MMA paths that it supports; empty for stages without a matrix product.
@@ -182,8 +190,8 @@ pub struct Kernel {
     pub needs: Vec<String>,
     /// Capabilities also needed on one path.
     pub needs_of: BTreeMap<MmaPath, Vec<String>>,
-    /// Operand formats other than MXFP8 by MXFP4 that it can be compiled for, and the capabilities they need.
-    pub formats: BTreeMap<FormatPair, FormatNeeds>,
+    /// Operand formats beside its family's first that it can be compiled for, and the capabilities they need.
+    pub formats: BTreeMap<String, FormatNeeds>,
     /// Paths on which weights occupy four bits per element in shared memory.
     pub packed: Vec<MmaPath>,
     /// Macros to define, and their values, passed to the compiler unchanged.
@@ -200,31 +208,4 @@ pub struct Kernel {
     pub contract: Contract,
     /// Whether it comes from a user's folder. It is then preferred for its stage, even if the case requests another variant.
     pub own: bool,
-}
-
-impl Kernel {
-    /// Returns the capabilities that it needs on `path` with operands of these formats.
-    #[must_use]
-    pub fn needs_on(&self, pair: FormatPair, path: MmaPath) -> Vec<&str> {
-        let special = self.formats.get(&pair);
-        let (common, special): (&[String], &[String]) = match (special, path) {
-            _ if pair == FormatPair::default() => {
-                (&self.needs, self.needs_of.get(&path).map_or(&[][..], Vec::as_slice))
-            }
-            (Some(of), MmaPath::Native) => (&of.needs, &of.native),
-            (Some(of), MmaPath::Portable) => (&of.needs, &of.portable),
-            (Some(of), MmaPath::Gemv) => (&of.needs, &[]),
-            // The stage has no operand in these formats.
-            (None, _) => (&self.needs, &[]),
-        };
-        common.iter().chain(special).map(String::as_str).collect()
-    }
-
-    /// Whether it can be compiled for operands of these formats. Stages without such operands support all formats.
-    #[must_use]
-    pub fn takes(&self, pair: FormatPair) -> bool {
-        let touches =
-            matches!(self.stage, KernelStage::Quantize | KernelStage::Gemm | KernelStage::Activation);
-        !touches || pair == FormatPair::default() || self.formats.contains_key(&pair)
-    }
 }

@@ -5,45 +5,16 @@
 //! of 32 bytes of packed codes) and bases for every model width.
 
 use emulator::device::{MapElement, MapSwizzle};
-use ptx::arch::{Target, ToolkitVersion};
 
+use super::configuration::Tile;
 use super::format::Element;
-use super::tile::{Blocked, Config, SHARED_LIMIT, Tile};
-use crate::case::FormatPair;
+use super::tile::Config;
+use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
 use crate::kernel::{self, Kernel, MmaPath, Names};
-use toolchain::matrix::Capabilities;
-use toolchain::toolkit::Resources;
+use crate::moe::case::FormatPair;
 
 /// Inner extent of a 16U4_ALIGN16B box in elements: the only one allowed.
 const UNPACKED_WIDTH: u32 = 128;
-
-/// The resources that a device has for one CTA.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Limits {
-    /// Bytes of shared memory, with opt-in.
-    pub shared: u32,
-    /// Registers.
-    pub registers: u32,
-    /// Threads.
-    pub threads: u32,
-}
-
-impl Limits {
-    /// SM12x: `sharedMemPerBlockOptin` of RTX PRO 6000, RTX 5070 Ti and GB10; registers and threads as on every architecture
-    /// since sm_80 (CUDA C++ Programming Guide, table of compute capabilities).
-    pub const SM12X: Self = Self { shared: SHARED_LIMIT, registers: 65_536, threads: 1024 };
-}
-
-/// The ptxas and target that a kernel is compiled with, and their capabilities.
-#[derive(Debug, Clone, Copy)]
-pub struct Toolchain<'a> {
-    /// The capabilities recorded in the matrix.
-    pub capabilities: &'a Capabilities,
-    /// The ptxas.
-    pub toolkit: ToolkitVersion,
-    /// The target.
-    pub target: Target,
-}
 
 /// The input to [`admit`]: a tile, a GEMM kernel, a toolchain and a device.
 #[derive(Debug, Clone, Copy)]
@@ -69,10 +40,8 @@ pub struct Question<'a> {
 pub struct Admitted {
     /// The configuration that its kernel is compiled for.
     pub config: Config,
-    /// Threads of a CTA.
-    pub threads: u32,
-    /// Dynamic shared memory of a CTA, bytes.
-    pub dynamic_shared: u32,
+    /// What a CTA of it takes.
+    pub size: LaunchSize,
 }
 
 /// Decides whether the tile may be compiled and run, before ptxas assembles it.
@@ -97,16 +66,9 @@ pub fn admit(question: &Question<'_>) -> Result<Admitted, Blocked> {
         u32::try_from(value).map_err(|_| Blocked(format!("{}: `{text}` is {value}", kernel.file)))
     };
     let (threads, dynamic_shared) = (value(&kernel.block)?, value(&kernel.smem)?);
-    if threads > limits.threads {
-        return Err(Blocked(format!(
-            "a CTA has {threads} threads, but the device allows {}",
-            limits.threads
-        )));
-    }
-    if dynamic_shared > limits.shared {
-        return Err(too_much_shared(dynamic_shared, limits));
-    }
-    Ok(Admitted { config, threads, dynamic_shared })
+    let size = LaunchSize { threads, dynamic_shared };
+    size.within(limits)?;
+    Ok(Admitted { config, size })
 }
 
 /// Decides whether a whole run with the tile is possible: [`admit`], and the capabilities that the kernels of the `others` need.
@@ -119,37 +81,6 @@ pub fn admit_run(question: &Question<'_>, others: &[&Kernel]) -> Result<Admitted
         return Err(Blocked(sentence));
     }
     admit(question)
-}
-
-/// Decides whether the code that ptxas generated for an admitted tile can be launched. Spills are only a remark: they cost time
-/// and do not change results.
-///
-/// # Errors
-/// [`Blocked`], with ptxas's numbers.
-pub fn admit_code(admitted: &Admitted, code: &Resources, limits: Limits) -> Result<Option<String>, Blocked> {
-    let shared = admitted.dynamic_shared + code.static_shared;
-    if shared > limits.shared {
-        return Err(too_much_shared(shared, limits));
-    }
-    // Registers are allocated to warps in units of 256: 8 per thread.
-    let (threads, each) = (admitted.threads, code.registers.next_multiple_of(8));
-    if threads * each > limits.registers {
-        let (all, limit) = (threads * each, limits.registers);
-        return Err(Blocked(format!(
-            "{threads} threads of {each} registers need {all}, but the device has {limit}"
-        )));
-    }
-    let (stores, loads, registers) = (code.spill_stores, code.spill_loads, code.registers);
-    let spills = || {
-        format!(
-            "ptxas spills {stores} bytes of stores and {loads} of loads per thread at {registers} registers"
-        )
-    };
-    Ok((stores + loads > 0).then(spills))
-}
-
-fn too_much_shared(needed: u32, limits: Limits) -> Blocked {
-    Blocked(format!("a CTA needs {needed} bytes of shared memory, but the device has {}", limits.shared))
 }
 
 /// Returns, as a sentence, the first capability that the toolchain lacks and a kernel needs for these formats on `path`.
@@ -276,18 +207,7 @@ mod tests {
     #[test]
     fn shared_memory_and_threads_are_what_the_header_says() {
         let admitted = ask("128x128x128", false, Load::Tma, MmaPath::Native).unwrap();
-        assert_eq!((admitted.dynamic_shared, admitted.threads), (3 * 32768 + 1024, 32 * 9));
-        let code = Resources { registers: 128, static_shared: 48, ..Resources::default() };
-        assert_eq!(admit_code(&admitted, &code, Limits::SM12X), Ok(None));
-        let spilled = admit_code(&admitted, &Resources { spill_loads: 4, ..code }, Limits::SM12X);
-        assert!(spilled.unwrap().unwrap().contains("spills 0 bytes of stores and 4 of loads"));
-        for (code, words) in [
-            (Resources { registers: 233, ..code }, "288 threads of 240 registers need 69120"),
-            (Resources { static_shared: 2049, ..code }, "needs 101377 bytes of shared memory"),
-        ] {
-            let error = admit_code(&admitted, &code, Limits::SM12X).unwrap_err();
-            assert!(error.0.contains(words), "{error}");
-        }
+        assert_eq!((admitted.size.dynamic_shared, admitted.size.threads), (3 * 32768 + 1024, 32 * 9));
         let error = ask("16x8x128", true, Load::CpAsync, MmaPath::Native).unwrap_err();
         assert!(error.0.contains("N under swap_ab is 8"), "{error}");
     }

@@ -18,7 +18,7 @@ use self::header::Files;
 use super::error::MoeError;
 use super::reference::formats::bf16;
 use super::tensors::Tensors;
-use crate::case::{Case, GateUp, Regime};
+use crate::moe::case::{Case, GateUp, Regime};
 
 /// Why a layer cannot be read from a checkpoint.
 #[derive(Debug, thiserror::Error)]

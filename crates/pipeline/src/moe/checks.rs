@@ -4,14 +4,16 @@
 use emulator::device::Device;
 
 use super::contract::{Contract, ExpBound};
-use super::pipeline::{self, Compiled, PipelineError, Ran, Session, Setup};
-use super::trial::{self, Outcome, TrialError};
+use super::pipeline::{self, Ran, Session, Setup};
+use super::trial::{self, Outcome};
 use super::{MoeError, Problem, Tensors};
-use crate::checks::{self, NotPassed};
-use record::{Check, CheckResult, Stage, Verdict};
+use crate::frame::checks::{self, NotPassed, not_passed};
+use crate::frame::compile::Compiled;
+use crate::frame::family::Checked;
+use crate::frame::{RunError, TrialError};
+use crate::moe::stage::Stage;
+use record::{Check, Verdict};
 
-/// Replays that must store the same bits on a GPU.
-pub const REPLAYS: usize = 100;
 /// The routings that a graph is replayed with after its capture, in the order of [`super::problem::variants`].
 const ROUTINGS: [&str; 4] =
     ["the routing of its capture", "another routing", "all tokens on the same experts", "half of the tokens"];
@@ -34,14 +36,6 @@ pub struct TrialChecks<'a> {
     pub emulated: Option<&'a Tensors>,
     /// Whether PTX does not specify the order and width in which tensor cores add, so that two devices may differ.
     pub sums_open: bool,
-}
-
-/// The results of the checks.
-pub struct Checked {
-    /// The stages of the first run; `None` if the code does not load.
-    pub outcome: Option<Outcome>,
-    /// The result of every check.
-    pub checks: Vec<CheckResult>,
 }
 
 /// Why a check ends early.
@@ -74,15 +68,15 @@ struct On<'d> {
 
 impl On<'_> {
     fn reset(&mut self) -> Result<(), Stop> {
-        self.device.reset().map_err(|failure| trial::not_passed(failure, &self.name).into())
+        self.device.reset().map_err(|failure| not_passed(failure, &self.name).into())
     }
 }
 
 /// Converts an error: a refusal by the device is a verdict, everything else an error.
-fn refused(error: PipelineError, device: &str) -> Stop {
+fn refused(error: RunError, device: &str) -> Stop {
     match error {
-        PipelineError::Device { file, failure } => trial::not_passed(failure, device).at(file).into(),
-        PipelineError::Memory(failure) => trial::not_passed(failure, device).into(),
+        RunError::Device { file, failure } => not_passed(failure, device).at(file).into(),
+        RunError::Memory(failure) => not_passed(failure, device).into(),
         other => Stop::Error(other.into()),
     }
 }
@@ -90,7 +84,7 @@ fn refused(error: PipelineError, device: &str) -> Stop {
 /// Returns the tensors of a completed run.
 fn finished(ran: Ran, device: &str) -> Result<Tensors, Stop> {
     match ran.stopped {
-        Some((stage, failure)) => Err(trial::not_passed(failure, device).at(stage.word()).into()),
+        Some((stage, failure)) => Err(not_passed(failure, device).at(stage.word()).into()),
         None => Ok(ran.tensors),
     }
 }
@@ -112,7 +106,7 @@ impl TrialChecks<'_> {
                 Err(Stop::Error(error)) => Err(error),
             }
         })?;
-        Ok(Checked { outcome, checks })
+        Ok(Checked { stages: outcome.map(|outcome| outcome.stages).unwrap_or_default(), checks })
     }
 
     /// Runs one check and returns a description of it.
@@ -124,9 +118,7 @@ impl TrialChecks<'_> {
         match check {
             Check::Loads => {
                 for (kernel, ptx) in &self.compiled.kernels {
-                    on.device
-                        .load(ptx)
-                        .map_err(|failure| trial::not_passed(failure, &on.name).at(&kernel.file))?;
+                    on.device.load(ptx).map_err(|failure| not_passed(failure, &on.name).at(&kernel.file))?;
                 }
                 Ok(format!("{} kernels", self.compiled.kernels.len()))
             }
@@ -139,14 +131,12 @@ impl TrialChecks<'_> {
                 overwritten.iter().for_each(|overwritten| trial::blame(overwritten, &mut judged.stages));
                 *outcome = Some(judged);
                 match stopped {
-                    Some((stage, failure)) => {
-                        Err(trial::not_passed(failure, &on.name).at(stage.word()).into())
-                    }
+                    Some((stage, failure)) => Err(not_passed(failure, &on.name).at(stage.word()).into()),
                     None => Ok(String::new()),
                 }
             }
             Check::Correct => match outcome.as_ref().and_then(Outcome::first_wrong) {
-                Some(wrong) => Err(stop(wrong.verdict, format!("{}: {}", wrong.stage.word(), wrong.note))),
+                Some(wrong) => Err(stop(wrong.verdict, format!("{}: {}", wrong.stage, wrong.note))),
                 None => Ok(String::new()),
             },
             Check::AsEmulator => self.as_emulator(outcome.as_ref()),
@@ -284,7 +274,7 @@ impl TrialChecks<'_> {
         match judged.first_wrong() {
             None => Ok(judged.tensors),
             Some(wrong) => {
-                let note = format!("{}: {}: {}", place(), wrong.stage.word(), wrong.note);
+                let note = format!("{}: {}: {}", place(), wrong.stage, wrong.note);
                 Err(stop(wrong.verdict, note))
             }
         }

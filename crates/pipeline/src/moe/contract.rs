@@ -9,10 +9,10 @@ use numerics::tensor_core::Model;
 use super::dims::Dims;
 use super::error::MoeError;
 use super::tensors::Tensors;
-use crate::case::{
+use crate::kernel::MmaPath;
+use crate::moe::case::{
     BiasPlace, Case, Format, FormatPair, GateUp, GlobalScale, GroupScore, Groups, Router, ScaleRule, Scores,
 };
-use crate::kernel::MmaPath;
 
 /// The rules of the pipeline that a kernel does not choose.
 #[derive(Debug, Clone, Copy, PartialEq)]

@@ -9,14 +9,16 @@ use serde::{Deserialize, Serialize};
 
 use super::contract::{Accumulation, Settings};
 use super::error::MoeError;
-use super::kept::Kept;
+use super::family::FAMILY;
 use super::plan::{self, Trial};
-use super::trial::{self, TrialError};
+use super::trial;
 use super::witness::{Coverage, witness};
 use super::{Dims, problem};
-use crate::case::{Case, FormatPair, Regime};
+use crate::frame::TrialError;
+use crate::frame::kept::Kept;
 use crate::kernel::Library;
-use record::{ConfigurationKey, FaultCoverageRow, Named, TrialRow, Verdict};
+use crate::moe::case::{Case, FormatPair, Regime};
+use record::{ConfigurationName, FaultCoverageRow, Named, TrialRow, Verdict};
 
 /// The kind of cache entry.
 const KIND: &str = "coverage-1";
@@ -25,7 +27,7 @@ const KIND: &str = "coverage-1";
 type Group = String;
 
 /// A kernel of the grouped GEMM: configuration, target, device, operand formats.
-type Kernel = (ConfigurationKey, Named<Target>, String, FormatPair);
+type Kernel = (ConfigurationName, Named<Target>, String, FormatPair);
 
 /// The cases of each group that a kernel passed.
 type Passed<'a> = BTreeMap<Group, Vec<(&'a Case, Key)>>;
@@ -44,7 +46,7 @@ type Source<'a> = (&'a Case, [Accumulation; 2]);
 /// [`TrialError`] if a case cannot be generated.
 pub fn of_run(
     library: &Library,
-    trials: &[(&Trial<'_>, &TrialRow)],
+    trials: &[(&Trial, &TrialRow)],
     seed: Option<u64>,
     kept: &Kept<'_>,
 ) -> Result<Vec<FaultCoverageRow>, TrialError> {
@@ -78,7 +80,8 @@ pub fn of_run(
     let row = |((configuration, target, device, _), keys): (Kernel, Vec<Key>)| {
         let Bytes { exposed, total } = shares.get(&keys).copied().unwrap_or_default();
         let cases = keys.into_iter().map(|(name, _)| name).collect();
-        FaultCoverageRow { configuration, target, device, cases, exposed, total }
+        let family = FAMILY.to_owned();
+        FaultCoverageRow { family, configuration, target, device, cases, exposed, total }
     };
     Ok(chosen.iter().map(|(kernel, keys)| row((kernel.clone(), keys.clone()))).collect())
 }

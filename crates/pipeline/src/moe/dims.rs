@@ -1,6 +1,6 @@
 //! The dimensions of a problem.
 
-use crate::case::{Case, FormatPair};
+use crate::moe::case::{Case, FormatPair};
 
 /// Elements that share an MX scale: dimensions are multiples of it in every format.
 pub const BLOCK: usize = 32;

@@ -101,3 +101,9 @@ pub enum MoeError {
     #[error("{0}")]
     Invalid(String),
 }
+
+impl From<MoeError> for crate::frame::TrialError {
+    fn from(error: MoeError) -> Self {
+        Self::Data(Box::new(error))
+    }
+}

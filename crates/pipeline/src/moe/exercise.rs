@@ -5,14 +5,16 @@ use std::collections::BTreeMap;
 
 use ptx::arch::Target;
 
+use super::configuration::Configuration;
 use super::dims::Dims;
+use super::family::FAMILY;
 use super::fit::least_k_tiles;
 use super::generate;
-use super::plan::{Configuration, Trial};
+use super::plan::Trial;
 use super::tile::Config;
-use crate::case::{BiasPlace, Case, KTail, ScaleTiles};
 use crate::kernel::MmaPath;
-use record::{ExerciseRow, Named, TrialRow, Verdict};
+use crate::moe::case::{BiasPlace, Case, KTail, ScaleTiles};
+use record::{Count, ExerciseRow, Named, TrialRow, Verdict};
 
 /// Elements that N is a multiple of: a tile no wider is never ragged in N.
 const N_MULTIPLE: usize = 32;
@@ -114,6 +116,20 @@ impl Exercise {
         }
     }
 
+    /// Returns what it has, as phrases.
+    #[must_use]
+    pub fn met(&self) -> Vec<String> {
+        let switches = [self.scales_8x4, self.bias_here, self.k_padded, self.pdl];
+        let all = [
+            (self.ragged_k, "a ragged K tile"),
+            (self.full_n_before_ragged > 0, "a ragged N tile"),
+            (self.full_m_before_ragged > 0, "a ragged M tile"),
+            (self.empty_expert, "an expert without rows"),
+            (switches.iter().all(|switch| switch.off && switch.on), "both values of every switch"),
+        ];
+        all.into_iter().filter(|(has, _)| *has).map(|(_, phrase)| phrase.to_owned()).collect()
+    }
+
     /// Returns the coverage that dimensions and routing lack, as phrases.
     #[must_use]
     pub fn missing_shape(&self, config: &Config) -> Vec<String> {
@@ -162,7 +178,7 @@ type Kernel<'a> = (Configuration, &'a Named<Target>, &'a str);
 
 /// Returns one row for each configuration that was run, from the trials that it passed.
 #[must_use]
-pub fn of_run(trials: &[(&Trial<'_>, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
+pub fn of_run(trials: &[(&Trial, &TrialRow)], seed: Option<u64>) -> Vec<ExerciseRow> {
     let mut found: BTreeMap<Kernel<'_>, (Config, Option<Exercise>)> = BTreeMap::new();
     for (trial, row) in trials {
         // Other formats run only on the policy's tiles, for which no minimum is stated.
@@ -191,19 +207,21 @@ fn row(
     all: Option<Exercise>,
 ) -> ExerciseRow {
     let exercise = all.unwrap_or_default();
-    let count = |n: usize| u32::try_from(n).unwrap_or(u32::MAX);
+    let count =
+        |what: &str, n: usize| Count { what: what.to_owned(), count: u32::try_from(n).unwrap_or(u32::MAX) };
     let stages = if of.path == MmaPath::Gemv { 1 } else { config.stages as usize };
     ExerciseRow {
-        configuration: of.key(),
+        family: FAMILY.to_owned(),
+        configuration: of.name(),
         target: target.clone(),
         device: device.to_owned(),
-        k_tiles: count(exercise.k_tiles),
-        wraps: count(exercise.k_tiles.saturating_sub(1) / stages.max(1)),
-        n_tiles: count(exercise.n_tiles),
-        m_tiles: count(exercise.m_tiles),
-        ragged_k: exercise.ragged_k,
-        ragged_n: exercise.full_n_before_ragged > 0,
-        ragged_m: exercise.full_m_before_ragged > 0,
+        counts: vec![
+            count("K tile", exercise.k_tiles),
+            count("stage wrap", exercise.k_tiles.saturating_sub(1) / stages.max(1)),
+            count("N tile", exercise.n_tiles),
+            count("M tile", exercise.m_tiles),
+        ],
+        met: exercise.met(),
         missing: match all {
             Some(exercise) => exercise.missing(config),
             None => vec!["a passing trial".to_owned()],
@@ -214,7 +232,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case;
+    use crate::moe::case;
 
     #[test]
     fn a_small_case_does_not_exercise_a_large_tile() {
@@ -236,7 +254,7 @@ mod tests {
         for candidate in crate::moe::plan::candidates() {
             let Ok(config) = candidate.config else { continue };
             let of = |case: &&Case| {
-                let fitted = super::super::fit::fit(&std::borrow::Cow::Borrowed(*case), &config);
+                let fitted = super::super::fit::fit(&std::sync::Arc::new((*case).clone()), &config);
                 Exercise::from_case(&fitted, &config, case.seed)
             };
             let both = swept.iter().map(of).reduce(Exercise::join).unwrap();

@@ -1,10 +1,10 @@
 //! Enlarges a case for a kernel configuration: K, N and M follow from the case's minimum and the tile.
 
-use std::borrow::Cow;
+use std::sync::Arc;
 
 use super::dims::BLOCK;
 use super::tile::Config;
-use crate::case::{Case, Minimum, Routing};
+use crate::moe::case::{Case, Minimum, Routing};
 
 /// Rows of an expert from which on exact data leave no byte of its weights without a witness: up to so many blocks of K, and beyond
 /// (`tests/reference/coverage.rs`).
@@ -23,9 +23,9 @@ const RAGGED_ROWS: usize = 13;
 
 /// Returns the case as this configuration runs it; a case without a minimum is unchanged.
 #[must_use]
-pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
-    let Some(minimum) = case.minimum else { return case.clone() };
-    let mut fitted = case.clone().into_owned();
+pub fn fit(case: &Arc<Case>, config: &Config) -> Arc<Case> {
+    let Some(minimum) = case.minimum else { return Arc::clone(case) };
+    let mut fitted = Case::clone(case);
     fitted.hidden = width(&fitted, config, minimum);
     // More than a tile of N for the deep first GEMM too. An odd number of blocks: K of the second is ragged for every tile.
     let deep = fitted.hidden / BLOCK > SHALLOW_BLOCKS;
@@ -36,7 +36,7 @@ pub fn fit<'a>(case: &Cow<'a, Case>, config: &Config) -> Cow<'a, Case> {
     fitted.top_k = 1;
     fitted.tokens = fitted.expert_rows.iter().sum();
     fitted.routing = Routing::Rows;
-    Cow::Owned(fitted)
+    Arc::new(fitted)
 }
 
 /// Rounds elements up to an odd number of blocks.
@@ -87,7 +87,7 @@ fn expert_rows(case: &Case, config: &Config, minimum: Minimum) -> Vec<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case;
+    use crate::moe::case;
     use crate::moe::exercise::Exercise;
     use crate::moe::plan;
 
@@ -99,7 +99,7 @@ mod tests {
         for case in swept {
             for candidate in plan::candidates() {
                 let Ok(config) = candidate.config else { continue };
-                let fitted = fit(&Cow::Borrowed(case), &config);
+                let fitted = fit(&Arc::new(case.clone()), &config);
                 let what = format!("{} {config:?}", case.name);
                 assert!(fitted.hidden.is_multiple_of(BLOCK) && fitted.hidden >= case.hidden, "{what}");
                 assert_eq!(fitted.expert_rows.iter().sum::<usize>(), fitted.tokens * fitted.top_k, "{what}");

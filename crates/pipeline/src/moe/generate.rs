@@ -13,7 +13,7 @@ use super::format::BlockScale;
 use super::problem::Problem;
 use super::reference::{formats, route};
 use super::tensors::{Array, Tensors};
-use crate::case::{Case, Format, FormatPair, Regime, Routing};
+use crate::moe::case::{Case, Format, FormatPair, Regime, Routing};
 
 /// The memory limit for the tensors of one problem, in bytes, chosen for a workstation.
 const MEMORY_LIMIT: u128 = 4 << 30;

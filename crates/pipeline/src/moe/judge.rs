@@ -14,7 +14,8 @@ pub use gaps::{Gap, Judgement, judge_dump};
 use super::contract::Contract;
 use super::error::MoeError;
 use super::tensors::{Array, Tensors};
-use record::{Stage, StageResult};
+use crate::moe::stage::Stage;
+use record::StageResult;
 
 /// Returns the verdict of every stage, in pipeline order. A stage whose inputs are missing is judged from the nearest earlier
 /// tensors. It is skipped, with the reason, if its result is missing, if nothing determines it, or if its inputs are invalid as the

@@ -6,7 +6,7 @@
 use numerics::scale_layout::ScaleLayout;
 
 use super::format::BlockScale;
-use crate::case::Format;
+use crate::moe::case::Format;
 
 /// The fill byte for memory that must not be read: NaN as a scale, as an e4m3 code, and as a bf16 or f32.
 pub const POISON: u8 = 0xFF;

@@ -8,7 +8,7 @@ use std::sync::OnceLock;
 use ptx::arch::Target;
 use serde::Deserialize;
 
-use super::tile::Tile;
+use super::configuration::Tile;
 use record::PeerAnswer;
 use toolchain::header::{self, HeaderError};
 

@@ -12,57 +12,16 @@ use std::collections::BTreeMap;
 pub use graph::Session;
 pub use repeat::Overwritten;
 
-use super::compile::Compiler;
+use super::kernels::KernelStage;
 use super::layout::{self, padded};
 pub use super::setup::Setup;
-use super::sources::{self, KernelSource};
 use super::tensors::{Array, Tensors};
-use super::{Dims, Problem, Settings};
-use crate::kernel::{ExpressionError, Kernel, KernelError, KernelStage, Library, Load};
+use super::{Dims, Problem};
+use crate::frame::RunError;
+use crate::frame::compile::Compiled;
+use crate::kernel::{Kernel, Load};
+use crate::moe::stage::Stage;
 use emulator::device::{Buffer, Device, Failure, LaunchFailure, Module};
-use record::Stage;
-use toolchain::toolkit::NvrtcError;
-
-/// Why nothing ran.
-#[derive(Debug, thiserror::Error)]
-pub enum PipelineError {
-    /// A kernel is missing, or its header is wrong.
-    #[error(transparent)]
-    Kernel(#[from] KernelError),
-    /// A kernel does not compile.
-    #[error(transparent)]
-    Nvrtc(#[from] NvrtcError),
-    /// A header's expression has no value.
-    #[error("{file}: {source}")]
-    Expression {
-        /// The kernel's file.
-        file: String,
-        /// The problem.
-        source: ExpressionError,
-    },
-    /// A header does not match its entry, or names something unknown.
-    #[error("{file}: {message}")]
-    Header {
-        /// The kernel's file.
-        file: String,
-        /// The problem.
-        message: String,
-    },
-    /// The device rejects the problem or a kernel.
-    #[error("{file}: {failure}")]
-    Device {
-        /// The kernel's file.
-        file: String,
-        /// The failure.
-        failure: Failure,
-    },
-    /// The device cannot hold the problem.
-    #[error("the problem does not fit on the device: {0}")]
-    Memory(#[from] Failure),
-    /// The problem lacks an input.
-    #[error("the problem has no `{0}`")]
-    Input(&'static str),
-}
 
 /// The results of a run.
 #[derive(Debug)]
@@ -73,13 +32,6 @@ pub struct Ran {
     pub stopped: Option<(Stage, Failure)>,
     /// Stages whose results break their contract beside the judged tensors, in padding or in lists, with the place.
     pub broken: Vec<(Stage, String)>,
-}
-
-/// The kernels of a run in the order of their first launch, each with its PTX.
-#[derive(Debug, Clone)]
-pub struct Compiled<'k> {
-    /// Kernel and PTX.
-    pub kernels: [(&'k Kernel, String); 6],
 }
 
 /// One kernel, ready for launch.
@@ -105,13 +57,13 @@ const STEPS: [Step; 7] = [
 /// Runs `problem` from the router's logits to the output.
 ///
 /// # Errors
-/// [`PipelineError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
+/// [`RunError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
 pub fn run(
     device: &mut dyn Device,
     compiled: &Compiled<'_>,
     problem: &Problem,
     setup: &Setup,
-) -> Result<Ran, PipelineError> {
+) -> Result<Ran, RunError> {
     Session::new(device, compiled, problem, setup)?.run(0)
 }
 
@@ -124,7 +76,7 @@ pub fn run_and_compare(
     compiled: &Compiled<'_>,
     problem: &Problem,
     setup: &Setup,
-) -> Result<(Ran, Option<Overwritten>), PipelineError> {
+) -> Result<(Ran, Option<Overwritten>), RunError> {
     let mut session = Session::new(device, compiled, problem, setup)?;
     let ran = session.run(0)?;
     let overwritten = if ran.stopped.is_none() { session.overwritten()? } else { None };
@@ -132,40 +84,13 @@ pub fn run_and_compare(
 }
 
 /// Loads every kernel on the device.
-fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, PipelineError> {
+fn load<'k>(device: &mut dyn Device, compiled: &Compiled<'k>) -> Result<Vec<Ready<'k>>, RunError> {
     let mut kernels = Vec::new();
     for (kernel, ptx) in &compiled.kernels {
-        let refused = |failure| PipelineError::Device { file: kernel.file.clone(), failure };
+        let refused = |failure| RunError::Device { file: kernel.file.clone(), failure };
         kernels.push(Ready { kernel, module: device.load(ptx).map_err(refused)? });
     }
     Ok(kernels)
-}
-
-/// Compiles the kernels for these settings and this setup.
-///
-/// # Errors
-/// [`PipelineError`]: a stage has no kernel, or a kernel does not compile.
-pub fn compile<'k>(
-    compiler: &Compiler<'_>,
-    library: &'k Library,
-    settings: &Settings,
-    setup: &Setup,
-) -> Result<Compiled<'k>, PipelineError> {
-    let [route, permute, quantize, gemm, activation, finalize] = sources::of_run(library, settings, setup)?;
-    let ready = |source: KernelSource<'k>| {
-        let ptx = compiler.ptx(library, source.kernel, &source.defines)?;
-        Ok::<_, PipelineError>((source.kernel, ptx))
-    };
-    Ok(Compiled {
-        kernels: [
-            ready(route)?,
-            ready(permute)?,
-            ready(quantize)?,
-            ready(gemm)?,
-            ready(activation)?,
-            ready(finalize)?,
-        ],
-    })
 }
 
 /// The two GEMMs.
@@ -175,8 +100,8 @@ enum Fc {
     Two,
 }
 
-fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [T], PipelineError> {
-    tensor.as_ref().map(|t| t.data.as_slice()).ok_or(PipelineError::Input(name))
+fn need<'t, T>(tensor: &'t Option<Array<T>>, name: &'static str) -> Result<&'t [T], RunError> {
+    tensor.as_ref().map(|t| t.data.as_slice()).ok_or(RunError::Input(name))
 }
 
 /// A run in progress.
@@ -189,7 +114,7 @@ struct Run<'a> {
     tensors: Tensors,
     broken: Vec<(Stage, String)>,
     /// The names of the arguments of each kernel, by stage.
-    arguments: Vec<(KernelStage, Vec<String>)>,
+    arguments: Vec<(Option<KernelStage>, Vec<String>)>,
 }
 
 /// The content of a workspace when the stream begins.
@@ -244,20 +169,12 @@ impl<'a> Run<'a> {
     }
 
     /// Copies the inputs to the device's memory and reserves the rest.
-    fn new(
-        device: &'a mut dyn Device,
-        problem: &'a Problem,
-        setup: &'a Setup,
-    ) -> Result<Self, PipelineError> {
+    fn new(device: &'a mut dyn Device, problem: &'a Problem, setup: &'a Setup) -> Result<Self, RunError> {
         Self::with(device, problem, setup, Run::fill)
     }
 
     /// Like [`Run::new`]; hidden states and weights, which the problem lacks, are generated in the device's memory.
-    fn drawn(
-        device: &'a mut dyn Device,
-        problem: &'a Problem,
-        setup: &'a Setup,
-    ) -> Result<Self, PipelineError> {
+    fn drawn(device: &'a mut dyn Device, problem: &'a Problem, setup: &'a Setup) -> Result<Self, RunError> {
         Self::with(device, problem, setup, Run::draw)
     }
 
@@ -265,8 +182,8 @@ impl<'a> Run<'a> {
         device: &'a mut dyn Device,
         problem: &'a Problem,
         setup: &'a Setup,
-        fill: impl FnOnce(&mut Self) -> Result<(), PipelineError>,
-    ) -> Result<Self, PipelineError> {
+        fill: impl FnOnce(&mut Self) -> Result<(), RunError>,
+    ) -> Result<Self, RunError> {
         let dims = problem.dims;
         let tensors = problem.inputs.clone();
         let mut run = Self {
@@ -292,7 +209,10 @@ impl<'a> Run<'a> {
 
     /// Runs these kernels with the arguments that their headers name.
     fn with_kernels(mut self, kernels: &[Ready<'_>]) -> Self {
-        self.arguments = kernels.iter().map(|r| (r.kernel.stage, r.kernel.args.clone())).collect();
+        self.arguments = kernels
+            .iter()
+            .map(|r| (KernelStage::from_word(&r.kernel.stage), r.kernel.args.clone()))
+            .collect();
         self
     }
 
@@ -303,7 +223,7 @@ impl<'a> Run<'a> {
     }
 
     /// Puts every workspace into its state at the start of a run.
-    fn begin(&mut self) -> Result<(), PipelineError> {
+    fn begin(&mut self) -> Result<(), RunError> {
         for (name, _, before) in self.workspaces() {
             if let (Before::Unwritten, Some(buffer)) = (before, self.buffers.get(name)) {
                 self.device.forget(*buffer)?;
@@ -315,7 +235,7 @@ impl<'a> Run<'a> {
     }
 
     /// Launches everything; returns the stage that did not finish and the failure.
-    fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, PipelineError> {
+    fn all(&mut self, kernels: &[Ready<'_>]) -> Result<Option<(Stage, Failure)>, RunError> {
         let (before, after) = STEPS.split_at(STEPS.iter().position(|s| s.0 == Stage::Fc2).unwrap_or(0));
         let streams: Vec<&[Step]> = match (self.setup.pdl, &self.problem.injected_a2) {
             // The results of a stage are read before the next one begins, so that each one is judged.

@@ -1,22 +1,25 @@
 //! The trials of a run.
 
-use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use numerics::scale_layout::ScaleLayout;
 use ptx::arch::Target;
 
 use super::Dims;
-use super::admission::{self, Limits, Question, Toolchain};
+use super::admission::{self, Question};
+use super::checkpoint::Layer;
+use super::configuration::{Configuration, TILE_K, TILE_M, TILE_N, Tile};
 use super::fit::fit;
+use super::kernels::Variant;
 use super::layout::KPad;
 use super::pipeline::Setup;
 use super::policy::{self, HostKnown};
 use super::sources;
-use super::tile::{Blocked, Config, TILE_K, TILE_M, TILE_N, Tile};
-use crate::case::{self, Case, Configurations, Format, FormatPair, KTail, ScaleTiles};
-use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath, Variant};
-use record::ConfigurationKey;
+use super::tile::Config;
+use crate::frame::admission::{Blocked, Limits, Toolchain};
+use crate::kernel::{Atomics, ExpKind, KernelError, Library, Load, MmaPath};
+use crate::moe::case::{self, Case, Configurations, Format, FormatPair, KTail, ScaleTiles};
 
 /// A tile and its configuration, or the reason why there is none.
 #[derive(Debug, Clone)]
@@ -51,9 +54,9 @@ fn candidates_of(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Candi
 
 /// A case, a tile and its configuration, or the reason why there is none.
 #[derive(Debug, Clone)]
-pub struct Trial<'a> {
+pub struct Trial {
     /// The case, enlarged for the tile if it states a minimum.
-    pub case: Cow<'a, Case>,
+    pub case: Arc<Case>,
     /// The tile.
     pub tile: Tile,
     /// Whether channels are the 16-row side.
@@ -64,6 +67,8 @@ pub struct Trial<'a> {
     pub path: MmaPath,
     /// The kernel, or the reason.
     pub config: Result<Config, Blocked>,
+    /// The layer of a checkpoint that supplies the weights; generated weights if `None`.
+    pub layer: Option<Arc<Layer>>,
 }
 
 /// A tile below 64 tokens is swapped, and a larger one may be: channels fill the 16 rows of an mma better. Without an mma
@@ -77,16 +82,16 @@ pub const fn swaps(tile: Tile, path: MmaPath) -> &'static [bool] {
     }
 }
 
-impl<'a> Trial<'a> {
+impl Trial {
     /// Returns a trial of a case, enlarged as the configuration requires.
     #[must_use]
-    pub fn new(case: Cow<'a, Case>, configuration: Configuration, config: Result<Config, Blocked>) -> Self {
+    pub fn new(case: Arc<Case>, configuration: Configuration, config: Result<Config, Blocked>) -> Self {
         let case = match &config {
             Ok(config) => fit(&case, config),
             Err(_) => case,
         };
         let Configuration { tile, swap_ab, path, load } = configuration;
-        Self { case, tile, swap_ab, load, path, config }
+        Self { case, tile, swap_ab, load, path, config, layer: None }
     }
 
     /// Whether its kernels are those of MXFP8 by MXFP4, the only ones swept over tiles.
@@ -101,15 +106,7 @@ impl<'a> Trial<'a> {
         Configuration { tile: self.tile, swap_ab: self.swap_ab, path: self.path, load: self.load }
     }
 
-    /// Returns the trial as a toolchain admits it: blocked if the kernels need something that the toolchain lacks.
-    ///
-    /// # Errors
-    /// [`KernelError::Missing`] if there is no GEMM for it.
-    pub fn admitted(&self, library: &Library, toolchain: Option<Toolchain<'_>>) -> Result<Self, KernelError> {
-        self.admitted_on(library, toolchain, Limits::SM12X)
-    }
-
-    /// Like [`Trial::admitted`], on a device with these limits.
+    /// Returns the trial as a toolchain and a device with these limits admit it: blocked if the kernels need something that they lack.
     ///
     /// # Errors
     /// [`KernelError::Missing`] if there is no GEMM for it.
@@ -136,7 +133,8 @@ impl<'a> Trial<'a> {
         };
         let others = sources::beside_the_gemm(library, variant(&self.case))?;
         let config = admission::admit_run(&question, &others).map(|admitted| admitted.config);
-        Ok(Self::new(self.case.clone(), self.configuration(), config))
+        let layer = self.layer.clone();
+        Ok(Self { layer, ..Self::new(Arc::clone(&self.case), self.configuration(), config) })
     }
 }
 
@@ -156,40 +154,6 @@ pub const PATHS: [MmaPath; 3] = [MmaPath::Native, MmaPath::Portable, MmaPath::Ge
 #[must_use]
 pub fn goes_with(path: MmaPath, load: Load) -> bool {
     (path == MmaPath::Gemv) == (load == Load::Direct)
-}
-
-/// A kernel configuration: a tile and how it is compiled.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Configuration {
-    /// The tile.
-    pub tile: Tile,
-    /// Whether channels are the 16-row side.
-    pub swap_ab: bool,
-    /// How it is multiplied.
-    pub path: MmaPath,
-    /// How it reaches shared memory.
-    pub load: Load,
-}
-
-impl Configuration {
-    /// Returns the kernel for operands of these formats.
-    ///
-    /// # Errors
-    /// [`Blocked`], with the reason.
-    pub fn config(&self, pair: FormatPair) -> Result<Config, Blocked> {
-        Config::with_tiles(pair, self.tile, self.swap_ab, self.load, self.path)
-    }
-
-    /// The key in rows of the record.
-    #[must_use]
-    pub fn key(&self) -> ConfigurationKey {
-        ConfigurationKey {
-            tile: self.tile.into(),
-            swap_ab: self.swap_ab,
-            path: self.path.into(),
-            load: self.load.into(),
-        }
-    }
 }
 
 /// The configurations of these tiles with these loads and paths.
@@ -215,10 +179,11 @@ pub fn configurations(tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<
 
 /// The trials of a case with these tiles, loads and paths.
 #[must_use]
-pub fn trials<'a>(case: &'a Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial<'a>> {
+pub fn trials(case: &Case, tiles: &[Tile], loads: &[Load], paths: &[MmaPath]) -> Vec<Trial> {
+    let case = Arc::new(case.clone());
     let of = |configuration: Configuration| {
         let config = configuration.config(case.pair);
-        Trial::new(Cow::Borrowed(case), configuration, config)
+        Trial::new(Arc::clone(&case), configuration, config)
     };
     configurations(tiles, loads, paths).into_iter().map(of).collect()
 }
@@ -234,7 +199,7 @@ pub const fn is_swept(case: &Case) -> bool {
 /// configurations as it requests, so that each load meets each path over the cases. The GEMV is included if the tile is small
 /// enough for it.
 #[must_use]
-pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
+pub fn default_set(cases: &[&Case]) -> Vec<Trial> {
     let mut out = Vec::new();
     for (n, case) in cases.iter().enumerate().filter(|(_, case)| !is_swept(case)) {
         let mut all = trials(case, &own_tiles(case), &LOADS, &PATHS);
@@ -270,7 +235,7 @@ pub fn default_set<'a>(cases: &[&'a Case]) -> Vec<Trial<'a>> {
 }
 
 /// Whether this is the one trial kept for a tile and operand order of which every configuration is blocked; it states the reason.
-fn stands_for_blocked(trial: &Trial<'_>) -> bool {
+fn stands_for_blocked(trial: &Trial) -> bool {
     let blocked = |configuration: Configuration| {
         Config::new(configuration.tile, configuration.swap_ab, configuration.load, configuration.path)
             .is_err()
@@ -336,18 +301,14 @@ fn features(configuration: Configuration) -> Vec<Feature> {
 /// target of the same chip differs only in `.target`, so these suffice to show that; if kernels test their compilation target,
 /// every target has the whole set.
 #[must_use]
-pub fn for_targets<'a>(
-    set: &[Trial<'a>],
-    targets: &[Target],
-    kernels: &Library,
-) -> Vec<(Target, Vec<Trial<'a>>)> {
+pub fn for_targets(set: &[Trial], targets: &[Target], kernels: &Library) -> Vec<(Target, Vec<Trial>)> {
     let further = if kernels.asks_for_target() { set.to_vec() } else { part_of(set) };
     let of = |n| if n == 0 { set.to_vec() } else { further.clone() };
     targets.iter().enumerate().map(|(n, target)| (*target, of(n))).collect()
 }
 
 /// The part of a set that a further target runs.
-fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
+pub(super) fn part_of(set: &[Trial]) -> Vec<Trial> {
     let first_swept = set.iter().find(|t| is_swept(&t.case)).map(|t| t.case.name.as_str());
     let elsewhere: BTreeSet<Configuration> =
         set.iter().filter(|t| !is_swept(&t.case)).map(Trial::configuration).collect();
@@ -359,7 +320,7 @@ fn part_of<'a>(set: &[Trial<'a>]) -> Vec<Trial<'a>> {
         .collect();
     let chosen: BTreeSet<(&str, Configuration)> =
         of_kernel.into_iter().map(|(key, configuration)| (key.0, configuration)).collect();
-    let stays = |t: &&Trial<'_>| {
+    let stays = |t: &&Trial| {
         let case = t.case.name.as_str();
         let swept = is_swept(&t.case);
         (!swept || Some(case) == first_swept)
@@ -448,6 +409,31 @@ pub const fn setup(case: &Case, config: Config) -> Setup {
     }
 }
 
+/// Returns two of the cases that compile kernels with the same options: swept cases first, then the cheapest.
+#[must_use]
+pub fn representatives<'a>(cases: &[&'a Case]) -> Vec<&'a Case> {
+    // Whether the case is not swept, its cost, and the case.
+    type Ranked<'a> = (bool, u64, &'a Case);
+    let mut of: BTreeMap<String, Vec<Ranked<'a>>> = BTreeMap::new();
+    for case in cases.iter().filter(|c| c.model.is_none()) {
+        let setup = (
+            case.pdl,
+            case.scale_tiles.word(),
+            case.k_tail.word(),
+            case.fc1_bias.word(),
+            case.fc2_bias.word(),
+        );
+        let cost = case.schedules.max(1) * (case.tokens * case.top_k * case.hidden * case.inter) as u64;
+        of.entry(format!("{setup:?}")).or_default().push((!is_swept(case), cost, *case));
+    }
+    let mut out = Vec::new();
+    for mut alike in of.into_values() {
+        alike.sort_by_key(|(rank, cost, _)| (*rank, *cost));
+        out.extend(alike.into_iter().take(2).map(|(_, _, case)| case));
+    }
+    out
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -479,18 +465,18 @@ mod tests {
         let sets = for_targets(&set, &targets, &kernels);
         assert_eq!((sets[0].0, sets[0].1.len()), (targets[0], set.len()));
         let first = library.cases.iter().find(|c| is_swept(c)).unwrap();
-        let swept = |t: &&Trial<'_>| t.case.name == first.name && t.config.is_ok();
+        let swept = |t: &&Trial| t.case.name == first.name && t.config.is_ok();
         let (all, part): (Vec<_>, Vec<_>) =
             (set.iter().filter(swept).collect(), sets[1].1.iter().filter(swept).collect());
         assert!(part.len() < all.len(), "{} of {}", part.len(), all.len());
         for t in &all {
-            let alike = |p: &&&Trial<'_>| (p.tile.m, p.load, p.path) == (t.tile.m, t.load, t.path);
+            let alike = |p: &&&Trial| (p.tile.m, p.load, p.path) == (t.tile.m, t.load, t.path);
             assert!(part.iter().any(|p| alike(&p)), "{} {:?} {:?}", t.tile, t.load, t.path);
         }
-        let off = |set: &[Trial<'_>]| set.iter().filter(|t| !is_swept(&t.case)).count();
+        let off = |set: &[Trial]| set.iter().filter(|t| !is_swept(&t.case)).count();
         assert!(off(&sets[1].1) * 10 > off(&set) * 9, "{} of {}", off(&sets[1].1), off(&set));
         let every = trials(&library.cases[0], &tiles(), &LOADS, &PATHS);
-        let runs = |set: &[Trial<'_>]| set.iter().filter(|t| t.config.is_ok()).count();
+        let runs = |set: &[Trial]| set.iter().filter(|t| t.config.is_ok()).count();
         assert!(runs(&for_targets(&every, &targets, &kernels)[1].1) * 5 < runs(&every));
         let mut asks = kernels;
         asks.includes.insert("own.cuh".to_owned(), "#ifdef __CUDA_ARCH_FEAT_SM121_ALL\n#endif\n".to_owned());
@@ -502,9 +488,8 @@ mod tests {
         let library = case::library();
         let cases: Vec<&Case> = library.cases.iter().collect();
         let set = default_set(&cases);
-        let meets = |name: &str, test: &dyn Fn(&Trial<'_>) -> bool| {
-            set.iter().any(|t| t.case.name == name && test(t))
-        };
+        let meets =
+            |name: &str, test: &dyn Fn(&Trial) -> bool| set.iter().any(|t| t.case.name == name && test(t));
         for case in library.cases.iter().filter(|c| c.configurations != Configurations::One) {
             let native = case.pair.activation() != Format::Bf16;
             for path in
@@ -517,14 +502,14 @@ mod tests {
             }
         }
         for case in library.cases.iter().filter(|c| c.configurations == Configurations::One) {
-            let of = |t: &&Trial<'_>| t.case.name == case.name;
+            let of = |t: &&Trial| t.case.name == case.name;
             assert_eq!(set.iter().filter(of).filter(|t| t.config.is_ok()).count(), 1, "{}", case.name);
         }
         let swept: Vec<&Case> = cases.iter().copied().filter(|c| is_swept(c)).collect();
         for candidate in candidates() {
             let why = format!("{} {}", candidate.tile, candidate.swap_ab);
             if candidate.config.is_ok() {
-                let runs = |t: &Trial<'_>| t.tile == candidate.tile && t.config.is_ok();
+                let runs = |t: &Trial| t.tile == candidate.tile && t.config.is_ok();
                 assert!(swept.iter().all(|case| meets(&case.name, &runs)), "{why}");
             }
         }

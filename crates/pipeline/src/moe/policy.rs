@@ -5,7 +5,7 @@
 
 mod compare;
 
-use super::tile::Tile;
+use super::configuration::Tile;
 
 pub use compare::{Compared, Shape, compare, counts_of};
 

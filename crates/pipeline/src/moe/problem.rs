@@ -5,7 +5,7 @@ use super::contract::Settings;
 use super::dims::Dims;
 use super::error::MoeError;
 use super::tensors::{Array, Tensors};
-use crate::case::Case;
+use crate::moe::case::Case;
 
 /// The host's replacement for the activation's result before the second GEMM.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,10 +2,10 @@
 
 use numerics::scale_layout::ScaleLayout;
 
+use super::kernels::Variant;
 use super::layout::KPad;
 use super::tile::Config;
-use crate::case::Slots;
-use crate::kernel::Variant;
+use crate::moe::case::Slots;
 
 /// How a problem runs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

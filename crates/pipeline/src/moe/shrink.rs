@@ -1,7 +1,7 @@
 //! The smallest case that fails like a larger one, at the same first stage.
 
-use crate::case::{Case, Router, Routing};
-use record::Stage;
+use crate::moe::case::{Case, Router, Routing};
+use crate::moe::stage::Stage;
 
 /// Reduces `case` as long as `fails` reports `stage` as its first wrong stage. Every step is tried until none is left,
 /// so no single step can reduce the result further.
@@ -62,7 +62,7 @@ mod tests {
 
     #[test]
     fn nothing_smaller_fails_in_the_same_way() {
-        let case = crate::case::library().cases.into_iter().find(|c| c.name == "wide-real").unwrap();
+        let case = crate::moe::case::library().cases.into_iter().find(|c| c.name == "wide-real").unwrap();
         // A fault that needs three tokens and a K of 96.
         let fails = |c: &Case| {
             if c.tokens < 3 { Some(Stage::Route) } else { (c.hidden >= 96).then_some(Stage::Fc1) }

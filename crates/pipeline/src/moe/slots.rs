@@ -3,8 +3,8 @@
 use super::dims::Dims;
 use super::layout::padded;
 use super::setup::Setup;
-use super::tile::Blocked;
-use crate::case::Slots;
+use crate::frame::admission::Blocked;
+use crate::moe::case::Slots;
 
 /// Element offsets that the weights of some expert exceed if slots are spread: the limits of signed and unsigned 32-bit
 /// integers, and of 32-bit byte offsets with two elements per byte.

@@ -3,18 +3,11 @@
 use numerics::scale_layout::ScaleLayout;
 
 use super::contract::Settings;
+use super::kernels::{KernelStage, Variant};
 use super::pipeline::Setup;
-use crate::case::{BiasPlace, Format, FormatPair, GateUp, GroupScore, ScaleRule, Scores};
-use crate::kernel::{Kernel, KernelError, KernelStage, Library, Variant};
-
-/// A kernel and its macros.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct KernelSource<'k> {
-    /// The kernel.
-    pub kernel: &'k Kernel,
-    /// Names and values.
-    pub defines: Vec<(String, String)>,
-}
+use crate::frame::compile::KernelSource;
+use crate::kernel::{Kernel, KernelError, Library};
+use crate::moe::case::{BiasPlace, Format, FormatPair, GateUp, GroupScore, ScaleRule, Scores};
 
 /// Returns the kernels of a run in the order of their first launch: route, permute, quantize, GEMM, activation, finalize.
 /// Both GEMMs share one.

@@ -11,7 +11,7 @@ pub use dump::{Dump, read, write};
 
 use super::dims::Dims;
 use super::error::MoeError;
-use crate::case::FormatPair;
+use crate::moe::case::FormatPair;
 
 /// A tensor: `data` has as many elements as `shape` requires.
 #[derive(Debug, Clone, Default, PartialEq, Eq)]

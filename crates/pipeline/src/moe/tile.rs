@@ -1,12 +1,10 @@
 //! Tiles of the grouped GEMM: their names, and the geometry derived from them.
 
+use super::configuration::Tile;
 use super::format::Element;
-use crate::case::{Format, FormatPair};
+use crate::frame::admission::{Blocked, SHARED_LIMIT};
 use crate::kernel::{Load, MmaPath};
-pub use record::{TILE_K, TILE_M, TILE_N, Tile, TileError};
-
-/// Maximum dynamic shared memory of a CTA of an SM12x, bytes (`sharedMemPerBlockOptin`; CUTLASS `sm120_smem_capacity_bytes`).
-pub const SHARED_LIMIT: u32 = 101_376;
+use crate::moe::case::{Format, FormatPair};
 
 /// Maximum accumulators of a thread; with more, ptxas spills.
 const MOST_ACCUMULATORS: u32 = 128;
@@ -71,11 +69,6 @@ fn warps(x: u32, y: u32, path: MmaPath) -> [u32; 2] {
     let warps_x = (x / 16).min(warps);
     [warps_x, (warps / warps_x).min(y / 8)]
 }
-
-/// Why a tile has no kernel, in one sentence.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{0}")]
-pub struct Blocked(pub String);
 
 impl Config {
     /// Returns the kernel for a tile of MXFP8 by MXFP4: its warps and the number of stages that fit.

@@ -2,39 +2,20 @@
 
 use std::sync::Arc;
 
-use emulator::device::{Device as _, Failure};
+use emulator::device::Device as _;
 use emulator::trials::{self, Ended, Plan, Subject, Sums, Unequal, compare_trials};
-use emulator::{EmulatorDevice, Options, Programs, Turns};
+use emulator::{EmulatorDevice, Options, Turns};
 use numerics::tensor_core::Model;
 
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
-use super::pipeline::{Compiled, Overwritten, PipelineError, Ran, Session, Setup};
-use super::sources;
-use super::verdicts::Verdicts;
-use super::{Dims, MoeError, Problem, Settings, Tensors, judge};
-use crate::checks::{NotPassed, verdict};
+use super::pipeline::{Overwritten, Ran, Session, Setup};
+use super::stage::Stage;
+use super::{Dims, MoeError, Problem, Settings, Tensors, judge, sources, verdicts};
+use crate::frame::checks::{NotPassed, not_passed};
+use crate::frame::compile::Compiled;
+use crate::frame::{Memo, RunError, TrialError};
 use crate::kernel::{self, Atomics, ExpKind, Kernel, Library, MmaPath};
-use record::{Stage, StageResult, Verdict};
-
-/// Minimum launches of a trial on the emulator, on the same memory: the second one finds the state that the first one left.
-pub const LAUNCHES: u64 = 2;
-
-/// Why a trial has no verdicts.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    /// It cannot begin.
-    #[error(transparent)]
-    Pipeline(#[from] PipelineError),
-    /// Its results cannot be judged.
-    #[error(transparent)]
-    Moe(#[from] MoeError),
-    /// The contraction by ptxas is unknown.
-    #[error(transparent)]
-    Contraction(#[from] toolchain::toolkit::ContractionError),
-    /// A kernel that decodes as written does not decode in another reading.
-    #[error("kernel `{0}` cannot be decoded with another choice of contraction: {1}")]
-    Reading(String, emulator::Stop),
-}
+use record::{StageResult, Verdict};
 
 /// The result of a trial.
 #[derive(Debug)]
@@ -60,14 +41,14 @@ impl Outcome {
 /// Returns the contract of the kernels of a setup for a problem, on the tensor cores of `model`; those of SM12x if `None`.
 ///
 /// # Errors
-/// [`PipelineError::Kernel`] if a stage has no kernel.
+/// [`RunError::Kernel`] if a stage has no kernel.
 pub fn contract(
     library: &Library,
     dims: Dims,
     settings: Settings,
     setup: &Setup,
     model: Option<Model>,
-) -> Result<Contract, PipelineError> {
+) -> Result<Contract, RunError> {
     let gemm = library.gemm(settings.pair, setup.config.path, setup.config.load)?;
     let any = |of| Accumulation { order: KOrder::Any, ..of };
     let sum = match (setup.config.path, gemm.contract.k_order) {
@@ -104,36 +85,13 @@ pub fn contract(
     })
 }
 
-/// What trials share on the emulator: decoded modules, and verdicts on bits judged before.
-#[derive(Default)]
-pub struct Memo {
-    /// Decoded modules.
-    pub programs: Arc<Programs>,
-    /// Verdicts by results.
-    pub verdicts: Verdicts,
-}
-
-/// Runs a problem on the emulator once under each of these schedules, on the same memory, and judges every run.
+/// Runs a problem on the emulator once under each of these schedules, on the same memory, and judges every run; the seed of
+/// `options` is that of each schedule.
 /// If the kernels promise the same bits every time, the runs must agree. After the last run, the inputs must be unchanged.
 ///
 /// # Errors
 /// [`TrialError`]; a kernel that traps or is wrong yields a verdict, not an error.
 pub fn on_emulator(
-    memo: &Memo,
-    compiled: &Compiled<'_>,
-    contract: &Contract,
-    problem: &Problem,
-    setup: &Setup,
-    schedules: std::ops::Range<u64>,
-) -> Result<Outcome, TrialError> {
-    on_emulator_with(memo, compiled, contract, problem, setup, schedules, Options::default())
-}
-
-/// Like [`on_emulator`] with other options; the seed is that of each schedule.
-///
-/// # Errors
-/// Same as [`on_emulator`].
-pub fn on_emulator_with(
     memo: &Memo,
     compiled: &Compiled<'_>,
     contract: &Contract,
@@ -168,7 +126,7 @@ pub fn on_emulator_with(
     }
     let Repeats { runs, mut last, .. } = repeats;
     if let (Some(outcome), Some(difference)) = (&mut last, verdict.nondeterministic())
-        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage.word() == difference.buffer)
+        && let Some(result) = outcome.stages.iter_mut().find(|s| s.stage.text() == difference.buffer)
         && result.verdict.conforms()
     {
         let seed = schedules.start + difference.trials[1].seed;
@@ -229,7 +187,7 @@ impl Subject for Repeats<'_, '_> {
         let left = ran.tensors.clone();
         let outcome = match self.last.take() {
             None => {
-                let stages = self.memo.verdicts.judge(self.contract, &ran.tensors)?;
+                let stages = verdicts::judge(self.memo, self.contract, &ran.tensors)?;
                 let mut outcome = settled(stages, ran, self.contract, self.device, 0);
                 uncompared(self.contract, &mut outcome.stages);
                 outcome
@@ -289,8 +247,9 @@ fn try_lanes(
         let stopped = ran.stopped.is_some();
         let differing = differences(&outcome.tensors, &ran.tensors)
             .find(|stage| contract.deterministic && orders_sums(contract, *stage));
-        let wrong =
-            judged(ran, contract, device, 0)?.first_wrong().map(|result| (result.stage, result.note.clone()));
+        let wrong = judged(ran, contract, device, 0)?
+            .first_wrong()
+            .and_then(|result| Some((Stage::from_name(&result.stage)?, result.note.clone())));
         let found = match (wrong, differing) {
             (_, Some(stage)) if !stopped => Some((stage, "other bits are stored".to_owned())),
             (wrong, _) => wrong,
@@ -374,21 +333,6 @@ pub(super) fn differences(a: &Tensors, b: &Tensors) -> impl Iterator<Item = Stag
     .filter_map(|(stage, same)| (!same).then_some(stage))
 }
 
-/// Returns the verdict and the note for a launch that failed on `device`.
-pub(super) fn not_passed(failure: Failure, device: &str) -> NotPassed {
-    let verdict = verdict(&failure);
-    let note = match failure {
-        Failure::Trap { what, .. } => what,
-        Failure::Unsupported(text) => format!("{device}: {text}"),
-        Failure::Launch(text)
-        | Failure::Broken(text)
-        | Failure::TimedOut(text)
-        | Failure::Crashed(text)
-        | Failure::DeviceLost(text) => text,
-    };
-    NotPassed { verdict, note }
-}
-
 /// The verdicts of a run: on its results, on padding and lists, and on the launch that failed.
 pub(super) fn judged(
     ran: Ran,
@@ -416,8 +360,8 @@ fn settled(
     }
     if let Some((stage, failure)) = ran.stopped {
         let NotPassed { verdict, note } = not_passed(failure, device);
-        for result in stages.iter_mut().filter(|s| s.stage >= stage) {
-            *result = StageResult::skipped(result.stage, format!("{} did not finish", stage.word()));
+        for result in stages.iter_mut().filter(|s| Stage::from_name(&s.stage) >= Some(stage)) {
+            *result = StageResult::skipped(result.stage.clone(), format!("{} did not finish", stage.word()));
         }
         if let Some(result) = stages.iter_mut().find(|s| s.stage == stage) {
             result.verdict = verdict;

@@ -23,7 +23,7 @@ use super::reference::line::Line;
 use super::reference::route;
 use super::reference::token_scale;
 use super::tensors::Array;
-use crate::case::{BiasPlace, Format};
+use crate::moe::case::{BiasPlace, Format};
 
 /// Columns of one task.
 const TASK_COLS: usize = 64;

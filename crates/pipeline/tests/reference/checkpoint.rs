@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use pipeline::case::{self, Case, GateUp, Routing};
+use pipeline::moe::case::{self, Case, GateUp, Routing};
 use pipeline::moe::checkpoint::{CheckpointError, Layer};
 use pipeline::moe::problem::{generate, of_layer};
 use pipeline::moe::{Contract, judge, reference::route};

@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::case::{BiasPlace, GateUp, GroupScore, Router, ScaleRule, Scores};
+use pipeline::moe::case::{BiasPlace, GateUp, GroupScore, Router, ScaleRule, Scores};
 use pipeline::moe::{Array, Dims, Problem, Tensors};
 
 /// How the simulated tensor core adds.

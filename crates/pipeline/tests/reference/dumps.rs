@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::path::Path;
 
-use pipeline::case::{self, FormatPair};
+use pipeline::moe::case::{self, FormatPair};
 use pipeline::moe::{Contract, MoeError, Tensors, judge, problem::generate, tensors};
 
 use crate::all_pass;

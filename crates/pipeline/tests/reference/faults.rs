@@ -1,6 +1,6 @@
 //! Ten thousand faults of one byte in gpt-oss dimensions: all are found in exact and impulse data.
 
-use pipeline::case::Format;
+use pipeline::moe::case::Format;
 use pipeline::moe::reference::gemm::element;
 use pipeline::moe::reference::line::Line;
 use pipeline::moe::{Accumulation, Array, problem::generate};

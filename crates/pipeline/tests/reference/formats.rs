@@ -2,8 +2,8 @@
 
 use numerics::convert::f64_to;
 use numerics::{Format, Rounding};
-use pipeline::case::Format::Mxfp8;
-use pipeline::case::ScaleRule;
+use pipeline::moe::case::Format::Mxfp8;
+use pipeline::moe::case::ScaleRule;
 use pipeline::moe::reference::formats::{bf16, e2m1, e4m3, to_bf16, to_e4m3, ue8m0};
 use pipeline::moe::reference::quantize::{Target, mx_block, scale_code};
 

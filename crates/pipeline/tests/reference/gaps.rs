@@ -4,13 +4,13 @@ use std::collections::BTreeMap;
 
 use numerics::scale_layout::ScaleLayout;
 use numerics::tensor_core::Model;
-use pipeline::case::{self, FormatPair};
 use pipeline::kernel::MmaPath;
+use pipeline::moe::case::{self, FormatPair};
 use pipeline::moe::tensors::{self, Dump};
 use pipeline::moe::{
-    Array, Contract, Judgement, KOrder, MoeError, Problem, Tensors, judge_dump, problem::generate,
+    Array, Contract, Judgement, KOrder, MoeError, Problem, Stage, Tensors, judge_dump, problem::generate,
 };
-use record::{Stage, Verdict};
+use record::Verdict;
 
 use crate::device::{NATIVE, bf16, run, to_bf16};
 use crate::pairs::Unit;

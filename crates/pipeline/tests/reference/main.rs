@@ -18,7 +18,7 @@ mod whole;
 
 use std::path::Path;
 
-use pipeline::case::{Case, Library};
+use pipeline::moe::case::{Case, Library};
 use record::{StageResult, Verdict};
 
 /// A case from YAML.

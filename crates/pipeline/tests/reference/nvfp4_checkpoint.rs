@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 
 use numerics::tensor_core::Model;
-use pipeline::case::{Case, FormatPair, GateUp};
 use pipeline::kernel::MmaPath;
+use pipeline::moe::case::{Case, FormatPair, GateUp};
 use pipeline::moe::checkpoint::{CheckpointError, GlobalScale, Layer, Nvfp4Layer, Projection, Writer};
 use pipeline::moe::problem::of_layer;
 use pipeline::moe::{Contract, judge};

@@ -1,6 +1,6 @@
 //! No false alarm: sums as the model of tensor cores makes them, in the declared order and in any other.
 
-use pipeline::case::{self, FormatPair};
+use pipeline::moe::case::{self, FormatPair};
 use pipeline::moe::{Accumulation, Contract, KOrder, Problem, judge, problem::generate};
 use rayon::prelude::*;
 use record::Verdict;

@@ -4,8 +4,8 @@ use numerics::convert::f32_to;
 use numerics::format::Format as Code;
 use numerics::round::Rounding;
 use numerics::tensor_core::{MmaForm, MmaShape, Model, mma};
-use pipeline::case::{Format, FormatPair, ScaleRule};
 use pipeline::kernel::MmaPath;
+use pipeline::moe::case::{Format, FormatPair, ScaleRule};
 use pipeline::moe::witness::single_byte::faults;
 use pipeline::moe::{Accumulation, Contract, judge, problem::generate};
 use rayon::prelude::*;
@@ -229,7 +229,8 @@ fn no_pair_raises_an_alarm_for_a_thousand_seeds() {
 fn exact_and_impulse_data_expose_single_byte_faults_of_every_pair() {
     for pair in FormatPair::ALL.iter().filter(|pair| **pair != FormatPair::default()) {
         let row = faults(*pair, 100).unwrap();
-        assert_eq!(row.exact_and_impulse, row.faults, "{row:?}");
+        assert_eq!(row.exposed[0].by, "exact and impulse data");
+        assert_eq!(row.exposed[0].faults, row.faults, "{row:?}");
     }
 }
 
@@ -238,6 +239,7 @@ fn exact_and_impulse_data_expose_single_byte_faults_of_every_pair() {
 fn exact_and_impulse_data_expose_ten_thousand_faults_of_every_pair() {
     for pair in FormatPair::ALL {
         let row = faults(*pair, 10_000).unwrap();
-        assert_eq!(row.exact_and_impulse, row.faults, "{row:?}");
+        assert_eq!(row.exposed[0].by, "exact and impulse data");
+        assert_eq!(row.exposed[0].faults, row.faults, "{row:?}");
     }
 }

@@ -2,13 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use pipeline::case;
-use pipeline::case::GateUp;
+use pipeline::moe::case;
+use pipeline::moe::case::GateUp;
 use pipeline::moe::reference::activation::{Value, swiglu};
 use pipeline::moe::{
-    Accumulation, Contract, ExpBound, FinalizeOrder, MoeError, Problem, Tensors, judge, problem::generate,
+    Accumulation, Contract, ExpBound, FinalizeOrder, MoeError, Problem, Stage, Tensors, judge,
+    problem::generate,
 };
-use record::{Stage, StageResult, Verdict};
+use record::{StageResult, Verdict};
 
 use crate::device::{NATIVE, bf16, run};
 use crate::{all_pass, case as from};
@@ -17,8 +18,12 @@ fn contract(problem: &Problem) -> Contract {
     Contract::native(problem.dims, problem.settings)
 }
 
+fn stage(result: &StageResult) -> Stage {
+    Stage::from_name(&result.stage).unwrap()
+}
+
 fn failing(results: &[StageResult]) -> Vec<Stage> {
-    results.iter().filter(|r| r.verdict == Verdict::Fail).map(|r| r.stage).collect()
+    results.iter().filter(|r| r.verdict == Verdict::Fail).map(stage).collect()
 }
 
 /// A fault: what is exchanged in the stored tensors, and the stages that have to fail, the first first.
@@ -229,8 +234,7 @@ fn what_is_missing_is_skipped_with_its_reason_and_never_passes() {
     // Rows follow from the choices where a dump does not say them.
     (stored.row_token, stored.row_expert) = (None, None);
     let results = judge(&contract, &stored).unwrap();
-    let skipped: Vec<Stage> =
-        results.iter().filter(|r| r.verdict == Verdict::Skipped).map(|r| r.stage).collect();
+    let skipped: Vec<Stage> = results.iter().filter(|r| r.verdict == Verdict::Skipped).map(stage).collect();
     assert_eq!((skipped, failing(&results)), (vec![Stage::Permute], vec![]));
     stored.expert_ids.as_mut().unwrap().data[1] = 0;
     assert!(matches!(judge(&contract, &stored), Err(MoeError::Invalid(m)) if m.contains("twice")));

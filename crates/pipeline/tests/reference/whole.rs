@@ -1,10 +1,10 @@
 //! An output without the tensors between is judged from end to end: never a false alarm, and what is grossly wrong is found.
 
 use numerics::tensor_core::Model;
-use pipeline::case::{self, BiasPlace, FormatPair};
 use pipeline::kernel::MmaPath;
-use pipeline::moe::{Contract, FinalizeOrder, KOrder, Problem, Tensors, judge, problem::generate};
-use record::{Stage, StageResult, Verdict};
+use pipeline::moe::case::{self, BiasPlace, FormatPair};
+use pipeline::moe::{Contract, FinalizeOrder, KOrder, Problem, Stage, Tensors, judge, problem::generate};
+use record::{StageResult, Verdict};
 
 use crate::device::{Core, NATIVE, run};
 use crate::pairs::Unit;

@@ -8,7 +8,7 @@ use safetensors::Dtype;
 
 use super::header::{Entry, Files};
 use super::{CheckpointError, Router, joined, layers_of};
-use crate::case::{Case, Format, GateUp};
+use crate::moe::case::{Case, Format, GateUp};
 use crate::moe::dims::BLOCK;
 use crate::moe::error::MoeError;
 use crate::moe::tensors::{Array, Tensors};

@@ -9,7 +9,7 @@ use safetensors::Dtype;
 
 use super::header::{Entry, Files};
 use super::{CheckpointError, joined, layers_of};
-use crate::case::{Case, Format, Routing};
+use crate::moe::case::{Case, Format, Routing};
 use crate::moe::contract::Settings;
 use crate::moe::error::MoeError;
 use crate::moe::tensors::{Array, Tensors};

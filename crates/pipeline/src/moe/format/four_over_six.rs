@@ -1,6 +1,6 @@
 //! NVFP4 blocks whose largest magnitude maps to 4 or 6, whichever has the smaller error (docs/numerics.md, 9.3).
 
-use crate::case::ScaleRule;
+use crate::moe::case::ScaleRule;
 use crate::moe::reference::formats::{e2m1, to_e2m1, to_e4m3, ue4m3};
 use crate::moe::reference::interval::Interval;
 

@@ -8,7 +8,7 @@ mod nvfp4;
 
 use super::reference::formats;
 use super::reference::interval::Interval;
-use crate::case::{Format, FormatPair, ScaleRule};
+use crate::moe::case::{Format, FormatPair, ScaleRule};
 
 /// An element type.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]

@@ -1,7 +1,7 @@
 //! NVFP4: e2m1 with a ue4m3 scale per 16 elements and an f32 scale for each expert's matrix (docs/numerics.md, 9.3).
 
 use super::{BlockScale, Description, Element, four_over_six};
-use crate::case::ScaleRule;
+use crate::moe::case::ScaleRule;
 use crate::moe::reference::formats::{to_e2m1, to_e4m3, ue4m3};
 use crate::moe::reference::interval::Interval;
 

@@ -1,7 +1,7 @@
 //! Hidden states of each regime, and the a2 that replaces the device's where sums must be exact.
 
 use super::{UE4M3_STEPS, scale_step, step};
-use crate::case::{Arguments, Case, Format, GlobalScale, Regime};
+use crate::moe::case::{Arguments, Case, Format, GlobalScale, Regime};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 use crate::moe::format::{BlockScale, Element};

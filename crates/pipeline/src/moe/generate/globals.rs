@@ -1,7 +1,7 @@
 //! Global scales of NVFP4: one f32 for each expert and operand.
 
 use super::activations::SPECIAL_GLOBAL;
-use crate::case::{Arguments, Case, Regime};
+use crate::moe::case::{Arguments, Case, Regime};
 use crate::moe::error::MoeError;
 use crate::moe::random::{Purpose, Stream};
 use crate::moe::tensors::Array;

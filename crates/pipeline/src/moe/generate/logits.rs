@@ -1,6 +1,6 @@
 //! Router logits that make tokens choose experts as the case specifies. They are bf16 values, as routers produce them.
 
-use crate::case::{Arguments, Case, Regime, Routing};
+use crate::moe::case::{Arguments, Case, Regime, Routing};
 use crate::moe::dims::Dims;
 use crate::moe::random::{Purpose, Stream};
 

@@ -3,7 +3,7 @@
 use rayon::prelude::*;
 
 use super::{UE4M3_STEPS, globals, step};
-use crate::case::{Case, Format, Regime};
+use crate::moe::case::{Case, Format, Regime};
 use crate::moe::contract::Settings;
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
@@ -286,7 +286,7 @@ fn specials(w13: &mut Made, w2: &mut Made) {
 mod tests {
     use super::super::{WINDOW, step, window};
     use super::*;
-    use crate::case::FormatPair;
+    use crate::moe::case::FormatPair;
 
     #[test]
     fn odd_blocks_are_odd() {

@@ -8,15 +8,16 @@ use super::gemms::Fc;
 use super::tally::Tally;
 use super::whole::{Row, no_row};
 use super::{Inputs, Skip, need, needed};
-use crate::case::BiasPlace;
+use crate::moe::case::BiasPlace;
 use crate::moe::format::Element;
 use crate::moe::reference::activation::{Quantizer, Value, judge_block};
 use crate::moe::reference::finalize::finalize;
 use crate::moe::reference::formats::bf16;
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::token_scale::{self, Allowed};
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::{Stage, StageResult};
+use record::StageResult;
 
 /// Judges a quantized block whose inputs are exact, bit for bit.
 fn exact_block(

@@ -5,8 +5,9 @@ use super::gemms::Fc;
 use super::{Inputs, Skip};
 use crate::moe::contract::{self, Contract};
 use crate::moe::error::MoeError;
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Dump;
-use record::{Stage, StageResult, Verdict};
+use record::{StageResult, Verdict};
 
 /// Results in a dump that the judgement leaves open.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,10 +56,11 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
     let mut results = case.results();
     let mut gaps: Vec<Gap> = Vec::new();
     for result in &mut results {
+        let Some(stage) = Stage::from_name(&result.stage) else { continue };
         let stored: Vec<&'static str> =
-            results_of(result.stage).iter().copied().filter(|name| tensors.has(name)).collect();
+            results_of(stage).iter().copied().filter(|name| tensors.has(name)).collect();
         if !stored.is_empty() && stored.iter().all(|name| given.contains(name)) {
-            *result = StageResult::skipped(result.stage, "an input, as the metadata `given` says");
+            *result = StageResult::skipped(stage, "an input, as the metadata `given` says");
             continue;
         }
         let was_skipped = result.verdict == Verdict::Skipped && !stored.is_empty();
@@ -68,7 +70,7 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
         if result.verdict != Verdict::Undetermined {
             continue;
         }
-        let add = if was_skipped { case.lacking(result.stage) } else { case.absent_before(result.stage) };
+        let add = if was_skipped { case.lacking(stage) } else { case.absent_before(stage) };
         let gap = Gap { results: stored, why: result.note.clone(), add };
         // Activation and requantization share their results.
         match gaps.last_mut() {

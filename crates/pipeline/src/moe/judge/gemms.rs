@@ -2,11 +2,12 @@
 
 use super::tally::Tally;
 use super::{Inputs, Skip, need};
-use crate::case::BiasPlace;
+use crate::moe::case::BiasPlace;
 use crate::moe::contract::Accumulation;
 use crate::moe::reference::gemm::{Gemm, Operands};
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::{Stage, StageResult};
+use record::StageResult;
 
 /// Which of the two GEMMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

@@ -6,8 +6,9 @@ use crate::moe::reference::activation::Value;
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::route::{self, Choice, Row, WrongChoice};
 use crate::moe::reference::scores;
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::{Stage, StageResult};
+use record::StageResult;
 
 /// Checks a stored weight against its allowed values.
 fn weight(tally: &mut Tally, (token, slot): (usize, usize), wanted: &Value, found: f32) {

@@ -5,7 +5,8 @@ use std::collections::HashMap;
 use super::gaps;
 use crate::moe::reference::expected::Expected;
 use crate::moe::reference::formats::bf16_order;
-use record::{Place, Stage, StageResult, Verdict};
+use crate::moe::stage::Stage;
+use record::{Place, StageResult, Verdict};
 
 /// The elements of a row: all of them, and those whose bound decides.
 #[derive(Debug, Clone, Copy, Default)]
@@ -184,11 +185,25 @@ impl Tally {
             }
         };
         let absence = self.absence(absent);
-        let (place, note) = self
-            .first
-            .map_or((None, note), |((row, col), note)| (Some(Place { expert: expert(row), row, col }), note));
+        let (place, note) =
+            self.first.map_or((None, note), |((row, col), note)| (Some(place(expert(row), row, col)), note));
         let colon = if absence.is_empty() || note.is_empty() { "" } else { ": " };
         let note = format!("{absence}{colon}{note}");
-        StageResult { stage, verdict, worst_over_bound: self.worst, mismatches: self.mismatches, place, note }
+        StageResult {
+            stage: stage.into(),
+            verdict,
+            worst_over_bound: self.worst,
+            mismatches: self.mismatches,
+            place,
+            note,
+        }
+    }
+}
+
+/// Names an element of a stage's output; stages without experts have none.
+fn place(expert: Option<usize>, row: usize, col: usize) -> Place {
+    match expert {
+        Some(expert) => Place::at(&[("expert", expert), ("row", row), ("col", col)]),
+        None => Place::at(&[("row", row), ("col", col)]),
     }
 }

@@ -11,7 +11,7 @@ use rayon::prelude::*;
 use super::gemms::Fc;
 use super::tally::Tally;
 use super::{Inputs, Skip, need};
-use crate::case::BiasPlace;
+use crate::moe::case::BiasPlace;
 use crate::moe::contract::Accumulation;
 use crate::moe::reference::activation::{Value, columns, swiglu, swiglu_within};
 use crate::moe::reference::epilogue::{Epilogue, Factor};
@@ -22,8 +22,9 @@ use crate::moe::reference::gemm::{element, within};
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::line::Line;
 use crate::moe::reference::token_scale;
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::{Stage, StageResult};
+use record::StageResult;
 
 /// The values that may be stored as bf16.
 fn stored(expected: &Expected) -> Value {

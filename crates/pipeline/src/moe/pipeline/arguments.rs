@@ -2,64 +2,18 @@
 
 use emulator::device::{Argument, Launch, MapElement, TensorMapSpec};
 
-use super::{Fc, PipelineError, Ready, Run};
-use crate::kernel::{self, Names};
+use super::{Fc, Ready, Run};
+use crate::frame::RunError;
+use crate::frame::launch;
+use crate::kernel::Names;
 use crate::moe::layout::{KPad, padded};
 use crate::moe::{admission, slots};
 
 impl Run<'_> {
-    pub(super) fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, PipelineError> {
-        let kernel = ready.kernel;
+    pub(super) fn prepare(&self, ready: &Ready<'_>, fc: Option<Fc>) -> Result<Launch, RunError> {
         let names = self.names(fc);
-        let value = |text: &str| {
-            kernel::evaluate(text, &names)
-                .map_err(|source| PipelineError::Expression { file: kernel.file.clone(), source })
-        };
-        let header = |message: String| PipelineError::Header { file: kernel.file.clone(), message };
-        let small = |text: &str| {
-            let v = value(text)?;
-            u32::try_from(v).map_err(|_| header(format!("`{text}` is {v}, which exceeds 32 bits")))
-        };
-        let parameters = self
-            .device
-            .parameters(ready.module, &kernel.entry)
-            .ok_or_else(|| header(format!("the source has no entry `{}`", kernel.entry)))?;
-        if parameters.len() != kernel.args.len() {
-            return Err(header(format!(
-                "`{}` has {} parameters, but the header's `args` has {}",
-                kernel.entry,
-                parameters.len(),
-                kernel.args.len()
-            )));
-        }
-        let mut arguments = Vec::new();
-        for (name, (parameter, size)) in kernel.args.iter().zip(parameters) {
-            let argument = self.argument(name, fc, &names).ok_or_else(|| {
-                header(format!("this stage has no argument `{name}` (parameter `{parameter}`)"))
-            })?;
-            let given = match &argument {
-                Argument::Value(bytes) => bytes.len(),
-                Argument::Address(_) => 8,
-                Argument::Map(_) => 128,
-            };
-            if given != size {
-                return Err(header(format!(
-                    "argument `{name}` has {given} bytes, but parameter `{parameter}` has {size}"
-                )));
-            }
-            arguments.push(argument);
-        }
-        Ok(Launch {
-            module: ready.module,
-            entry: kernel.entry.clone(),
-            grid: [small(&kernel.grid[0])?, small(&kernel.grid[1])?, small(&kernel.grid[2])?],
-            block: small(&kernel.block)?,
-            shared_bytes: small(&kernel.smem)?,
-            arguments,
-            programmatic: false,
-            cluster: [1, 1, 1],
-            cooperative: false,
-        })
+        let argument = |name: &str| self.argument(name, fc, &names);
+        launch::prepared(&*self.device, ready.kernel, ready.module, &names, argument)
     }
 
     /// Columns and K of the GEMM that a launch computes or feeds.
@@ -70,6 +24,9 @@ impl Run<'_> {
         }
     }
 
+    /// The values of expressions: sizes of the batch and of the model; of a GEMM, or of what feeds it, its columns `n`, the elements of a
+    /// row `k`, those with their padding `k_padded` and those that are multiplied `k_used`; the tile, the tiles in flight (`stages`), the
+    /// bytes of each and the warps that multiply; the most tiles of tokens that a routing of these rows can need.
     fn names(&self, fc: Option<Fc>) -> Names {
         let (d, c) = (self.dims, &self.setup.config);
         let mut names: Vec<(&'static str, usize)> = vec![

@@ -3,9 +3,11 @@
 use emulator::device::{Device, Failure, Graph, Launch};
 
 use super::inputs::bytes_of;
-use super::{Before, Compiled, PipelineError, Ran, Ready, Run, STEPS, Setup, Step, load};
+use super::{Before, Ran, Ready, Run, STEPS, Setup, Step, load};
+use crate::frame::RunError;
+use crate::frame::compile::Compiled;
 use crate::moe::Problem;
-use record::Stage;
+use crate::moe::stage::Stage;
 
 /// A problem on a device with its kernels, for runs and for capturing and replaying graphs.
 pub struct Session<'a> {
@@ -17,13 +19,13 @@ impl<'a> Session<'a> {
     /// Loads the kernels and the problem. Graphs omit the host's injection before the second GEMM.
     ///
     /// # Errors
-    /// [`PipelineError`] if the device rejects them.
+    /// [`RunError`] if the device rejects them.
     pub fn new(
         device: &'a mut dyn Device,
         compiled: &Compiled<'a>,
         problem: &'a Problem,
         setup: &'a Setup,
-    ) -> Result<Self, PipelineError> {
+    ) -> Result<Self, RunError> {
         let kernels = load(device, compiled)?;
         Ok(Self { run: Run::new(device, problem, setup)?.with_kernels(&kernels), kernels })
     }
@@ -32,13 +34,13 @@ impl<'a> Session<'a> {
     /// a model of any size is available at once. The results mean nothing; their duration does.
     ///
     /// # Errors
-    /// [`PipelineError`] if the device rejects them.
+    /// [`RunError`] if the device rejects them.
     pub fn drawn(
         device: &'a mut dyn Device,
         compiled: &Compiled<'a>,
         problem: &'a Problem,
         setup: &'a Setup,
-    ) -> Result<Self, PipelineError> {
+    ) -> Result<Self, RunError> {
         let kernels = load(device, compiled)?;
         Ok(Self { run: Run::drawn(device, problem, setup)?.with_kernels(&kernels), kernels })
     }
@@ -46,8 +48,8 @@ impl<'a> Session<'a> {
     /// Every launch, in order.
     ///
     /// # Errors
-    /// [`PipelineError`]: an invalid launch.
-    pub fn launches(&self) -> Result<Vec<(Stage, Launch)>, PipelineError> {
+    /// [`RunError`]: an invalid launch.
+    pub fn launches(&self) -> Result<Vec<(Stage, Launch)>, RunError> {
         let prepare = |(stage, kernel, fc): Step| Ok((stage, self.run.prepare(&self.kernels[kernel], fc)?));
         STEPS.into_iter().map(prepare).collect()
     }
@@ -55,25 +57,24 @@ impl<'a> Session<'a> {
     /// Captures the whole pipeline; with `programmatic`, every kernel may begin before its predecessor has ended.
     ///
     /// # Errors
-    /// [`PipelineError`]: an invalid launch.
-    pub fn capture(&mut self, programmatic: bool) -> Result<Graph, PipelineError> {
+    /// [`RunError`]: an invalid launch.
+    pub fn capture(&mut self, programmatic: bool) -> Result<Graph, RunError> {
         let mut launches: Vec<Launch> = self.launches()?.into_iter().map(|(_, launch)| launch).collect();
         launches.iter_mut().skip(1).for_each(|launch| launch.programmatic = programmatic);
         let file = |n: usize| self.kernels[STEPS[n.min(STEPS.len() - 1)].1].kernel.file.clone();
         let captured = self.run.device.capture(&launches);
-        captured
-            .map_err(|failed| PipelineError::Device { file: file(failed.launch), failure: failed.failure })
+        captured.map_err(|failed| RunError::Device { file: file(failed.launch), failure: failed.failure })
     }
 
     /// Copies the tokens and the routing of another problem of the same dimensions and weights into the buffers. The results of stages
     /// become unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
-    /// [`PipelineError::Input`] if it has none; [`PipelineError::Memory`].
-    pub fn set(&mut self, problem: &'a Problem) -> Result<(), PipelineError> {
+    /// [`RunError::Input`] if it has none; [`RunError::Memory`].
+    pub fn set(&mut self, problem: &'a Problem) -> Result<(), RunError> {
         let inputs = &problem.inputs;
-        let hidden = inputs.hidden_states.as_ref().ok_or(PipelineError::Input("hidden_states"))?;
-        let logits = inputs.router_logits.as_ref().ok_or(PipelineError::Input("router_logits"))?;
+        let hidden = inputs.hidden_states.as_ref().ok_or(RunError::Input("hidden_states"))?;
+        let logits = inputs.router_logits.as_ref().ok_or(RunError::Input("router_logits"))?;
         for (name, bytes) in [
             ("hidden_states", bytes_of(&hidden.data, u16::to_le_bytes)),
             ("router_logits", bytes_of(&logits.data, f32::to_le_bytes)),

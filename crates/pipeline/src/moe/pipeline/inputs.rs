@@ -2,8 +2,9 @@
 
 use emulator::device::Failure;
 
-use super::{PipelineError, Run, need};
-use crate::case::{BiasPlace, Format, Slots};
+use super::{Run, need};
+use crate::frame::RunError;
+use crate::moe::case::{BiasPlace, Format, Slots};
 use crate::moe::format::BlockScale;
 use crate::moe::layout::{self, padded};
 use crate::moe::slots;
@@ -25,7 +26,7 @@ pub(super) fn bytes_of<T: Copy, const N: usize>(values: &[T], bytes: impl Fn(T) 
 
 impl Run<'_> {
     /// Copies every input to the device's memory.
-    pub(super) fn fill(&mut self) -> Result<(), PipelineError> {
+    pub(super) fn fill(&mut self) -> Result<(), RunError> {
         for input in self.drawable()?.into_iter().chain(self.given()?) {
             self.put(input)?;
         }
@@ -33,7 +34,7 @@ impl Run<'_> {
     }
 
     /// Hidden states and weights, which may be generated instead.
-    fn drawable(&self) -> Result<[Input; 5], PipelineError> {
+    fn drawable(&self) -> Result<[Input; 5], RunError> {
         let (dims, setup) = (self.dims, self.setup);
         let inputs = &self.problem.inputs;
         let (h, i, n) = (dims.hidden, dims.inter, dims.fc1_cols());
@@ -53,13 +54,13 @@ impl Run<'_> {
     }
 
     /// Everything else that the host supplies.
-    fn given(&self) -> Result<[Input; 11], PipelineError> {
+    fn given(&self) -> Result<[Input; 11], RunError> {
         let inputs = &self.problem.inputs;
         let experts = need(&inputs.expert_ids, "expert_ids")?;
         let mut slot_of = vec![-1i32; self.dims.experts];
         for (slot, expert) in self.slots()?.into_iter().zip(experts) {
             let place = usize::try_from(*expert).ok().and_then(|e| slot_of.get_mut(e));
-            *place.ok_or(PipelineError::Input("expert_ids"))? = i32::try_from(slot).unwrap_or(-1);
+            *place.ok_or(RunError::Input("expert_ids"))? = i32::try_from(slot).unwrap_or(-1);
         }
         // The GEMM does not add a bias that belongs to the next stage.
         let w13_bias = need(&inputs.w13_bias, "w13_bias")?;
@@ -109,7 +110,7 @@ impl Run<'_> {
 
     /// Random hidden states and weights in the sizes that the kernels read, for timing: any codes, with magnitudes like a model's, so that
     /// nothing overflows.
-    pub(super) fn draw(&mut self) -> Result<(), PipelineError> {
+    pub(super) fn draw(&mut self) -> Result<(), RunError> {
         /// Both bytes of a bf16: positive numbers below 2, never NaN.
         const BF16: (u8, u8) = (0x38, 0x3F);
         /// Exponents of scales: 2^-9 to 2^-5.
@@ -142,12 +143,12 @@ impl Run<'_> {
     }
 
     /// The slots of the routed experts, in expert order.
-    pub(super) fn slots(&self) -> Result<Vec<usize>, PipelineError> {
+    pub(super) fn slots(&self) -> Result<Vec<usize>, RunError> {
         let routed = need(&self.problem.inputs.expert_ids, "expert_ids")?.len();
         Ok(slots::places(self.setup.slots, self.dims, routed))
     }
 
-    fn put(&mut self, (name, content): Input) -> Result<(), PipelineError> {
+    fn put(&mut self, (name, content): Input) -> Result<(), RunError> {
         let buffer = match content {
             Content::BySlot(bytes) if self.setup.slots != Slots::Packed => {
                 let places = self.slots()?;
@@ -167,8 +168,8 @@ impl Run<'_> {
     /// The pieces of every input, with the offset of each in its buffer.
     fn pieces(
         &self,
-        mut of: impl FnMut(&'static str, usize, &[u8]) -> Result<(), PipelineError>,
-    ) -> Result<(), PipelineError> {
+        mut of: impl FnMut(&'static str, usize, &[u8]) -> Result<(), RunError>,
+    ) -> Result<(), RunError> {
         let places = self.slots()?;
         for (name, content) in self.drawable()?.into_iter().chain(self.given()?) {
             match content {
@@ -185,7 +186,7 @@ impl Run<'_> {
     }
 
     /// The first input that differs from the host's data, and the byte in its buffer.
-    pub(super) fn changed(&self) -> Result<Option<(&'static str, usize)>, PipelineError> {
+    pub(super) fn changed(&self) -> Result<Option<(&'static str, usize)>, RunError> {
         let mut found = None;
         self.pieces(|name, at, bytes| {
             if let (None, Some(buffer)) = (found, self.buffers.get(name)) {
@@ -197,7 +198,7 @@ impl Run<'_> {
     }
 
     /// Copies every input again.
-    pub(super) fn restore(&mut self) -> Result<(), PipelineError> {
+    pub(super) fn restore(&mut self) -> Result<(), RunError> {
         let mut writes = Vec::new();
         self.pieces(|name, at, bytes| {
             writes.extend(self.buffers.get(name).map(|buffer| (*buffer, at, bytes.to_vec())));

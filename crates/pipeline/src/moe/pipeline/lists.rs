@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use emulator::device::Failure;
 
 use super::Run;
-use crate::kernel::KernelStage;
+use crate::moe::kernels::KernelStage;
 
 impl Run<'_> {
     /// Whether a kernel of a later stage than the permutation reads this buffer.
     fn is_read_later(&self, name: &str) -> bool {
-        let later = self.arguments.iter().filter(|(stage, _)| *stage > KernelStage::Permute);
+        let later = self.arguments.iter().filter(|(stage, _)| *stage > Some(KernelStage::Permute));
         later.flat_map(|(_, arguments)| arguments).any(|argument| argument == name)
     }
 

@@ -3,8 +3,9 @@
 use emulator::Turns;
 use emulator::device::Failure;
 
-use super::{Before, PipelineError, Ran, STEPS, Session};
-use record::Stage;
+use super::{Before, Ran, STEPS, Session};
+use crate::frame::RunError;
+use crate::moe::stage::Stage;
 
 /// A stage that changed an input.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -22,8 +23,8 @@ impl Session<'_> {
     /// begins on fresh memory; [`Session::again`] prepares every other one.
     ///
     /// # Errors
-    /// [`PipelineError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
-    pub fn run(&mut self, seed: u64) -> Result<Ran, PipelineError> {
+    /// [`RunError`] if it cannot begin. A launch that fails ends the run; [`Ran::stopped`] names the stage.
+    pub fn run(&mut self, seed: u64) -> Result<Ran, RunError> {
         self.run.device.reschedule(seed);
         let stopped = self.run.all(&self.kernels)?;
         Ok(self.ran(stopped))
@@ -38,8 +39,8 @@ impl Session<'_> {
     /// wait overwrites data still in use. Returns the stage that did not finish and the failure; `None` if launches do not overlap.
     ///
     /// # Errors
-    /// [`PipelineError`] if it cannot begin.
-    pub fn meet_the_next(&mut self, seed: u64) -> Result<Option<(Stage, Failure)>, PipelineError> {
+    /// [`RunError`] if it cannot begin.
+    pub fn meet_the_next(&mut self, seed: u64) -> Result<Option<(Stage, Failure)>, RunError> {
         if !self.run.setup.pdl {
             return Ok(None);
         }
@@ -57,8 +58,8 @@ impl Session<'_> {
     /// Marks everything that stages write completely as unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
-    /// [`PipelineError::Memory`].
-    pub fn again(&mut self) -> Result<(), PipelineError> {
+    /// [`RunError::Memory`].
+    pub fn again(&mut self) -> Result<(), RunError> {
         self.run.begin()
     }
 
@@ -66,8 +67,8 @@ impl Session<'_> {
     /// differs, the stages run once more one at a time to find the writer. The memory must not be used afterwards.
     ///
     /// # Errors
-    /// [`PipelineError::Memory`] if the device can no longer be read.
-    pub fn overwritten(&mut self) -> Result<Option<Overwritten>, PipelineError> {
+    /// [`RunError::Memory`] if the device can no longer be read.
+    pub fn overwritten(&mut self) -> Result<Option<Overwritten>, RunError> {
         let Some((input, byte)) = self.run.changed()? else { return Ok(None) };
         self.run.restore()?;
         self.run.begin()?;

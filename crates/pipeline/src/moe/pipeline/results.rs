@@ -4,8 +4,8 @@ use emulator::device::Failure;
 
 use super::Run;
 use crate::moe::layout::{self, padded};
+use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::Stage;
 
 impl Run<'_> {
     fn read(&self, name: &str) -> Result<Vec<u8>, Failure> {

@@ -2,7 +2,7 @@
 
 use super::formats::exp2;
 use super::interval::Interval;
-use crate::case::{Format, GateUp, ScaleRule};
+use crate::moe::case::{Format, GateUp, ScaleRule};
 use crate::moe::contract::{ExpBound, Settings};
 use crate::moe::format::Element;
 

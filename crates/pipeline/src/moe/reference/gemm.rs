@@ -11,7 +11,7 @@ use super::formats::{exp2, exponent};
 use super::interval::Interval;
 use super::line::Line;
 use super::sum::{Extent, Sum, Unordered};
-use crate::case::FormatPair;
+use crate::moe::case::FormatPair;
 use crate::moe::contract::Accumulation;
 use crate::moe::error::MoeError;
 use crate::moe::tensors::Array;

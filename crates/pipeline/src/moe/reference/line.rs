@@ -3,7 +3,7 @@
 use super::formats::{bf16, e4m3, exponent};
 use super::gemm::dot;
 use super::sum::Extent;
-use crate::case::Format;
+use crate::moe::case::Format;
 use crate::moe::format::{BlockScale, Element};
 
 /// The scale of a block.

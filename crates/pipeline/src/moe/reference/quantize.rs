@@ -2,7 +2,7 @@
 
 use super::formats::{exp2, exponent};
 use super::interval::Interval;
-use crate::case::ScaleRule;
+use crate::moe::case::ScaleRule;
 use crate::moe::format::Element;
 
 /// The scale code of a NaN block.

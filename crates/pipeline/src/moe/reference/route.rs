@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use super::activation::Value;
 use super::interval::Interval;
 use super::scores::{keys, scores};
-use crate::case::{GroupScore, Groups, Router, Scores};
+use crate::moe::case::{GroupScore, Groups, Router, Scores};
 use crate::moe::contract::ExpBound;
 use crate::moe::dims::Dims;
 

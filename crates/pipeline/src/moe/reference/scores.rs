@@ -3,7 +3,7 @@
 use super::activation::{Value, exp};
 use super::finalize::softmax;
 use super::interval::{Interval, UNIT};
-use crate::case::{Router, Scores};
+use crate::moe::case::{Router, Scores};
 use crate::moe::contract::ExpBound;
 
 /// The error of 1/2 + 1/2·tanh(x/2) in f32 against the sigmoid: tanh errs by two units in the last place, the sum by half a one.
@@ -114,7 +114,7 @@ fn renormalised(weights: &[Value]) -> Vec<Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::case::Groups;
+    use crate::moe::case::Groups;
 
     fn within(value: Value) -> Interval {
         match value {
@@ -192,7 +192,7 @@ mod tests {
     fn impossible_routers_are_refused() {
         let groups = |count, kept| Router {
             scores: Scores::Sigmoid,
-            groups: Some(Groups { count, kept, score: crate::case::GroupScore::TopTwo }),
+            groups: Some(Groups { count, kept, score: crate::moe::case::GroupScore::TopTwo }),
             ..Router::GPT_OSS
         };
         assert_eq!(groups(8, 4).check(256, 8), Ok(()));

@@ -4,7 +4,7 @@
 use super::activation::{Quantizer, Value, largest};
 use super::formats::exp2;
 use super::interval::Interval;
-use crate::case::{Format, ScaleRule};
+use crate::moe::case::{Format, ScaleRule};
 
 /// The divisor of a row's largest magnitude: the largest e2m1 times the largest ue4m3.
 const FULL: f64 = 6.0 * 448.0;

@@ -1,7 +1,7 @@
 //! The axes of a tensor in terms of a problem's dimensions.
 
 use super::{Form, Tensors};
-use crate::case::{Format, FormatPair};
+use crate::moe::case::{Format, FormatPair};
 use crate::moe::dims::{BLOCK, Dims};
 use crate::moe::error::MoeError;
 

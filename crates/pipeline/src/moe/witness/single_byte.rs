@@ -9,10 +9,11 @@ use std::path::Path;
 use rayon::prelude::*;
 
 use super::flags::{Moves, UP};
-use crate::case::{CaseError, Format, FormatPair, Library};
 use crate::kernel::MmaPath;
+use crate::moe::case::{CaseError, Format, FormatPair, Library};
 use crate::moe::contract::Accumulation;
 use crate::moe::error::MoeError;
+use crate::moe::family::FAMILY;
 use crate::moe::format::Element;
 use crate::moe::problem::generate;
 use crate::moe::random::{Purpose, Stream};
@@ -22,7 +23,7 @@ use crate::moe::reference::formats::bf16;
 use crate::moe::reference::gemm::element;
 use crate::moe::reference::line::Line;
 use crate::moe::tensors::Array;
-use record::FaultRow;
+use record::{Exposed, FaultRow};
 
 /// The model with these dimensions.
 const MODEL: &str = "gpt-oss-120b";
@@ -77,26 +78,30 @@ pub fn faults(pair: FormatPair, count: u64) -> Result<FaultRow, MoeError> {
         })
         .collect();
     let of = |n: usize| shown.iter().filter(|s| s[n]).count() as u64;
+    let exposed = |by: &str, n| Exposed { by: by.to_owned(), faults: of(n) };
     Ok(FaultRow {
+        family: FAMILY.to_owned(),
         dimensions: if pair == FormatPair::default() {
             format!("{MODEL}'s first GEMM, {rows} rows")
         } else {
             format!("{MODEL}'s first GEMM in {}, {rows} rows", pair.word())
         },
         faults: count,
-        exact_and_impulse: of(0),
-        real: of(1),
-        real_decode: of(2),
+        exposed: vec![
+            exposed("exact and impulse data", 0),
+            exposed("real values", 1),
+            exposed("real values with one row per expert", 2),
+        ],
     })
 }
 
 /// A case of one expert that gets all rows.
-fn case(pair: FormatPair, regime: &str) -> Result<crate::case::Case, CaseError> {
+fn case(pair: FormatPair, regime: &str) -> Result<crate::moe::case::Case, CaseError> {
     let text = format!(
         "about: One expert.\nformat: {}\nmodel: {MODEL}\ntokens: {}\nexperts: 1\ntop_k: 1\nrouting: same\nregime: {regime}\n",
         pair.word(),
         // As many rows as K has blocks, so that impulse data reach each block.
-        crate::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / pair.block())
+        crate::moe::case::models().iter().find(|m| m.name == MODEL).map_or(0, |m| m.hidden / pair.block())
     );
     let mut library = Library::default();
     library.add(Path::new("single-byte-faults.yaml"), &text);
@@ -207,7 +212,9 @@ mod tests {
     #[test]
     fn exact_and_impulse_data_show_what_real_values_hide() {
         let row = faults(FormatPair::default(), 400).unwrap();
-        assert_eq!(row.exact_and_impulse, row.faults, "{row:?}");
-        assert!(row.real_decode < row.real && row.real <= row.faults && row.real_decode > 0, "{row:?}");
+        let [exact_and_impulse, real, real_decode] = row.exposed.as_slice() else { panic!("{row:?}") };
+        assert_eq!(exact_and_impulse.faults, row.faults, "{row:?}");
+        let (real, decode) = (real.faults, real_decode.faults);
+        assert!(decode < real && real <= row.faults && decode > 0, "{row:?}");
     }
 }

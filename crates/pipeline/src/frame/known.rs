@@ -1,13 +1,32 @@
 //! Known failures of a case, asserted both ways: a reported failure must occur, and no other failure is excused.
 
-use super::tile::Tile;
-use crate::case::{Case, KnownFailure};
-use record::{StageResult, Verdict};
+use record::{ConfigurationName, StageName, StageResult, Verdict};
 
-/// Applies the case's known failures to the verdicts: `fail`, `timed_out`, `crashed` and `device_lost` become `known_fail`;
+/// A known, reported failure. If the stage passes after all, that is an error too.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KnownFailure {
+    /// The URL of the report.
+    pub url: String,
+    /// The stage that fails.
+    pub stage: StageName,
+    /// The device on which it fails; every device if `None`.
+    pub device: Option<String>,
+    /// The words of the configurations with which it fails; every configuration if empty.
+    pub configuration: String,
+}
+
+/// Applies known failures to the verdicts of a trial: `fail`, `timed_out`, `crashed` and `device_lost` become `known_fail`;
 /// `pass` becomes `unexpected_pass`. Other verdicts stay unchanged.
-pub fn assert_known(case: &Case, tile: Tile, device: &str, results: &mut [StageResult]) {
-    for known in case.known_failures.iter().filter(|k| speaks_of(k, tile, device)) {
+pub fn assert_known(
+    failures: &[KnownFailure],
+    configuration: &ConfigurationName,
+    device: &str,
+    results: &mut [StageResult],
+) {
+    let speaks = |known: &&KnownFailure| {
+        configuration.has(&known.configuration) && known.device.as_ref().is_none_or(|name| name == device)
+    };
+    for known in failures.iter().filter(speaks) {
         let Some(result) = results.iter_mut().find(|r| r.stage == known.stage) else { continue };
         let url = &known.url;
         match result.verdict {
@@ -27,23 +46,15 @@ pub fn assert_known(case: &Case, tile: Tile, device: &str, results: &mut [StageR
     }
 }
 
-/// Whether a known failure applies to this tile and device; an omitted field matches any.
-fn speaks_of(known: &KnownFailure, tile: Tile, device: &str) -> bool {
-    let of_tile = known.tile.is_none_or(|named| named == tile);
-    of_tile && known.device.as_ref().is_none_or(|name| name == device)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-    use record::Stage;
 
     fn asserted(known: KnownFailure, verdict: Verdict) -> StageResult {
-        let mut case = crate::case::find("tiny-exact").unwrap();
-        case.known_failures = vec![known];
-        let of = |stage, verdict| StageResult { verdict, ..StageResult::skipped(stage, "found") };
-        let mut results = [of(Stage::Quantize, Verdict::Fail), of(Stage::Fc1, verdict)];
-        assert_known(&case, "128x32x128".parse().unwrap(), "emulator", &mut results);
+        let of =
+            |stage: &'static str, verdict| StageResult { verdict, ..StageResult::skipped(stage, "found") };
+        let mut results = [of("quantize", Verdict::Fail), of("fc1", verdict)];
+        assert_known(&[known], &"128x32x128 native tma".into(), "emulator", &mut results);
         assert_eq!(results[0].verdict, Verdict::Fail, "another stage is not excused");
         results[1].clone()
     }
@@ -51,7 +62,7 @@ mod tests {
     #[test]
     fn both_ways_and_only_within_their_scope() {
         let url = "https://example.invalid/1".to_owned();
-        let all = KnownFailure { url, stage: Stage::Fc1, device: None, tile: None };
+        let all = KnownFailure { url, stage: "fc1".into(), device: None, configuration: String::new() };
         let fails = asserted(all.clone(), Verdict::Fail);
         assert_eq!(
             (fails.verdict, fails.note.as_str()),
@@ -62,13 +73,13 @@ mod tests {
         assert!(passes.note.contains(&all.url), "{}", passes.note);
         let here = KnownFailure {
             device: Some("emulator".into()),
-            tile: Some("128x32x128".parse().unwrap()),
+            configuration: "128x32x128".into(),
             ..all.clone()
         };
         assert_eq!(asserted(here, Verdict::Crashed).verdict, Verdict::KnownFail);
         for other in [
             KnownFailure { device: Some("gpu:0".into()), ..all.clone() },
-            KnownFailure { tile: Some("128x64x128".parse().unwrap()), ..all.clone() },
+            KnownFailure { configuration: "128x64x128".into(), ..all.clone() },
         ] {
             assert_eq!(asserted(other.clone(), Verdict::Fail).verdict, Verdict::Fail);
             assert_eq!(asserted(other, Verdict::Pass).verdict, Verdict::Pass);

@@ -53,6 +53,22 @@ impl From<LaunchFailure> for NotPassed {
     }
 }
 
+/// Returns the verdict and the note for a launch that failed on `device`.
+#[must_use]
+pub fn not_passed(failure: Failure, device: &str) -> NotPassed {
+    let verdict = verdict(&failure);
+    let note = match failure {
+        Failure::Trap { what, .. } => what,
+        Failure::Unsupported(text) => format!("{device}: {text}"),
+        Failure::Launch(text)
+        | Failure::Broken(text)
+        | Failure::TimedOut(text)
+        | Failure::Crashed(text)
+        | Failure::DeviceLost(text) => text,
+    };
+    NotPassed { verdict, note }
+}
+
 /// Runs checks in order; `one` returns the note of a check that passed. After a check that does not conform or is blocked, the rest
 /// are skipped. A verdict about behaviour that PTX leaves open, or that nothing requires, does not stop them.
 ///

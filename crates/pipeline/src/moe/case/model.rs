@@ -6,7 +6,9 @@ use serde::Deserialize;
 
 use super::pair::{Format, FormatPair};
 use super::router::Router;
-use record::{Stage, Tile, words};
+use crate::moe::configuration::Tile;
+use crate::moe::stage::Stage;
+use record::words;
 
 words! {
     /// The kind of values in the tensors.

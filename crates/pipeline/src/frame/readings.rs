@@ -2,13 +2,13 @@
 //! depends on it.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
 
 use emulator::{Contraction, Programs};
 
-use super::pipeline::Compiled;
-use super::trial::{Memo, Outcome, TrialError, differences};
-use record::{StageResult, Verdict};
+use super::compile::Compiled;
+use super::{Memo, TrialError};
+use crate::frame::family::Outcome;
+use record::{StageName, StageResult, Verdict};
 use toolchain::store::Store;
 use toolchain::toolkit::{self, Contract, Toolkit};
 
@@ -81,17 +81,19 @@ impl Readings {
                 "--contract {word}{by}: {contracted} of {pairs} pairs of a product and a sum round once"
             ),
         };
-        let memo = |programs| Memo { programs: Arc::new(programs), ..Memo::default() };
-        let other = (pairs > 0).then(|| memo(if contracted == 0 { every } else { separate }));
-        Ok(Self { memo: memo(chosen), other, remark })
+        let other = (pairs > 0).then(|| Memo::with(if contracted == 0 { every } else { separate }));
+        Ok(Self { memo: Memo::with(chosen), other, remark })
     }
 }
 
-/// Returns the verdicts of the requested reading, and a sentence on the stages with other results in the other reading. A stage
+/// Returns the verdicts of the requested reading, and a sentence on the stages that are `differing` in the other reading. A stage
 /// that conforms in only one of them is wrong: its correctness must not depend on the assembler's choice.
-pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, String) {
+pub(super) fn compared(
+    chosen: Outcome,
+    other: &Outcome,
+    differing: &[StageName],
+) -> (Vec<StageResult>, String) {
     let mut stages = chosen.stages;
-    let differing: Vec<_> = differences(&chosen.tensors, &other.tensors).collect();
     for result in &mut stages {
         let Some(there) = other.stages.iter().find(|r| r.stage == result.stage) else { continue };
         let (here, there_conforms) = (result.verdict.conforms(), there.verdict.conforms());
@@ -111,7 +113,7 @@ pub(super) fn compared(chosen: Outcome, other: &Outcome) -> (Vec<StageResult>, S
         }
         result.note = if result.note.is_empty() { note } else { format!("{note}; {}", result.note) };
     }
-    let words: Vec<&str> = differing.iter().map(|stage| stage.word()).collect();
+    let words: Vec<&str> = differing.iter().map(StageName::text).collect();
     let dependent = match words.as_slice() {
         [] => "; every stage stores the same bits with the other choice".to_owned(),
         words => format!("; {UNDETERMINED}: the values stored by {}", words.join(", ")),

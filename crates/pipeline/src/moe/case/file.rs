@@ -12,7 +12,7 @@ use super::model::{
 use super::models::{Model, models};
 use super::pair::FormatPair;
 use super::router::Router;
-use record::Tile;
+use crate::moe::configuration::Tile;
 use toolchain::header;
 
 /// Elements that share one scale (OCP MX 1.0).

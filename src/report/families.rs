@@ -1,4 +1,4 @@
-//! The pipeline's section of a report: the verdict, each case, failures and blocked trials.
+//! The sections of the families in a report: the verdict, each case, failures and blocked trials.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -9,10 +9,10 @@ use super::phrase::{counted, grouped, percent, wrapped};
 use super::runs::device;
 use super::style::{Styles, Tone};
 use super::trials::{check_counts, check_sentence, name, ratio, sentence};
-use super::verdict::{EMULATOR, by_device, trials as counts};
+use super::verdict::{EMULATOR, by_device, by_family, trials as counts};
 use crate::record::{
-    Check, CodeBy, ExerciseRow, FaultCoverageRow, FaultRow, Named, PIPELINE, Record, SkippedRow, Tile,
-    TrialRow, Verdict,
+    Check, CodeBy, ExerciseRow, Exposed, FaultCoverageRow, FaultRow, Record, SkippedRow, TrialRow, Verdict,
+    listed,
 };
 
 /// Wrong trials listed on a terminal.
@@ -49,12 +49,12 @@ fn conforms(trials: &[&TrialRow]) -> &'static str {
 }
 
 /// What the data of the trials would expose, one line each: fault coverage, and faults of single bytes.
-fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> {
+fn evidence(coverage: &[&FaultCoverageRow], faults: &[&FaultRow]) -> Vec<String> {
     let mut out = Vec::new();
     if !coverage.is_empty() {
         let whole = coverage.iter().filter(|w| w.is_whole()).count();
         let mut line = format!(
-            "fault coverage: exact and impulse data expose a fault in any single input byte for {whole} of {}",
+            "fault coverage: the data expose a fault in any single input byte for {whole} of {}",
             counted(coverage.len(), "kernel")
         );
         let rest: Vec<&&FaultCoverageRow> = coverage.iter().filter(|w| !w.is_whole()).collect();
@@ -75,14 +75,12 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[FaultRow]) -> Vec<String> 
         out.push(line);
     }
     for f in faults {
+        let exposed = |e: &Exposed| format!("{} expose {}", e.by, percent(e.faults, f.faults, 1));
         out.push(format!(
-            "of {} random single-byte faults in {}, exact and impulse data detect {}, real values {}, and \
-            {} with one row per expert",
+            "of {} random single-byte faults in {}, {}",
             grouped(usize::try_from(f.faults).unwrap_or(usize::MAX)),
             f.dimensions,
-            percent(f.exact_and_impulse, f.faults, 1),
-            percent(f.real, f.faults, 1),
-            percent(f.real_decode, f.faults, 1)
+            listed(&f.exposed.iter().map(exposed).collect::<Vec<_>>())
         ));
     }
     out
@@ -97,7 +95,8 @@ pub fn evidence_text(
 ) -> String {
     let exercised: Vec<&ExerciseRow> = exercised.iter().collect();
     let coverage: Vec<&FaultCoverageRow> = coverage.iter().collect();
-    let lines = exercise::lines(&exercised).into_iter().chain(evidence(&coverage, faults));
+    let faults: Vec<&FaultRow> = faults.iter().collect();
+    let lines = exercise::lines(&exercised, "configuration").into_iter().chain(evidence(&coverage, &faults));
     lines.map(|line| line + "\n").collect()
 }
 
@@ -150,39 +149,52 @@ fn check_lines<'a>(trials: impl IntoIterator<Item = &'a TrialRow>) -> Vec<String
     check_counts(trials).into_iter().map(line).collect()
 }
 
-/// The text on a device's trials: its title, what it proves, its evidence; faults belong to the emulator's.
+/// The heading of a family's sections.
+pub(super) fn title(record: &Record, name: &str) -> String {
+    record.family(name).map_or_else(|| name.to_owned(), |family| family.title.clone())
+}
+
+/// The text on a family's trials on a device: its title, what it proves, its evidence; faults belong to the emulator's.
 struct Part<'a> {
     title: String,
+    /// What the first word of a configuration names.
+    leading: String,
     proves: &'static str,
     trials: Vec<&'a TrialRow>,
     exercised: Vec<&'a ExerciseRow>,
     evidence: Vec<String>,
 }
 
-fn parts(record: &Record) -> Vec<Part<'_>> {
-    let part = |(name, trials): (&str, Vec<_>)| {
-        let coverage: Vec<&FaultCoverageRow> =
-            record.fault_coverage.iter().filter(|w| w.device == name).collect();
-        let exercised: Vec<&ExerciseRow> = record.exercised.iter().filter(|e| e.device == name).collect();
-        let emulated = name == EMULATOR;
-        let mut lines = exercise::lines(&exercised);
-        if emulated {
-            lines.extend(exercise::left_out(&record.tiles, &record.exercised));
-        }
-        lines.extend(evidence(&coverage, if emulated { &record.faults } else { &[] }));
-        Part {
-            title: if emulated {
-                PIPELINE.to_owned()
-            } else {
-                format!("{PIPELINE} on {}", device(record, name))
-            },
-            proves: if emulated { ONCE } else { OWN },
-            trials,
-            exercised,
-            evidence: lines,
-        }
+fn parts<'a>(record: &'a Record) -> Vec<Part<'a>> {
+    let of_family = |(family, trials): (&'a str, Vec<&'a TrialRow>)| {
+        let of_device = |(name, trials)| part(record, family, name, trials);
+        by_device(trials).into_iter().map(of_device).collect::<Vec<_>>()
     };
-    by_device(&record.pipeline).into_iter().map(part).collect()
+    by_family(&record.trials).into_iter().flat_map(of_family).collect()
+}
+
+fn part<'a>(record: &'a Record, family: &str, name: &str, trials: Vec<&'a TrialRow>) -> Part<'a> {
+    let coverage: Vec<&FaultCoverageRow> =
+        record.fault_coverage.iter().filter(|w| w.family == family && w.device == name).collect();
+    let exercised: Vec<&ExerciseRow> =
+        record.exercised.iter().filter(|e| e.family == family && e.device == name).collect();
+    let emulated = name == EMULATOR;
+    let (title, row) = (title(record, family), record.family(family));
+    let leading = row.map_or_else(|| "configuration".to_owned(), |row| row.leading.clone());
+    let mut lines = exercise::lines(&exercised, &leading);
+    if emulated {
+        lines.extend(row.and_then(|row| exercise::left_out(&record.tiles, row, &exercised)));
+    }
+    let faults: Vec<&FaultRow> = record.faults.iter().filter(|f| emulated && f.family == family).collect();
+    lines.extend(evidence(&coverage, &faults));
+    Part {
+        title: if emulated { title } else { format!("{title} on {}", device(record, name)) },
+        leading,
+        proves: if emulated { ONCE } else { OWN },
+        trials,
+        exercised,
+        evidence: lines,
+    }
 }
 
 /// The sections as Markdown, one per device, and what was skipped; empty if the pipeline was not requested.
@@ -203,26 +215,28 @@ fn section(part: &Part<'_>) -> String {
         let _ = writeln!(out, "- {}", plain(line));
     }
     out.push('\n');
-    let columns = ["case", "tiles", "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
+    let leading = format!("{}s", part.leading);
+    let columns = ["case", &leading, "pass", "blocked", "wrong", "worst / bound"].map(str::to_owned);
     out.push_str(&head(&columns, Align::Centre));
     for (case, list) in by_case(trials) {
         let count = |wanted: Verdict| list.iter().filter(|t| t.verdict() == wanted).count();
-        let mut tiles: Vec<&Named<Tile>> = list.iter().map(|t| &t.configuration.tile).collect();
-        tiles.sort_unstable();
-        tiles.dedup();
-        let tiles = if let [one] = tiles.as_slice() { one.to_string() } else { tiles.len().to_string() };
+        let mut leading: Vec<&str> = list.iter().map(|t| t.configuration.leading()).collect();
+        leading.sort_unstable();
+        leading.dedup();
+        let leading =
+            if let [one] = leading.as_slice() { (*one).to_owned() } else { leading.len().to_string() };
         let worst = list.iter().flat_map(|t| &t.results).map(|r| r.worst_over_bound).fold(0.0, f64::max);
         let wrong = list.iter().filter(|t| !t.conforms()).count();
         out.push_str(&row(&[
             code(case),
-            tiles,
+            leading,
             count(Verdict::Pass).to_string(),
             count(Verdict::Blocked).to_string(),
             wrong.to_string(),
             ratio(worst),
         ]));
     }
-    out.push_str(&exercise::markdown(&part.exercised));
+    out.push_str(&exercise::markdown(&part.exercised, &part.leading));
     let wrong: Vec<_> = trials.iter().filter_map(|t| Some((t, t.first_wrong()?))).collect();
     if !wrong.is_empty() {
         out.push_str("\n### First wrong stage\n\n");

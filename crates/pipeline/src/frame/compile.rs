@@ -9,6 +9,22 @@ use crate::kernel::{Kernel, Library};
 use toolchain::store::Store;
 use toolchain::toolkit::{self, Include, Nvrtc, NvrtcError, Source};
 
+/// A kernel and its macros.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct KernelSource<'k> {
+    /// The kernel.
+    pub kernel: &'k Kernel,
+    /// Names and values.
+    pub defines: Vec<(String, String)>,
+}
+
+/// The kernels of a run in the order of their first launch, each with its PTX.
+#[derive(Debug, Clone)]
+pub struct Compiled<'k> {
+    /// Kernel and PTX.
+    pub kernels: Vec<(&'k Kernel, String)>,
+}
+
 /// How long NVRTC may take for one kernel.
 const LIMIT: Duration = Duration::from_secs(300);
 
@@ -26,6 +42,21 @@ pub struct Compiler<'a> {
 }
 
 impl Compiler<'_> {
+    /// Compiles the kernels of a run.
+    ///
+    /// # Errors
+    /// [`NvrtcError`] of the first that does not compile.
+    pub fn compiled<'k>(
+        &self,
+        library: &Library,
+        sources: &[KernelSource<'k>],
+    ) -> Result<Compiled<'k>, NvrtcError> {
+        let ptx = |source: &KernelSource<'k>| {
+            Ok((source.kernel, self.ptx(library, source.kernel, &source.defines)?))
+        };
+        Ok(Compiled { kernels: sources.iter().map(ptx).collect::<Result<_, NvrtcError>>()? })
+    }
+
     /// Compiles a kernel with these macros to PTX.
     ///
     /// # Errors

@@ -23,19 +23,19 @@ impl<'a> Kept<'a> {
     }
 
     /// Returns the key of a result that depends on `parts`; `None` if nothing is kept.
-    pub(super) fn key(&self, parts: &[String]) -> Option<String> {
+    pub(crate) fn key(&self, parts: &[String]) -> Option<String> {
         self.store?;
         let build = self.build.get_or_init(build).as_ref()?;
         Some(store::sha256(format!("{build}\0{}", parts.join("\0")).as_bytes()))
     }
 
     /// Returns a kept result.
-    pub(super) fn get<T: DeserializeOwned>(&self, kind: &str, key: Option<&String>) -> Option<T> {
+    pub(crate) fn get<T: DeserializeOwned>(&self, kind: &str, key: Option<&String>) -> Option<T> {
         serde_json::from_slice(&self.store?.get(kind, key?)?).ok()
     }
 
     /// Keeps a result. A cache that cannot be written costs time, not the result.
-    pub(super) fn put(&self, kind: &str, key: Option<&String>, result: &impl Serialize) {
+    pub(crate) fn put(&self, kind: &str, key: Option<&String>, result: &impl Serialize) {
         if let (Some(store), Some(key), Ok(bytes)) = (self.store, key, serde_json::to_vec(result)) {
             let _ = store.put(kind, key, &bytes);
         }

@@ -1,17 +1,13 @@
-//! Assembles the GEMM of a run with ptxas and decides whether the code is admitted.
+//! Assembles a kernel with ptxas and decides whether the code is admitted.
 //!
 //! The rule: a kernel that needs more registers or shared memory than a CTA may have is blocked, with ptxas's numbers. A kernel
 //! that spills runs, with a remark: spills go to local memory, which costs time but changes no result, and only a GPU shows how
-//! much time. A GEMM that ptxas rejects is blocked, with the message of ptxas.
+//! much time. A kernel that ptxas rejects is blocked, with the message of ptxas.
 
 use std::time::Duration;
 
-use super::admission::{self, Admitted, Limits};
-use super::compile::Compiler;
-use super::contract::Settings;
-use super::pipeline::Setup;
-use super::sources;
-use super::tile::Blocked;
+use super::admission::{self, Blocked, LaunchSize, Limits};
+use super::compile::{Compiler, KernelSource};
 use crate::kernel::{KernelError, Library};
 use toolchain::toolkit::{self, CubinError, NvrtcError, Resources, ResourcesError, Toolkit};
 
@@ -53,23 +49,21 @@ pub struct Assembler<'a> {
 }
 
 impl Assembler<'_> {
-    /// Compiles and assembles the GEMM of a run with an admitted tile.
+    /// Compiles and assembles a kernel, of which a CTA has this size.
     ///
     /// # Errors
     /// [`CodeError`]; a kernel that ptxas rejects is a verdict, not an error.
-    pub fn gemm(
+    pub fn code(
         &self,
         library: &Library,
-        settings: &Settings,
-        setup: &Setup,
-        admitted: &Admitted,
+        source: &KernelSource<'_>,
+        size: LaunchSize,
     ) -> Result<Code, CodeError> {
-        let [_, _, _, gemm, _, _] = sources::of_run(library, settings, setup)?;
-        let ptx = self.compiler.ptx(library, gemm.kernel, &gemm.defines)?;
-        let (entry, store) = (&gemm.kernel.entry, self.compiler.store);
+        let ptx = self.compiler.ptx(library, source.kernel, &source.defines)?;
+        let (entry, store) = (&source.kernel.entry, self.compiler.store);
         match toolkit::resources(self.toolkit, self.compiler.target, &ptx, entry, store, LIMIT) {
             Ok(resources) => {
-                let verdict = admission::admit_code(admitted, &resources, self.limits);
+                let verdict = admission::admit_code(size, &resources, self.limits);
                 Ok(Code { resources: Some(resources), verdict: verdict.map(Option::unwrap_or_default) })
             }
             Err(ResourcesError::Cubin(refused @ CubinError::Refused { .. })) => {
