@@ -37,7 +37,8 @@ pub(super) fn pair_parser() -> impl TypedValueParser<Value = FormatPair> {
 /// Returns the parser for an output format of the command. It also reads a pair of operand formats, which `--format` named before.
 pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value = Word> {
     let outputs = formats.iter().map(|(format, help)| PossibleValue::new(format.word()).help(help));
-    let pairs = FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).hide(true));
+    let pairs =
+        FormatPair::ALL.iter().map(|pair| PossibleValue::new(pair.word()).help(help(*pair)).hide(true));
     PossibleValuesParser::new(outputs.chain(pairs)).try_map(move |word| {
         let output = formats.iter().map(|(format, _)| Word::Output(*format));
         let operands = FormatPair::ALL.iter().map(|pair| Word::Operands(*pair));

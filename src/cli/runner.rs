@@ -16,7 +16,7 @@ use crate::gpu::{Chain, GpuDevice};
 use crate::job::{self, Context, JobError, Toolchain};
 use crate::kernel::Library;
 use crate::store::Store;
-use crate::toolkit::{Contract, Nvrtc};
+use crate::toolkit::{FpContract, Nvrtc};
 
 /// How trials run.
 #[derive(Debug, Args)]
@@ -94,7 +94,7 @@ impl RunnerArgs {
             Some(contract) => Some(Asked {
                 contract,
                 ptxas: match contract {
-                    Contract::AsPtxas => job::ptxas(None, store)?,
+                    FpContract::AsPtxas => job::ptxas(None, store)?,
                     _ => None,
                 },
             }),

@@ -9,7 +9,7 @@ use super::phrase::{clean, wrapped};
 use super::style::{Styles, Tone};
 use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
 
-const HEADER: [&str; 7] = ["variant", "target", "device", "code", "rung", "verdict", "note"];
+const HEADER: [&str; 7] = ["variant", "target", "device", "code", "check", "verdict", "note"];
 
 /// Failures, then the number of variants that passed each check.
 #[must_use]

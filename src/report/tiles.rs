@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use super::csv::table as csv_of;
 use super::markup::{Align, head, plain, row as markdown_row};
+use super::phrase::counted;
 use crate::record::{PeerRow, PolicyRow, TileRow, TileTable};
 
 const HEADER: [&str; 12] = [
@@ -84,7 +85,8 @@ pub fn tiles_text(table: &TileTable) -> String {
         for row in block {
             let mut facts = Vec::new();
             if let (Some(depth), Some(shared)) = (row.depth, row.shared) {
-                facts.push(format!("{depth} tiles in flight, {shared} of {} bytes shared", row.shared_limit));
+                let tiles = counted(depth as usize, "tile");
+                facts.push(format!("{tiles} in flight, {shared} of {} bytes shared", row.shared_limit));
             }
             if let Some(registers) = row.registers {
                 facts.push(format!("{registers} registers"));

@@ -47,6 +47,7 @@ const NATIVE: MmaPath = MmaPath::Native;
 const PORTABLE: MmaPath = MmaPath::Portable;
 
 /// Every fault.
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 pub(crate) fn all() -> Vec<Fault> {
     let fault = |name, file, (from, to), (case, tile, path, load), stage, says| Fault {
         name,

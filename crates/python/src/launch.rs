@@ -15,7 +15,7 @@ use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
 use sm121probe::job::launch::{Given, Judged, LaunchError, Session, Step, TritonMetadata};
-use sm121probe::toolkit::Contract;
+use sm121probe::toolkit::FpContract;
 
 use crate::argument::{Arguments, arguments};
 use crate::memory::Memory;
@@ -202,6 +202,35 @@ fn run_interruptibly(py: Python<'_>, session: Session, plan: &Plan, profile: boo
     })
 }
 
+impl Call {
+    /// Returns the trials that it asks for.
+    fn plan(&self) -> PyResult<Plan> {
+        let rules = Rules::parse(&self.rules).ok_or_else(|| {
+            let words = Rules::ALL.map(Rules::word).join(", ");
+            PyValueError::new_err(format!("rules={:?} is none of {words}", self.rules))
+        })?;
+        let model = match &self.model {
+            Some(name) => Some(Model::parse(name).ok_or_else(|| {
+                let names = Model::ALL.map(Model::name).join(", ");
+                PyValueError::new_err(format!("model={name:?} is none of {names}"))
+            })?),
+            None => None,
+        };
+        Ok(Plan {
+            rules,
+            strict: self.strict,
+            require_equal: self.require_equal,
+            seed: self.seed,
+            schedules: self.schedules,
+            fillings: self.poisons,
+            fuel: self.fuel.unwrap_or(Options::default().fuel),
+            model,
+            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            ..Plan::default()
+        })
+    }
+}
+
 /// Launches a kernel and returns a report as JSON; a failure is reported under `error`.
 #[pyfunction]
 pub(crate) fn launch(
@@ -248,31 +277,9 @@ pub(crate) fn launch(
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         step.args.extend(hidden);
     }
-    let rules = Rules::parse(&call.rules).ok_or_else(|| {
-        let words = Rules::ALL.map(Rules::word).join(", ");
-        PyValueError::new_err(format!("rules={:?} is none of {words}", call.rules))
-    })?;
-    let model = match &call.model {
-        Some(name) => Some(Model::parse(name).ok_or_else(|| {
-            let names = Model::ALL.map(Model::name).join(", ");
-            PyValueError::new_err(format!("model={name:?} is none of {names}"))
-        })?),
-        None => None,
-    };
-    let plan = Plan {
-        rules,
-        strict: call.strict,
-        require_equal: call.require_equal,
-        seed: call.seed,
-        schedules: call.schedules,
-        fillings: call.poisons,
-        fuel: call.fuel.unwrap_or(Options::default().fuel),
-        model,
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        ..Plan::default()
-    };
-    let contract = Contract::parse(&call.contract).ok_or_else(|| {
-        let words = Contract::ALL.map(Contract::word).join(", ");
+    let plan = call.plan()?;
+    let contract = FpContract::parse(&call.contract).ok_or_else(|| {
+        let words = FpContract::ALL.map(FpContract::word).join(", ");
         PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
     })?;
     // The memory of a device stays locked, so that its launches run one after the other.

@@ -14,8 +14,10 @@ pub struct TileTable {
     /// Every tile, by how its kernel would be compiled.
     pub rows: Vec<TileRow>,
     /// The kernels of other projects for each tile and operand order.
+    #[serde(default)]
     pub peers: Vec<PeerRow>,
     /// The choices of the policies.
+    #[serde(default)]
     pub policies: Vec<PolicyRow>,
 }
 

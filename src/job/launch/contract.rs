@@ -10,20 +10,20 @@ use super::session::{Module, Session};
 use crate::event::Event;
 use crate::job::{self, Context};
 use crate::store::Store;
-use crate::toolkit::{self, Contract};
+use crate::toolkit::{self, FpContract};
 
 impl Session {
     /// Selects how the products and sums of all modules are contracted.
     ///
     /// # Errors
-    /// [`LaunchError::Contraction`] if [`Contract::AsPtxas`] cannot be determined; [`LaunchError::Stopped`] if a module is unusable.
-    pub fn contract(&mut self, contract: Contract, context: &Context<'_>) -> Result<(), LaunchError> {
-        if contract == Contract::Off {
+    /// [`LaunchError::Contraction`] if [`FpContract::AsPtxas`] cannot be determined; [`LaunchError::Stopped`] if a module is unusable.
+    pub fn contract(&mut self, contract: FpContract, context: &Context<'_>) -> Result<(), LaunchError> {
+        if contract == FpContract::Off {
             return Ok(());
         }
         let store = Store::open(None).ok();
         let ptxas = match contract {
-            Contract::AsPtxas => job::ptxas(None, store.as_ref())?,
+            FpContract::AsPtxas => job::ptxas(None, store.as_ref())?,
             _ => None,
         };
         for module in &mut self.modules {

@@ -27,6 +27,7 @@ const fn fault(
 }
 
 /// Changes of the run or of the baseline; both remain valid records.
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn faults() -> Vec<Fault> {
     vec![
         fault("nothing", 0, &["conforms", "36 cells", "3 trials (2 pass, 1 blocked)"], |_, _| {}),

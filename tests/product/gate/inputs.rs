@@ -12,6 +12,7 @@ const TAIL: &str = "reason: because, url: \"https://example.invalid/1\"";
 
 /// Expectations and a run with one failing trial: the file, the exit code, and words of the message.
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn expectations_are_asserted_both_ways() {
     let fails = "scope: {case: tiny-exact, configuration: 128x32x128 native}, verdict: fail";
     let cases: Vec<(&str, String, i32, Vec<&str>)> = vec![

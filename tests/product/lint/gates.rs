@@ -29,6 +29,7 @@ fn guarded(condition: &str, code: &str) -> String {
     format!("{condition}\n{code}\n#endif\n")
 }
 
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn planted() -> Vec<Planted<'static>> {
     use GateRule::{Absent, NeedsSuffix, NoFamily, OneBuild, OneDevice};
     let text = |s: &str| s.to_owned();
@@ -205,6 +206,7 @@ fn planted_tests_are_found_and_their_legal_twins_are_not() {
 /// A file's name, its text, and the lines and rules of its findings.
 type Class = (&'static str, String, Vec<(usize, GateRule)>);
 
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn classes() -> Vec<Class> {
     use GateRule::{Absent, NeedsSuffix, NoFamily, OneBuild, OneDevice};
     let one = |file, text: &str| (file, text.to_owned(), vec![(1, OneDevice)]);

@@ -79,43 +79,11 @@ fn load_chosen(
     let arch = arch.ok_or_else(|| {
         Stop::Launch(format!("`.target {}` is not an sm_ target", module.targets.join(", ")))
     })?;
-    let line =
-        |text: &str| text.lines().position(|l| l.trim_start().starts_with(".target")).map_or(1, |n| n + 1);
-    if let Some(why) = directives::of_header(&module) {
-        return Err(Stop::Launch(format!("line {}: {why}", line(text))));
-    }
-    if module.address_size == 32 {
-        return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
-    }
-    if let Some(why) = directives::of_target(&module) {
-        return Err(Stop::Unsupported(Unsupported {
-            form: ".target".to_owned(),
-            line: 1,
-            why,
-            lack: Lack::Emulator,
-        }));
-    }
-    declared::check(&module).map_err(|refused| {
-        let line = ptx::line_column(text, refused.span.start as usize).line;
-        Stop::Launch(format!("line {line}: {refused}"))
-    })?;
-    let mut globals: Vec<Static> = Vec::new();
-    let mut constants = Vec::new();
-    let mut variables = Vec::new();
-    let mut symbols = HashMap::new();
+    check_header(&module, text)?;
+    let mut placed = Placed::default();
     let mut functions = HashMap::new();
     let mut files = HashMap::new();
     let mut imports = HashSet::new();
-    let mut shared = 0u32;
-    let unsupported = |v: &Variable, why: &str| {
-        let line = ptx::line_column(text, v.span.start as usize).line;
-        Stop::Unsupported(Unsupported {
-            form: v.name.clone(),
-            line,
-            why: why.to_owned(),
-            lack: Lack::Emulator,
-        })
-    };
     for item in &module.items {
         match item {
             Item::Function(function) => {
@@ -131,61 +99,15 @@ fn load_chosen(
             Item::Variable(v) if is_import(v) => {
                 imports.insert(v.name.as_str());
             }
-            Item::Variable(v) => {
-                if let Some(why) = directives::of_variable(v) {
-                    return Err(unsupported(v, &why));
-                }
-                let size = usize::try_from(size_of(v)).unwrap_or(usize::MAX);
-                if size > 1 << 32 {
-                    return Err(unsupported(v, "larger than 4 GiB"));
-                }
-                let symbol = match v.space {
-                    Space::Global => {
-                        let place = VariablePlace::Global(globals.len());
-                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
-                        globals.push(Static { bytes: vec![0; size], relocations: Vec::new() });
-                        Symbol::Global(globals.len() - 1)
-                    }
-                    Space::Const => {
-                        let at = u32::try_from(constants.len()).unwrap_or(u32::MAX);
-                        let Some((at, end)) = placed(at, v, MOST_CONSTANT) else {
-                            return Err(unsupported(v, "more than 64 KiB of constant memory"));
-                        };
-                        let at = at as usize;
-                        constants.resize(end as usize, 0);
-                        let place = VariablePlace::Const(at);
-                        variables.push(ModuleVariable { name: v.name.clone(), size, place });
-                        Symbol::Const(at as u64)
-                    }
-                    Space::Shared if v.linkage == Some(Linkage::Extern) || v.dims.contains(&None) => {
-                        Symbol::DynamicShared(alignment(v))
-                    }
-                    Space::Shared => {
-                        let Some((at, end)) = placed(shared, v, MOST_SHARED) else {
-                            return Err(unsupported(v, TOO_MUCH_SHARED));
-                        };
-                        shared = end;
-                        Symbol::Shared(crate::memory::window::SHARED_START + at)
-                    }
-                    _ => return Err(unsupported(v, "a module variable of this state space")),
-                };
-                symbols.insert(v.name.clone(), symbol);
-            }
-            // Debug information has no effect on the result; aliases are resolved below.
-            Item::Section { .. } | Item::Alias { .. } => {}
-            Item::Pragma(words) => {
-                if let Some(why) = directives::of_pragma(words) {
-                    // Pragmas of functions may precede it.
-                    let names = |l: &str| {
-                        l.trim_start().starts_with(".pragma")
-                            && words.iter().all(|word| l.contains(word.as_str()))
-                    };
-                    let line = text.lines().position(names);
-                    return Err(Stop::Launch(format!("line {}: {why}", line.map_or(1, |n| n + 1))));
-                }
-            }
+            Item::Variable(v) => placed.add(v).map_err(|why| {
+                let line = ptx::line_column(text, v.span.start as usize).line;
+                Stop::Unsupported(Unsupported { form: v.name.clone(), line, why, lack: Lack::Emulator })
+            })?,
+            // Debug information has no effect on the result; aliases are resolved below, pragmas were checked.
+            Item::Section { .. } | Item::Alias { .. } | Item::Pragma(_) => {}
         }
     }
+    let Placed { mut globals, mut constants, variables, symbols, shared } = placed;
     for item in &module.items {
         if let Item::Alias { alias, aliasee } = item
             && let Some(function) = functions.get(aliasee.as_str()).copied()
@@ -223,6 +145,90 @@ fn load_chosen(
         arch: arch.number,
         contracted: *contraction != Contraction::Separate,
     })
+}
+
+/// Refuses a module of which the header, a pragma or a declaration is not PTX or not supported.
+fn check_header(module: &Module, text: &str) -> Result<(), Stop> {
+    let line_of = |is: &dyn Fn(&str) -> bool| text.lines().position(is).map_or(1, |n| n + 1);
+    if let Some(why) = directives::of_header(module) {
+        let line = line_of(&|l| l.trim_start().starts_with(".target"));
+        return Err(Stop::Launch(format!("line {line}: {why}")));
+    }
+    if module.address_size == 32 {
+        return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
+    }
+    if let Some(why) = directives::of_target(module) {
+        let form = ".target".to_owned();
+        return Err(Stop::Unsupported(Unsupported { form, line: 1, why, lack: Lack::Emulator }));
+    }
+    declared::check(module).map_err(|refused| {
+        let line = ptx::line_column(text, refused.span.start as usize).line;
+        Stop::Launch(format!("line {line}: {refused}"))
+    })?;
+    for item in &module.items {
+        if let Item::Pragma(words) = item
+            && let Some(why) = directives::of_pragma(words)
+        {
+            // Pragmas of functions may precede it.
+            let names = |l: &str| {
+                l.trim_start().starts_with(".pragma") && words.iter().all(|word| l.contains(word.as_str()))
+            };
+            return Err(Stop::Launch(format!("line {}: {why}", line_of(&names))));
+        }
+    }
+    Ok(())
+}
+
+/// The variables of a module by state space, and their symbols.
+#[derive(Default)]
+struct Placed {
+    globals: Vec<Static>,
+    constants: Vec<u8>,
+    variables: Vec<ModuleVariable>,
+    symbols: HashMap<String, Symbol>,
+    /// Bytes of shared memory.
+    shared: u32,
+}
+
+impl Placed {
+    /// Places a variable behind those before it; the error says why it cannot be.
+    fn add(&mut self, v: &Variable) -> Result<(), String> {
+        if let Some(why) = directives::of_variable(v) {
+            return Err(why);
+        }
+        let size = usize::try_from(size_of(v)).unwrap_or(usize::MAX);
+        if size > 1 << 32 {
+            return Err("larger than 4 GiB".to_owned());
+        }
+        let symbol = match v.space {
+            Space::Global => {
+                let place = VariablePlace::Global(self.globals.len());
+                self.variables.push(ModuleVariable { name: v.name.clone(), size, place });
+                self.globals.push(Static { bytes: vec![0; size], relocations: Vec::new() });
+                Symbol::Global(self.globals.len() - 1)
+            }
+            Space::Const => {
+                let at = u32::try_from(self.constants.len()).unwrap_or(u32::MAX);
+                let (at, end) = placed(at, v, MOST_CONSTANT).ok_or("more than 64 KiB of constant memory")?;
+                let at = at as usize;
+                self.constants.resize(end as usize, 0);
+                let place = VariablePlace::Const(at);
+                self.variables.push(ModuleVariable { name: v.name.clone(), size, place });
+                Symbol::Const(at as u64)
+            }
+            Space::Shared if v.linkage == Some(Linkage::Extern) || v.dims.contains(&None) => {
+                Symbol::DynamicShared(alignment(v))
+            }
+            Space::Shared => {
+                let (at, end) = placed(self.shared, v, MOST_SHARED).ok_or(TOO_MUCH_SHARED)?;
+                self.shared = end;
+                Symbol::Shared(crate::memory::window::SHARED_START + at)
+            }
+            _ => return Err("a module variable of this state space".to_owned()),
+        };
+        self.symbols.insert(v.name.clone(), symbol);
+        Ok(())
+    }
 }
 
 /// The functions that have an address, and those whose address the module takes.

@@ -64,16 +64,17 @@ struct Tensor {
     line: u32,
 }
 
-fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
-    let mut words = Words::from_instruction(i);
-    for word in ["async", "bulk", "tensor"] {
-        words.take(word);
-    }
-    let rank = match words.one_of(&["1d", "2d", "3d", "4d", "5d"]) {
-        Some(word) => usize::from(word.as_bytes()[0] - b'0'),
-        None => return Err("a tensor copy names its dimensions".to_owned()),
-    };
-    let prefetch = words.take("prefetch");
+/// How a copy walks through a tensor.
+struct Walk {
+    mode: Mode,
+    gather: bool,
+    scatter: bool,
+    /// In the order of im2col.
+    walks: bool,
+}
+
+/// Reads the words that say how a copy walks through a tensor of this many dimensions.
+fn walk(words: &mut Words<'_>, rank: usize) -> Result<Walk, Refusal> {
     let gather = words.take("tile::gather4");
     let scatter = words.take("tile::scatter4");
     let walks = words.take("im2col");
@@ -92,6 +93,20 @@ fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     if matches!(mode, Mode::Rows { .. }) && rank != 2 {
         return Err("`.tile::gather4` and `.tile::scatter4` are for tensors of two dimensions".to_owned());
     }
+    Ok(Walk { mode, gather, scatter, walks })
+}
+
+fn decode_copy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let mut words = Words::from_instruction(i);
+    for word in ["async", "bulk", "tensor"] {
+        words.take(word);
+    }
+    let rank = match words.one_of(&["1d", "2d", "3d", "4d", "5d"]) {
+        Some(word) => usize::from(word.as_bytes()[0] - b'0'),
+        None => return Err("a tensor copy names its dimensions".to_owned()),
+    };
+    let prefetch = words.take("prefetch");
+    let Walk { mode, gather, scatter, walks } = walk(&mut words, rank)?;
     words.take("L2");
     words.take("L2::cache_hint");
     let multicast = words.take("multicast::cluster") || words.take("multicast::cluster::16b");
@@ -200,7 +215,9 @@ pub(crate) fn read_map(
     Ok((bytes, map))
 }
 
-fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
+/// Reads the tensor map of a copy and checks that it is whole, visible and of the copy's dimensions. Returns it with its address, if that
+/// is in global memory.
+fn checked_map(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(TensorMap, Option<u64>), Fault> {
     let rule = |what: String| Fault::new(Rule::TensorMap, what);
     let address = m.r.d[tensor.map.0 as usize][lane].wrapping_add_signed(tensor.map.1);
     Machine::aligned(address, 64)?;
@@ -224,6 +241,12 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let what = format!("a copy of {} dimensions by a map of {}", tensor.rank, map.rank);
         return Err(rule(what));
     }
+    Ok((map, in_global))
+}
+
+fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault> {
+    let rule = |what: String| Fault::new(Rule::TensorMap, what);
+    let (map, in_global) = checked_map(m, tensor, lane)?;
     let mut coordinates = [0i64; 5];
     for (to, slot) in coordinates.iter_mut().zip(&tensor.coordinates) {
         *to = i64::from(m.r.w[*slot as usize][lane] as i32);

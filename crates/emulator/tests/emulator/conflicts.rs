@@ -66,6 +66,29 @@ fn lanes_that_need_an_order_race() {
     }
 }
 
+/// Addresses of the rows of a matrix: `%r2` is that of the row of lanes 0 to 7.
+const ROWS: &str = "and.b32 %r2, %r0, 7;\nmov.u32 %r3, box;\nmad.lo.u32 %r2, %r2, 16, %r3;\n";
+
+#[test]
+fn copies_and_matrices_take_part_in_conflicts_of_lanes() {
+    // A lane that waits for its own copy does not wait for its neighbour's.
+    let copy = "st.global.u32 [%a], %r0;\ncp.async.ca.shared.global [%r6], [%a], 4;\ncp.async.wait_all;\n";
+    let read = "ld.shared.u32 %r1, [%r7];\nst.global.u32 [%a], %r1;";
+    let verdict = lanes(&format!("{copy}{read}"));
+    assert!(raced(&verdict), "{verdict:?}");
+    let verdict = lanes(&format!("{copy}bar.warp.sync -1;\n{read}"));
+    remarked(&verdict, 0);
+    // Lanes meet at a matrix instruction, so that nothing depends on the missing order; it is missing all the same.
+    let load =
+        format!("{ROWS}ldmatrix.sync.aligned.m8n8.x1.shared.b16 {{%r1}}, [%r2];\nst.global.u32 [%a], %r1;");
+    let store = format!("{ROWS}stmatrix.sync.aligned.m8n8.x1.shared.b16 [%r2], {{%r0}};\n");
+    let barrier = "bar.warp.sync -1;\n";
+    for (first, second) in [("st.shared.u32 [%r6], %r0;\n", load.as_str()), (store.as_str(), read)] {
+        remarked(&lanes(&format!("{first}{second}")), 1);
+        remarked(&lanes(&format!("{first}{barrier}{second}")), 0);
+    }
+}
+
 #[test]
 fn the_results_are_those_of_lanes_in_step() {
     let mut case = Case::new(

@@ -129,3 +129,40 @@ pub fn included(library: &Library, kernel: &Kernel) -> Vec<Include> {
     found.sort_by(|a, b| a.name.cmp(&b.name));
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The target for which a kernel of `sm_121f` is compiled, with this text before its own.
+    fn chosen(library: &Library, kernel: &Kernel, text: &str) -> String {
+        let kernel = Kernel { text: format!("{text}\n{}", kernel.text), ..kernel.clone() };
+        let headers = included(library, &kernel);
+        compiled_for("sm_121f".parse().unwrap(), &kernel, &headers).to_string()
+    }
+
+    #[test]
+    fn a_source_that_may_tell_the_suffixes_apart_is_compiled_for_its_own() {
+        let library = Library::embedded().unwrap();
+        for kernel in &library.kernels {
+            assert_eq!(chosen(&library, kernel, ""), "sm_121a", "{}", kernel.file);
+            let headers = included(&library, kernel);
+            for other in ["sm_120f", "sm_121a", "sm_121", "sm_103f"] {
+                let target: Target = other.parse().unwrap();
+                assert_eq!(compiled_for(target, kernel, &headers), target, "{}", kernel.file);
+            }
+        }
+        let kernel = &library.kernels[0];
+        assert_eq!(chosen(&library, kernel, "#if __CUDA_ARCH__ >= 1200\n#endif"), "sm_121a");
+        for text in [
+            "#ifdef __CUDA_ARCH_FEAT_SM121_ALL\n#endif",
+            "#if __CUDA_ARCH_FAMILY_SPECIFIC__ == 1210\n#endif",
+            "#include <cuda_fp16.h>",
+            "#include \"cuda_fp16.h\"",
+            "#  include<cuda/std/array>",
+            "#include HEADER",
+        ] {
+            assert_eq!(chosen(&library, kernel, text), "sm_121f", "{text}");
+        }
+    }
+}

@@ -10,14 +10,14 @@ use super::{Memo, TrialError};
 use crate::frame::family::Outcome;
 use record::{StageName, StageResult, Verdict};
 use toolchain::store::Store;
-use toolchain::toolkit::{self, Contract, Toolkit};
+use toolchain::toolkit::{self, FpContract, Toolkit};
 
 /// The reading of a run of trials.
 #[derive(Debug, Clone)]
 pub struct Asked {
     /// The reading.
-    pub contract: Contract,
-    /// The ptxas that [`Contract::AsPtxas`] follows.
+    pub contract: FpContract,
+    /// The ptxas that [`FpContract::AsPtxas`] follows.
     pub ptxas: Option<Toolkit>,
 }
 
@@ -57,7 +57,7 @@ impl Readings {
                 }
                 None => {
                     let all = program.pairs().map_or(0, |pairs| pairs.len());
-                    (all, if asked.contract == Contract::On { all } else { 0 })
+                    (all, if asked.contract == FpContract::On { all } else { 0 })
                 }
             };
             (pairs, contracted) = (pairs + all, contracted + once);

@@ -6,4 +6,4 @@ mod model;
 
 pub use expression::{ExpressionError, Names, evaluate};
 pub use library::{Check, KernelError, Library};
-pub use model::{Atomics, Contract, ExpKind, FormatNeeds, KOrder, Kernel, Load, MmaPath};
+pub use model::{Atomics, ExpKind, FormatNeeds, KOrder, Kernel, KernelContract, Load, MmaPath};

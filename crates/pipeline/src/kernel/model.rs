@@ -95,7 +95,7 @@ impl Atomics {
 /// The numerical contract that a kernel declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Contract {
+pub struct KernelContract {
     /// The accumulation order along K.
     #[serde(default)]
     pub k_order: KOrder,
@@ -159,7 +159,7 @@ pub(super) struct Header {
     #[serde(default)]
     pub(super) smem: Option<String>,
     pub(super) args: Vec<String>,
-    pub(super) contract: Contract,
+    pub(super) contract: KernelContract,
 }
 
 /// The family of headers that name none.
@@ -205,7 +205,7 @@ pub struct Kernel {
     /// Names of the arguments, in order.
     pub args: Vec<String>,
     /// The numerical contract that it declares.
-    pub contract: Contract,
+    pub contract: KernelContract,
     /// Whether it comes from a user's folder. It is then preferred for its stage, even if the case requests another variant.
     pub own: bool,
 }

@@ -59,3 +59,17 @@ impl PartialEq<Stage> for StageName {
         self == stage.word()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_stage_reads_back_from_its_name() {
+        for stage in Stage::ALL {
+            let name = StageName::from(*stage);
+            assert!(name == *stage && Stage::from_name(&name) == Some(*stage) && !stage.about().is_empty());
+        }
+        assert_eq!(Stage::from_name(&"fc3".into()), None);
+    }
+}

@@ -253,6 +253,7 @@ impl Multiplier for Core {
 }
 
 /// Runs the whole pipeline of `problem`.
+#[expect(clippy::too_many_lines, reason = "the stages of the pipeline, one after the other")]
 pub(crate) fn run(problem: &Problem, core: impl Multiplier) -> Tensors {
     let (d, s) = (problem.dims, problem.settings);
     let mut t = problem.inputs.clone();

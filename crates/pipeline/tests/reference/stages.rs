@@ -42,6 +42,7 @@ fn other(problem: &Problem, change: impl Fn(&mut Problem)) -> Tensors {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of cases")]
 fn planted_faults_are_found_in_their_stage() {
     use Stage::{Activation, Fc1, Fc2, Finalize, Permute, Quantize, Requantize, Route};
     let faults: [Fault<'_>; 21] = [

@@ -235,44 +235,14 @@ impl Library {
             let id = std::iter::once(stem.as_str()).chain(values).collect::<Vec<_>>().join(".");
             variants.push(Variant { id, snippet: index, axes, sass, sass_count, judged_late, execute, code });
         }
-        if variants.is_empty() {
-            return Err(invalid(
-                line_of("except:"),
-                "every combination of axis values is excluded".to_owned(),
-            ));
-        }
-        if let Some(axis) = header.axes.keys().find(|axis| !used.contains(*axis)) {
-            return Err(invalid(
-                line_of(&format!("{axis}:")),
-                format!("axis `{axis}` is not used; write `${{{axis}}}` in the text or remove it"),
-            ));
-        }
-        if let Some(table) = header.tables.keys().find(|table| !used.contains(&format!("[{table}]"))) {
-            return Err(invalid(
-                line_of(&format!("{table}:")),
-                format!("table `{table}` is not used; write `${{{table}[axis]}}` in the text or remove it"),
-            ));
-        }
-        if let Some(grant) =
-            header.grants_when.iter().find(|g| !variants.iter().any(|v| holds(&g.when, &v.axes)))
-        {
-            let message =
-                format!("no variant grants `{}`: check the axes and values of its `when`", grant.capability);
-            return Err(invalid(line_of("grants_when:"), message));
-        }
-        for (n, claim) in header.claims.iter().enumerate() {
-            if !variants.iter().any(|v| holds(&claim.when, &v.axes)) {
-                let line = yaml
-                    .lines()
-                    .enumerate()
-                    .filter(|(_, l)| l.contains("source:"))
-                    .nth(n)
-                    .map_or(1, |(i, _)| i + 1);
-                return Err(invalid(
-                    line,
-                    "this claim covers no variant: check the axes and values of its `when`".to_owned(),
-                ));
-            }
+        let mistake = mistake(&header, &variants, &used);
+        if let Some(Mistake { key, nth, message }) = mistake {
+            let lines = yaml.lines().enumerate().filter(|(_, line)| match nth {
+                Some(_) => line.contains(&key),
+                None => line.trim_start().starts_with(&key),
+            });
+            let line = lines.map(|(n, _)| n + 1).nth(nth.unwrap_or(0)).unwrap_or(1);
+            return Err(invalid(line, message));
         }
         Ok((Snippet { path: path.to_owned(), family, stem, header, as_written: None }, variants))
     }
@@ -448,5 +418,43 @@ fn read(path: &Path) -> Result<String, SnippetError> {
         let good = error.utf8_error().valid_up_to();
         let line = error.as_bytes()[..good].iter().filter(|b| **b == b'\n').count() + 1;
         SnippetError::NotUtf8 { path: path.to_owned(), line }
+    })
+}
+/// What is wrong with a header as a whole.
+struct Mistake {
+    /// The text of the line at fault.
+    key: String,
+    /// Which of the lines that contain `key`, from 0; the first that begins with it if `None`.
+    nth: Option<usize>,
+    message: String,
+}
+
+/// Returns what the variants of a header show to be wrong: nothing is left of them, or something of the header has no effect. `used` has
+/// the axes, and the tables in brackets, that the text names.
+fn mistake(header: &Header, variants: &[Variant], used: &BTreeSet<String>) -> Option<Mistake> {
+    let at = |key: String, message: String| Some(Mistake { key, nth: None, message });
+    if variants.is_empty() {
+        return at("except:".to_owned(), "every combination of axis values is excluded".to_owned());
+    }
+    if let Some(axis) = header.axes.keys().find(|axis| !used.contains(*axis)) {
+        let message = format!("axis `{axis}` is not used; write `${{{axis}}}` in the text or remove it");
+        return at(format!("{axis}:"), message);
+    }
+    if let Some(table) = header.tables.keys().find(|table| !used.contains(&format!("[{table}]"))) {
+        let message =
+            format!("table `{table}` is not used; write `${{{table}[axis]}}` in the text or remove it");
+        return at(format!("{table}:"), message);
+    }
+    let covers = |when: &_| variants.iter().any(|v| holds(when, &v.axes));
+    if let Some(grant) = header.grants_when.iter().find(|grant| !covers(&grant.when)) {
+        let capability = &grant.capability;
+        let message = format!("no variant grants `{capability}`: check the axes and values of its `when`");
+        return at("grants_when:".to_owned(), message);
+    }
+    let claim = header.claims.iter().position(|claim| !covers(&claim.when))?;
+    Some(Mistake {
+        key: "source:".to_owned(),
+        nth: Some(claim),
+        message: "this claim covers no variant: check the axes and values of its `when`".to_owned(),
     })
 }

@@ -25,7 +25,7 @@ const LIMIT: Duration = Duration::from_secs(300);
 
 /// Whether an unqualified product and the sum that uses it are rounded once.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub enum Contract {
+pub enum FpContract {
     /// Never.
     #[default]
     Off,
@@ -35,7 +35,7 @@ pub enum Contract {
     AsPtxas,
 }
 
-impl Contract {
+impl FpContract {
     /// Every option.
     pub const ALL: [Self; 3] = [Self::Off, Self::On, Self::AsPtxas];
 
@@ -61,25 +61,25 @@ impl Contract {
 pub struct Reading {
     /// The contraction that the emulator applies.
     pub contraction: Contraction,
-    /// With [`Contract::AsPtxas`]: the version of ptxas, the number of pairs it contracts, and the number of pairs.
+    /// With [`FpContract::AsPtxas`]: the version of ptxas, the number of pairs it contracts, and the number of pairs.
     pub by: Option<(ToolkitVersion, usize, usize)>,
 }
 
-/// Returns the reading of the kernels `entries` of `text` under `contract`. `ptxas` is needed for [`Contract::AsPtxas`] only.
+/// Returns the reading of the kernels `entries` of `text` under `contract`. `ptxas` is needed for [`FpContract::AsPtxas`] only.
 ///
 /// # Errors
 /// [`ContractionError`].
 pub fn reading(
-    contract: Contract,
+    contract: FpContract,
     text: &str,
     entries: &[&str],
     ptxas: Option<&Toolkit>,
     store: Option<&Store>,
 ) -> Result<Reading, ContractionError> {
     let contraction = match contract {
-        Contract::Off => Contraction::Separate,
-        Contract::On => Contraction::Every,
-        Contract::AsPtxas => {
+        FpContract::Off => Contraction::Separate,
+        FpContract::On => Contraction::Every,
+        FpContract::AsPtxas => {
             let ptxas = ptxas.ok_or(ContractionError::NoPtxas)?;
             let target = ptx::scan::target(text).ok_or(ContractionError::Target)?;
             let found = contracted(ptxas, target, text, entries, store, LIMIT)?;

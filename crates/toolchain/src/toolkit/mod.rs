@@ -30,7 +30,7 @@ mod select;
 mod unpack;
 
 pub use assemble::{Assembly, assemble};
-pub use contraction::{Contract, Contracted, ContractionError, Reading, contracted, reading};
+pub use contraction::{Contracted, ContractionError, FpContract, Reading, contracted, reading};
 pub use cubin::{Cubin, CubinError, assemblies, cubin};
 pub use disassemble::{DisassembleError, Disassembler, UNKNOWN_OPCODE};
 pub use discover::{Discovery, Found, Toolkit, Unusable, discover};
