@@ -1,5 +1,8 @@
 //! `assumptions`: facts that the emulator takes on trust, each with a snippet that tests it.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::fmt::Write as _;
 
 use clap::Args;
@@ -60,12 +63,31 @@ pub(super) fn assumptions(args: &AssumptionsArgs) -> Result<(), CliError> {
     if shown == 0 {
         let names: Vec<&str> = assumptions::assumptions().iter().map(|a| a.name).collect();
         let name = args.name.clone().unwrap_or_default();
-        return Err(CliError::NoAssumption(name, names.join(", ")));
+        return Err(AssumptionsError::NoAssumption(name, names.join(", ")).into());
     }
     if args.name.is_none() {
         text.push_str(&models());
     }
     let _ = writeln!(text, "{shown} assumptions, {open} open: not yet settled on an SM12x GPU");
     output::print(&text)?;
-    if wrong > 0 { Err(CliError::Assumptions(wrong)) } else { Ok(()) }
+    if wrong > 0 { Err(AssumptionsError::Assumptions(wrong).into()) } else { Ok(()) }
+}
+
+/// Why `assumptions` does not exit with 0.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum AssumptionsError {
+    #[error("there is no assumption `{0}`; the assumptions are: {1}")]
+    NoAssumption(String, String),
+    #[error("{0} assumptions differ from what the emulator does")]
+    #[diagnostic(help("this is a defect of sm121probe: please report it with the lines above"))]
+    Assumptions(usize),
+}
+
+impl CommandError for AssumptionsError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoAssumption(..) => exit::USAGE,
+            Self::Assumptions(..) => exit::INTERNAL,
+        }
+    }
 }

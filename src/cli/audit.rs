@@ -1,5 +1,8 @@
 //! `audit`: the device code in files, and how it runs on a device.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::path::PathBuf;
 use std::str::FromStr;
 
@@ -120,14 +123,14 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
             context.sink.emit(Event::Warning { text });
         }
         return Err(if missing.is_empty() {
-            CliError::NothingAudited
+            AuditError::NothingAudited.into()
         } else {
-            CliError::AuditPaths(missing.join(", "))
+            AuditError::AuditPaths(missing.join(", ")).into()
         });
     }
     output::write(&rendered(args, &record)?, &args.output)?;
     if !missing.is_empty() {
-        return Err(CliError::AuditPaths(missing.join(", ")));
+        return Err(AuditError::AuditPaths(missing.join(", ")).into());
     }
     match args.require {
         Some(require) => required(table, require),
@@ -169,18 +172,49 @@ fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
     let unmet: Vec<_> = table.kernels.iter().filter(|k| !k.verdicts.iter().all(meets)).collect();
     let Some(first) = unmet.first() else {
         return match table.problems.as_slice() {
-            [] if table.kernels.is_empty() => Err(CliError::AuditUnread("no kernel was found".to_owned())),
+            [] if table.kernels.is_empty() => {
+                Err(AuditError::AuditUnread("no kernel was found".to_owned()).into())
+            }
             [] => Ok(()),
-            [first, ..] => Err(CliError::AuditUnread(format!(
+            [first, ..] => Err(AuditError::AuditUnread(format!(
                 "{} pieces of code were not read, such as {}: {}",
                 table.problems.len(),
                 first.place,
                 first.problem
-            ))),
+            ))
+            .into()),
         };
     };
     let device = first.verdicts.iter().position(|v| !meets(v)).unwrap_or(0);
     let example =
         format!("{} on {}: {}", first.name, table.devices[device].name, table.reasons[first.reasons[device]]);
-    Err(CliError::AuditRequire(unmet.len(), table.kernels.len(), example))
+    Err(AuditError::AuditRequire(unmet.len(), table.kernels.len(), example).into())
+}
+
+/// Why `audit` does not exit with 0.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum AuditError {
+    #[error("no GPU code found in the given paths")]
+    #[diagnostic(help(
+        "a package without GPU code uses that of other packages, or compiles it at run time: audit the environment"
+    ))]
+    NothingAudited,
+    #[error("no such file or folder: {0}")]
+    AuditPaths(String),
+    #[error("{0} of {1} kernels do not meet the requirement, such as {2}")]
+    #[diagnostic(help("use --kernel GLOB to check only the kernels that this device needs"))]
+    AuditRequire(usize, usize, String),
+    #[error("the requirement cannot be verified: {0}")]
+    #[diagnostic(help("name only the files that matter, or leave out those that cannot be read"))]
+    AuditUnread(String),
+}
+
+impl CommandError for AuditError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NothingAudited => exit::INCOMPLETE,
+            Self::AuditPaths(..) => exit::USAGE,
+            Self::AuditRequire(..) | Self::AuditUnread(..) => exit::DOES_NOT_CONFORM,
+        }
+    }
 }

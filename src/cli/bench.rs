@@ -1,5 +1,6 @@
 //! `bench`: analyses the time of a decode step, and measures the pipeline.
 
+use super::timing::TimesError;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -75,7 +76,7 @@ fn profiled(args: &BenchArgs, path: &Path) -> Result<String, CliError> {
         Format::Md => report::profile_markdown(&row),
         Format::Csv => report::profile_csv(&row),
         Format::Json => serde_json::to_string_pretty(&row).map_err(|e| CliError::Output(e.into()))? + "\n",
-        Format::Svg => return Err(CliError::NoPlot),
+        Format::Svg => return Err(TimesError::NoPlot.into()),
         other => return Err(format::lacks(other, FORMATS)),
     })
 }

@@ -1,5 +1,8 @@
 //! `diff`: prints the changes between two records.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -45,6 +48,20 @@ pub(super) fn diff(args: &DiffArgs) -> Result<(), CliError> {
     output::write(&text, &args.output)?;
     match diff.worse() + diff.regressions.len() {
         0 => diff.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        _ => Err(CliError::Worse(report::diff_summary(&diff))),
+        _ => Err(DiffError::Worse(report::diff_summary(&diff)).into()),
+    }
+}
+
+/// What `diff` found.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum DiffError {
+    #[error("worse than before: {0}")]
+    #[diagnostic(help("the lines above name what is worse or missing"))]
+    Worse(String),
+}
+
+impl CommandError for DiffError {
+    fn exit_code(&self) -> u8 {
+        exit::BASELINE_CONTRADICTED
     }
 }

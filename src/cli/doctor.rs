@@ -1,5 +1,8 @@
 //! `doctor`: what this machine can run, each answer obtained by running it.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::fmt::Write as _;
 
 use clap::Args;
@@ -48,7 +51,7 @@ pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), Cli
     };
     output::print(&text)?;
     let odd = findings.gpus.iter().flat_map(GpuFindings::against_the_rules).count();
-    if odd > 0 { Err(CliError::Doctor(odd)) } else { Ok(()) }
+    if odd > 0 { Err(DoctorError::Doctor(odd).into()) } else { Ok(()) }
 }
 
 fn text(findings: &Findings) -> String {
@@ -168,4 +171,18 @@ fn list(what: &str, asked: &[Asked], out: &mut String) {
     };
     let _ = writeln!(out, "  {what} that run: {}", of(true).join(" "));
     let _ = writeln!(out, "  {what} that do not run: {}", of(false).join(" "));
+}
+
+/// What `doctor` found.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum DoctorError {
+    #[error("{0} results contradict the architecture rules")]
+    #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
+    Doctor(usize),
+}
+
+impl CommandError for DoctorError {
+    fn exit_code(&self) -> u8 {
+        exit::DOES_NOT_CONFORM
+    }
 }

@@ -1,5 +1,8 @@
 //! `emulate`: runs kernels of a PTX or CUDA C++ file, of a launch file or of Triton's cache on the CPU.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -282,7 +285,7 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
             ("--toolkit", args.toolkit.is_some()),
         ];
         return match said.into_iter().find(|(_, there)| *there) {
-            Some((option, _)) => Err(CliError::InLaunchFile(option)),
+            Some((option, _)) => Err(EmulateArgsError::InLaunchFile(option).into()),
             None => Ok(launch::from_file(&file, context)?),
         };
     }
@@ -351,5 +354,19 @@ impl From<LaunchError> for CliError {
             LaunchError::Target(error) => error.into(),
             other => Self::Launch(other),
         }
+    }
+}
+
+/// What the arguments of `emulate` cannot mean.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum EmulateArgsError {
+    #[error("{0} cannot be used with a launch file, which specifies it itself")]
+    #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
+    InLaunchFile(&'static str),
+}
+
+impl CommandError for EmulateArgsError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
     }
 }

@@ -1,6 +1,5 @@
 //! Errors as users see them: the message, the help, the exit code.
 
-use emulator::device::Failure;
 use miette::Diagnostic;
 
 use super::exit;
@@ -35,6 +34,45 @@ impl Diagnostic for JobFailed {
     }
 }
 
+/// The error of one command, which is defined beside the command.
+pub(super) trait CommandError: Diagnostic + Send + Sync + 'static {
+    /// The exit code.
+    fn exit_code(&self) -> u8;
+
+    /// Whether its message says by itself that the run is incomplete.
+    fn names_gaps(&self) -> bool {
+        false
+    }
+}
+
+/// An error of a command.
+#[derive(Debug)]
+pub(super) struct CommandFailed(Box<dyn CommandError>);
+
+impl std::fmt::Display for CommandFailed {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+impl std::error::Error for CommandFailed {
+    fn source(&self) -> Option<&(dyn std::error::Error + 'static)> {
+        self.0.source()
+    }
+}
+
+impl Diagnostic for CommandFailed {
+    fn help<'a>(&'a self) -> Option<Box<dyn std::fmt::Display + 'a>> {
+        self.0.help()
+    }
+}
+
+impl<E: CommandError> From<E> for CliError {
+    fn from(error: E) -> Self {
+        Self::Command(CommandFailed(Box::new(error)))
+    }
+}
+
 /// An error that ends a command.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum CliError {
@@ -51,33 +89,8 @@ pub(super) enum CliError {
     Remove(#[from] RemoveError),
     #[error(transparent)]
     Vectors(#[from] vectors::VectorsError),
-    #[error("{0} recorded instructions fail")]
-    Selftest(usize),
     #[error("{0} snippet files cannot be used; the others were judged")]
     UnusableFiles(usize),
-    #[error("no file: name PTX files, folders with .ptx files, or --stdin")]
-    NothingToLint,
-    #[error("no source below {0}: C++, CUDA, Python, TOML, CMake and Bazel files are read")]
-    NoSources(String),
-    #[error("architecture tests that contradict what SM12x supports: {0}")]
-    #[diagnostic(help("the lines above list each one with its replacement"))]
-    Gates(usize),
-    #[error("{0} files cannot be used")]
-    #[diagnostic(help("the lines above name them; the other files were linted"))]
-    UnusableSources(usize),
-    #[error("{0} modules do not meet --require")]
-    #[diagnostic(help(
-        "`--require newest`, `any` or `rewritten` is less strict; --toolkit and --target narrow the check"
-    ))]
-    Lint(usize),
-    #[error("batch and isolated verdicts differ on {0} cells")]
-    #[diagnostic(help("this is a defect of sm121probe: please report it with the cells above"))]
-    VerdictsDiffer(usize),
-    #[error("{0} claims differ from their recorded status")]
-    #[diagnostic(help(
-        "the report names them; mark a claim that is known to be wrong with `stands: refuted` in its snippet"
-    ))]
-    Claims(usize),
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),
     #[error(transparent)]
@@ -88,104 +101,26 @@ pub(super) enum CliError {
     Cubin(#[from] CubinError),
     #[error(transparent)]
     Checkpoint(#[from] crate::moe::checkpoint::CheckpointError),
-    #[error("no ptxas on this machine, and --cubin needs one")]
-    #[diagnostic(help("run `sm121probe toolkit install latest` on a machine with a network"))]
-    NoPtxas,
     #[error(transparent)]
     Bench(#[from] crate::bench::BenchError),
     #[error(transparent)]
     Exec(#[from] crate::job::ExecError),
-    #[error("{0} violations by the program's kernels and calls")]
-    Violations(usize),
-    #[error("no kernel trapped, and no assertion of a kernel failed, as --expect-trap expects")]
-    NoTrap,
-    #[error(
-        "results of {0} of the program's kernels are not determined, which --require-equal or --strict demands"
-    )]
-    Differing(usize),
     #[error(transparent)]
     Launch(crate::job::launch::LaunchError),
-    #[error("{0} cannot be used with a launch file, which specifies it itself")]
-    #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
-    InLaunchFile(&'static str),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Ptx(#[from] Box<PtxError>),
-    #[error("{0} trials do not conform")]
-    Trials(usize),
-    #[error("{0} results contradict the architecture rules")]
-    #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
-    Doctor(usize),
-    #[error("no selected variant specifies how it is run")]
-    NothingToRun,
-    #[error("{0} variants do not conform")]
-    Runs(usize),
-    #[error("--table is for --format csv: the other formats contain every table")]
-    TableForm,
-    #[error("--bench is for --format html: the other formats of a record have no times")]
-    BenchForm,
-    #[error("this command has no format {0}; it has {1}")]
-    NoFormat(&'static str, String),
-    #[error("--format {0} and --format {1}: the output has one format")]
-    FormatTwice(&'static str, &'static str),
-    #[error("times are measured on a GPU: name it with --device gpu:0")]
-    NoClock,
-    #[error("a profile has no plot: --format svg is for times, with --device")]
-    NoPlot,
-    #[error("{0} was not written by `bench --format json`: {1}")]
-    BenchTable(String, String),
     #[error(transparent)]
     Timing(#[from] crate::bench::TimingError),
-    #[error("answers are recorded on a GPU: name it with --device gpu:0")]
-    NoGpuNamed,
-    #[error("{0}: {1}")]
-    Answer(String, Failure),
     #[error(transparent)]
     OperandKind(#[from] numerics::UnknownKind),
-    #[error("--dump writes one case: name it with --case")]
-    Dump,
-    #[error("worse than before: {0}")]
-    #[diagnostic(help("the lines above name what is worse or missing"))]
-    Worse(String),
-    #[error("{1}")]
-    #[diagnostic(help(
-        "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
-        expectations for known failures"
-    ))]
-    Gate(crate::record::Ground, String),
-    #[error("{0}")]
-    #[diagnostic(help(
-        "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
-        mutants.yaml next to the kernels"
-    ))]
-    Mutants(String),
-    #[error("the records disagree about {0} answers")]
-    #[diagnostic(help("they are listed, and the merged record omits them; find out which record is right"))]
-    Conflicts(usize),
-    #[error("{0}: no record found; in a folder, the .json files are read")]
-    NoRecords(String),
+    #[error(transparent)]
+    #[diagnostic(transparent)]
+    Command(CommandFailed),
     #[error(transparent)]
     Incomplete(#[from] Incomplete),
     #[error("{0}")]
     NothingChecked(Incomplete, #[help] Option<String>),
-    #[error("no GPU code found in the given paths")]
-    #[diagnostic(help(
-        "a package without GPU code uses that of other packages, or compiles it at run time: audit the environment"
-    ))]
-    NothingAudited,
-    #[error("no such file or folder: {0}")]
-    AuditPaths(String),
-    #[error("{0} of {1} kernels do not meet the requirement, such as {2}")]
-    #[diagnostic(help("use --kernel GLOB to check only the kernels that this device needs"))]
-    AuditRequire(usize, usize, String),
-    #[error("the requirement cannot be verified: {0}")]
-    #[diagnostic(help("name only the files that matter, or leave out those that cannot be read"))]
-    AuditUnread(String),
-    #[error("there is no assumption `{0}`; the assumptions are: {1}")]
-    NoAssumption(String, String),
-    #[error("{0} assumptions differ from what the emulator does")]
-    #[diagnostic(help("this is a defect of sm121probe: please report it with the lines above"))]
-    Assumptions(usize),
 }
 
 impl CliError {
@@ -193,7 +128,8 @@ impl CliError {
     pub(super) fn in_words_of_incomplete(self) -> Self {
         match self {
             // They say it already.
-            Self::Incomplete(_) | Self::NothingChecked(..) | Self::Gate(..) | Self::Ptx(_) => self,
+            Self::Incomplete(_) | Self::NothingChecked(..) | Self::Ptx(_) => self,
+            Self::Command(CommandFailed(error)) if error.names_gaps() => Self::Command(CommandFailed(error)),
             _ if self.exit_code() != exit::INCOMPLETE => self,
             other => {
                 let help = other.help().map(|help| help.to_string());
@@ -221,63 +157,27 @@ impl CliError {
             | Self::Explain(_)
             | Self::Predicates(_)
             | Self::UnusableFiles(_)
-            | Self::UnusableSources(_)
             | Self::Remove(_)
             | Self::Vectors(_)
             | Self::Output(_)
-            | Self::NoAssumption(..)
             | Self::Bench(_)
             | Self::Checkpoint(_)
-            | Self::Dump
-            | Self::TableForm
-            | Self::BenchForm
-            | Self::NoFormat(..)
-            | Self::FormatTwice(..)
-            | Self::NoClock
-            | Self::NoPlot
-            | Self::BenchTable(..)
-            | Self::NoGpuNamed
             | Self::OperandKind(_)
-            | Self::AuditPaths(_)
-            | Self::Exec(_)
-            | Self::InLaunchFile(_) => exit::USAGE,
+            | Self::Exec(_) => exit::USAGE,
             Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
             Self::Launch(_) => exit::USAGE,
             // A kernel of the user's folder does not compile.
             Self::Cubin(CubinError::Refused { .. }) => exit::USAGE,
-            Self::Cubin(_) | Self::NoPtxas => exit::TOOLKIT_MISSING,
+            Self::Cubin(_) => exit::TOOLKIT_MISSING,
             // A kernel's fault on the GPU is a finding; a case that is too large is not.
             Self::Timing(crate::bench::TimingError::Moe(_) | crate::bench::TimingError::Run(_)) => {
                 exit::USAGE
             }
+            Self::Timing(_) => exit::DOES_NOT_CONFORM,
             Self::Ptx(error) => error.exit_code(),
-            Self::NothingToRun
-            | Self::NothingAudited
-            | Self::NothingToLint
-            | Self::NoSources(_)
-            | Self::Incomplete(_)
-            | Self::NothingChecked(..)
-            | Self::NoRecords(_) => exit::INCOMPLETE,
-            Self::Timing(_)
-            | Self::AuditRequire(..)
-            | Self::AuditUnread(_)
-            | Self::Violations(_)
-            | Self::NoTrap
-            | Self::Differing(_)
-            | Self::Answer(..)
-            | Self::Runs(_)
-            | Self::Doctor(_)
-            | Self::Lint(_)
-            | Self::Gates(_)
-            | Self::Trials(_)
-            | Self::VerdictsDiffer(_)
-            | Self::Selftest(_)
-            | Self::Mutants(_)
-            | Self::Conflicts(_) => exit::DOES_NOT_CONFORM,
-            Self::Gate(ground, _) => super::gate::exit_code(*ground),
-            Self::Worse(_) => exit::BASELINE_CONTRADICTED,
-            Self::Claims(_) => exit::CLAIMS_CONTRADICTED,
-            Self::Report(_) | Self::Assumptions(_) => exit::INTERNAL,
+            Self::Command(CommandFailed(error)) => error.exit_code(),
+            Self::Incomplete(_) | Self::NothingChecked(..) => exit::INCOMPLETE,
+            Self::Report(_) => exit::INTERNAL,
         }
     }
 }

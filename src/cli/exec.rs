@@ -1,5 +1,8 @@
 //! `exec`: a CUDA program on a simulated GPU.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -121,12 +124,31 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
     }
     let failing = done.differing.iter().filter(|difference| difference.is_failure).count();
     match (done.violations.len(), done.code, done.incomplete) {
-        (0, 0, _) if lacks_trap => Err(CliError::NoTrap),
-        (0, ..) if failing > 0 => Err(CliError::Differing(failing)),
+        (0, 0, _) if lacks_trap => Err(ExecFinding::NoTrap.into()),
+        (0, ..) if failing > 0 => Err(ExecFinding::Differing(failing).into()),
         (0, 0, None) => Ok(()),
         (0, 0, Some(incomplete)) => Err(incomplete.into()),
         // The program's own exit code, as without `exec`.
         (0, code, _) => std::process::exit(code.into()),
-        (count, ..) => Err(CliError::Violations(count)),
+        (count, ..) => Err(ExecFinding::Violations(count).into()),
+    }
+}
+
+/// What `exec` found.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum ExecFinding {
+    #[error("{0} violations by the program's kernels and calls")]
+    Violations(usize),
+    #[error("no kernel trapped, and no assertion of a kernel failed, as --expect-trap expects")]
+    NoTrap,
+    #[error(
+        "results of {0} of the program's kernels are not determined, which --require-equal or --strict demands"
+    )]
+    Differing(usize),
+}
+
+impl CommandError for ExecFinding {
+    fn exit_code(&self) -> u8 {
+        exit::DOES_NOT_CONFORM
     }
 }

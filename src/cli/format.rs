@@ -1,6 +1,9 @@
 //! `--format`: each command lists its formats, and clap refuses others and prints this list.
 
+use super::error::CommandError;
+use super::exit;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
+use miette::Diagnostic;
 
 use super::error::CliError;
 use crate::report::Format;
@@ -28,7 +31,27 @@ pub(super) fn parser(formats: &'static Formats) -> impl TypedValueParser<Value =
 
 /// The error for a format that only another part of the command supports.
 pub(super) fn lacks(format: Format, formats: &'static Formats) -> CliError {
-    CliError::NoFormat(format.word(), formats.iter().map(|(f, _)| f.word()).collect::<Vec<_>>().join(", "))
+    FormatError::NoFormat(format.word(), formats.iter().map(|(f, _)| f.word()).collect::<Vec<_>>().join(", "))
+        .into()
+}
+
+/// Why a result cannot be written in a format.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum FormatError {
+    #[error("--table is for --format csv: the other formats contain every table")]
+    TableForm,
+    #[error("--bench is for --format html: the other formats of a record have no times")]
+    BenchForm,
+    #[error("this command has no format {0}; it has {1}")]
+    NoFormat(&'static str, String),
+    #[error("--format {0} and --format {1}: the output has one format")]
+    FormatTwice(&'static str, &'static str),
+}
+
+impl CommandError for FormatError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
 }
 
 #[cfg(test)]

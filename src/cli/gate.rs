@@ -1,5 +1,8 @@
 //! `gate`: compares a run with its baseline and its expectations.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
@@ -245,7 +248,7 @@ pub(super) fn deliver(judgement: &Judgement, run: &Record, to: &GateReports) -> 
     let summary = judgement.summary();
     match (judgement.ground(), judgement.incomplete()) {
         (None, None) => Ok(()),
-        (ground, _) => Err(CliError::Gate(ground.unwrap_or(Ground::Incomplete), summary)),
+        (ground, _) => Err(GateError::Gate(ground.unwrap_or(Ground::Incomplete), summary).into()),
     }
 }
 
@@ -280,11 +283,40 @@ fn append(path: &Path, text: &str) -> std::io::Result<()> {
 
 /// The exit code for the most severe kind of finding.
 pub(super) fn exit_code(ground: Ground) -> u8 {
-    use super::exit;
     match ground {
         Ground::Wrong | Ground::Survivor => exit::DOES_NOT_CONFORM,
         Ground::Claim => exit::CLAIMS_CONTRADICTED,
         Ground::Baseline => exit::BASELINE_CONTRADICTED,
         Ground::Incomplete => exit::INCOMPLETE,
+    }
+}
+
+/// What `gate` found.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum GateError {
+    #[error("{1}")]
+    #[diagnostic(help(
+        "the lines above name each finding; use `gate --bless` to accept correct answers into the baseline, and \
+        expectations for known failures"
+    ))]
+    Gate(crate::record::Ground, String),
+    #[error("{0}")]
+    #[diagnostic(help(
+        "the lines above name each mutant; add a case that detects the fault, or an entry with the reason to \
+        mutants.yaml next to the kernels"
+    ))]
+    Mutants(String),
+}
+
+impl CommandError for GateError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Gate(ground, _) => exit_code(*ground),
+            Self::Mutants(_) => exit::DOES_NOT_CONFORM,
+        }
+    }
+
+    fn names_gaps(&self) -> bool {
+        matches!(self, Self::Gate(..))
     }
 }

@@ -1,5 +1,6 @@
 //! `gate --kernels DIR --mutants`: the mutants that are created, and those that survive.
 
+use super::gate::GateError;
 use std::path::Path;
 
 use clap::Args;
@@ -66,10 +67,11 @@ pub(super) fn deliver(survey: &Survey, folder: &Path, to: &GateReports) -> Resul
     super::gate::on_github(&judgement.findings, &markdown)?;
     match judgement.ground() {
         None => Ok(()),
-        Some(Ground::Incomplete) => Err(CliError::Gate(
+        Some(Ground::Incomplete) => Err(GateError::Gate(
             Ground::Incomplete,
             "NOTHING CHECKED: no mutant builds and has another PTX".to_owned(),
-        )),
-        Some(_) => Err(CliError::Mutants(report::survivors_summary(survey))),
+        )
+        .into()),
+        Some(_) => Err(GateError::Mutants(report::survivors_summary(survey)).into()),
     }
 }

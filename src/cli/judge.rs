@@ -1,5 +1,6 @@
 //! `judge`: applies the reference to tensors that another stack produced.
 
+use super::findings::Findings;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -64,7 +65,7 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     };
     output::write(&text, &args.output)?;
     if trial.first_wrong().is_some() {
-        return Err(CliError::Trials(1));
+        return Err(Findings::Trials(1).into());
     }
     incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into()))
 }

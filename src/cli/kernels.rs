@@ -1,5 +1,8 @@
 //! `kernels build`: compiles the kernels of `moe` ahead of time, to PTX or to machine code.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -66,7 +69,7 @@ pub(super) fn kernels(verb: &KernelsVerb, context: &Context<'_>) -> Result<(), C
         let code = match (arch.transpose()?, &toolchain) {
             (None, _) => None,
             (Some(arch), Some(toolchain)) => Some((arch, &toolchain.toolkit)),
-            (Some(_), None) => return Err(CliError::NoPtxas),
+            (Some(_), None) => return Err(KernelsError::NoPtxas.into()),
         };
         let before = (toolkit::compilations(), toolkit::assemblies());
         sources.par_iter().try_for_each(|s| -> Result<(), CliError> {
@@ -112,4 +115,18 @@ fn of_trials<'k>(
         }
     }
     Ok((found.into_values().collect(), blocked))
+}
+
+/// Why `kernels build` cannot assemble.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum KernelsError {
+    #[error("no ptxas on this machine, and --cubin needs one")]
+    #[diagnostic(help("run `sm121probe toolkit install latest` on a machine with a network"))]
+    NoPtxas,
+}
+
+impl CommandError for KernelsError {
+    fn exit_code(&self) -> u8 {
+        exit::TOOLKIT_MISSING
+    }
 }

@@ -1,5 +1,7 @@
 //! `lint`: checks any PTX with toolkits and targets.
 
+use super::error::CommandError;
+use super::exit;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -101,10 +103,10 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
         eprintln!("error: {line}");
     }
     if sources.is_empty() && unusable.is_empty() {
-        return Err(CliError::NothingToLint);
+        return Err(LintError::NothingToLint.into());
     }
     if sources.is_empty() {
-        return Err(CliError::UnusableSources(unusable.len()));
+        return Err(LintError::UnusableSources(unusable.len()).into());
     }
     let mut asked = job::Options {
         toolkits: args.toolkits.clone(),
@@ -144,7 +146,7 @@ fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
         eprintln!("error: {line}");
     }
     if result.files == 0 && result.unusable.is_empty() {
-        return Err(CliError::NoSources(folder.display().to_string()));
+        return Err(LintError::NoSources(folder.display().to_string()).into());
     }
     let findings = report::gates_findings(&result);
     let sarif = || report::gates_sarif(&result).map_err(|e| CliError::Output(e.into()));
@@ -163,8 +165,8 @@ fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
     super::gate::on_github(&findings, &report::gates_markdown(&result))?;
     match (result.rows.len(), result.unusable.len()) {
         (0, 0) => Ok(()),
-        (0, unusable) => Err(CliError::UnusableSources(unusable)),
-        (wrong, _) => Err(CliError::Gates(wrong)),
+        (0, unusable) => Err(LintError::UnusableSources(unusable).into()),
+        (wrong, _) => Err(LintError::Gates(wrong).into()),
     }
 }
 
@@ -193,8 +195,8 @@ fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), Cli
     let wrong = result.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
     match (wrong, result.unusable.len()) {
         (0, 0) => Ok(()),
-        (0, unusable) => Err(CliError::UnusableSources(unusable)),
-        (wrong, _) => Err(CliError::Lint(wrong)),
+        (0, unusable) => Err(LintError::UnusableSources(unusable).into()),
+        (wrong, _) => Err(LintError::Lint(wrong).into()),
     }
 }
 
@@ -333,4 +335,34 @@ fn span(text: &str, problem: &ProblemRow) -> Option<SourceSpan> {
     let (from, to) =
         (at(problem.column.saturating_sub(1)), at(problem.column.saturating_sub(1) + problem.length));
     Some((start + from, to - from).into())
+}
+
+/// Why `lint` does not exit with 0.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum LintError {
+    #[error("no file: name PTX files, folders with .ptx files, or --stdin")]
+    NothingToLint,
+    #[error("no source below {0}: C++, CUDA, Python, TOML, CMake and Bazel files are read")]
+    NoSources(String),
+    #[error("architecture tests that contradict what SM12x supports: {0}")]
+    #[diagnostic(help("the lines above list each one with its replacement"))]
+    Gates(usize),
+    #[error("{0} files cannot be used")]
+    #[diagnostic(help("the lines above name them; the other files were linted"))]
+    UnusableSources(usize),
+    #[error("{0} modules do not meet --require")]
+    #[diagnostic(help(
+        "`--require newest`, `any` or `rewritten` is less strict; --toolkit and --target narrow the check"
+    ))]
+    Lint(usize),
+}
+
+impl CommandError for LintError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NothingToLint | Self::NoSources(..) => exit::INCOMPLETE,
+            Self::Gates(..) | Self::Lint(..) => exit::DOES_NOT_CONFORM,
+            Self::UnusableSources(..) => exit::USAGE,
+        }
+    }
 }

@@ -1,5 +1,8 @@
 //! `merge`: combines records of many machines, or of the shards of one job, into one.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
@@ -58,7 +61,7 @@ pub(super) fn merge(args: &MergeArgs) -> Result<(), CliError> {
     output::write(&text, &args.output)?;
     match merged.conflicts.len() {
         0 => merged.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        n => Err(CliError::Conflicts(n)),
+        n => Err(MergeError::Conflicts(n).into()),
     }
 }
 
@@ -79,7 +82,7 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
             }
         }
         if inside.is_empty() {
-            return Err(CliError::NoRecords(path.display().to_string()));
+            return Err(MergeError::NoRecords(path.display().to_string()).into());
         }
         inside.sort();
         out.extend(inside);
@@ -89,4 +92,23 @@ fn files(named: &[PathBuf]) -> Result<Vec<PathBuf>, CliError> {
 
 fn is_file(path: &Path) -> bool {
     path.metadata().is_ok_and(|m| m.is_file())
+}
+
+/// Why `merge` does not exit with 0.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum MergeError {
+    #[error("the records disagree about {0} answers")]
+    #[diagnostic(help("they are listed, and the merged record omits them; find out which record is right"))]
+    Conflicts(usize),
+    #[error("{0}: no record found; in a folder, the .json files are read")]
+    NoRecords(String),
+}
+
+impl CommandError for MergeError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::Conflicts(..) => exit::DOES_NOT_CONFORM,
+            Self::NoRecords(..) => exit::INCOMPLETE,
+        }
+    }
 }

@@ -14,6 +14,7 @@ mod entry;
 mod error;
 mod exec;
 pub mod exit;
+mod findings;
 mod format;
 mod gate;
 mod gate_mutants;

@@ -1,5 +1,9 @@
 //! `moe`: runs the pipeline, tile by tile, and compares it with its reference.
 
+use super::error::CommandError;
+use super::exit;
+use super::findings::Findings;
+use miette::Diagnostic;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
@@ -149,7 +153,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         }
     }
     if let Some(path) = &args.dump {
-        let [_] = cases.as_slice() else { return Err(CliError::Dump) };
+        let [_] = cases.as_slice() else { return Err(MoeArgsError::Dump.into()) };
         asked.truncate(1);
         if let Some((target, trials)) = asked.first_mut() {
             *trials = job::admitted(trials, &kernels, toolchain.as_ref(), *target, limits)?;
@@ -188,7 +192,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
     match rows.iter().filter(|r| !r.conforms()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        wrong => Err(CliError::Trials(wrong)),
+        wrong => Err(Findings::Trials(wrong).into()),
     }
 }
 
@@ -200,7 +204,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran, output: &OutputArgs) -> Result<(), Cli
     });
     let Some((stage, target, trial)) = failed else {
         // A check of a device fails although every stage conforms: there is no stage that a smaller case could keep.
-        return Err(CliError::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()));
+        return Err(Findings::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()).into());
     };
     let mut fails = |case: &Case| {
         let smaller = Trial { case: Arc::new(Case { minimum: None, ..case.clone() }), ..trial.clone() };
@@ -218,7 +222,7 @@ fn shrink(runner: &Runner<'_>, ran: &Ran, output: &OutputArgs) -> Result<(), Cli
     );
     text.push_str(&case::to_yaml(&small));
     output::write(&text, output)?;
-    Err(CliError::Trials(1))
+    Err(Findings::Trials(1).into())
 }
 
 /// Runs a trial and writes all of its tensors.
@@ -234,4 +238,17 @@ fn dump(runner: &Runner<'_>, trial: &Trial, target: Target, path: &Path) -> Resu
         metadata.insert(key.to_owned(), value);
     }
     Ok(tensors::write(path, &outcome.tensors, &metadata)?)
+}
+
+/// What the arguments of `moe` cannot mean.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum MoeArgsError {
+    #[error("--dump writes one case: name it with --case")]
+    Dump,
+}
+
+impl CommandError for MoeArgsError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
 }

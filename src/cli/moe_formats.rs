@@ -1,5 +1,6 @@
 //! `--pair` of `moe`, the operand formats of the GEMMs, and `--format`, the output format, which once named both.
 
+use super::format::FormatError;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::error::CliError;
@@ -58,14 +59,14 @@ impl Word {
 /// Splits the values into the output format, text by default, and the operand formats.
 ///
 /// # Errors
-/// [`CliError::FormatTwice`] for two output formats.
+/// [`FormatError::FormatTwice`] for two output formats.
 pub(super) fn split(words: &[Word]) -> Result<(Format, Vec<FormatPair>), CliError> {
     let (mut output, mut pairs) = (None, Vec::new());
     for word in words {
         match *word {
             Word::Output(format) => {
                 if let Some(first) = output.replace(format) {
-                    return Err(CliError::FormatTwice(first.word(), format.word()));
+                    return Err(FormatError::FormatTwice(first.word(), format.word()).into());
                 }
             }
             Word::Operands(pair) if pairs.contains(&pair) => {}

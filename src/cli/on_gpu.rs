@@ -1,5 +1,9 @@
 //! The GPU that the command without a verb uses.
 
+use super::error::CommandError;
+use super::exit;
+use emulator::device::Failure;
+use miette::Diagnostic;
 use std::str::FromStr;
 use std::time::Duration;
 
@@ -67,12 +71,30 @@ impl GpuArgs {
         };
         match DeviceArgs::of_gpu(number).gpu(context) {
             Ok(Some(gpu)) => Ok(Ok(gpu)),
-            Ok(None) => Err(CliError::NoGpuNamed),
+            Ok(None) => Err(OnGpuError::NoGpuNamed.into()),
             Err(CliError::Job(error)) if !self.is_named() => match error.0 {
                 JobError::Device(_, failure) => Ok(Err(format!("no GPU: {failure}"))),
                 error => Err(error.into()),
             },
             Err(error) => Err(error),
+        }
+    }
+}
+
+/// Why answers of a GPU are missing.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum OnGpuError {
+    #[error("answers are recorded on a GPU: name it with --device gpu:0")]
+    NoGpuNamed,
+    #[error("{0}: {1}")]
+    Answer(String, Failure),
+}
+
+impl CommandError for OnGpuError {
+    fn exit_code(&self) -> u8 {
+        match self {
+            Self::NoGpuNamed => exit::USAGE,
+            Self::Answer(..) => exit::DOES_NOT_CONFORM,
         }
     }
 }

@@ -1,6 +1,10 @@
 //! `run`: executes snippets on a device, check by check.
 
+use super::error::CommandError;
+use super::exit;
+use super::findings::Findings;
 use clap::Args;
+use miette::Diagnostic;
 
 use super::args::OutputArgs;
 use super::device::DeviceArgs;
@@ -60,7 +64,7 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
         })
         .collect();
     if chosen.is_empty() {
-        return Err(CliError::NothingToRun);
+        return Err(RunError::NothingToRun.into());
     }
     let asked =
         Question { target: args.target.as_deref(), toolkit: args.toolkit.as_deref(), seed: args.seed };
@@ -89,6 +93,19 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
     output::write(&text, &args.output)?;
     match runs.iter().filter(|run| run.first_wrong().is_some()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        wrong => Err(CliError::Runs(wrong)),
+        wrong => Err(Findings::Runs(wrong).into()),
+    }
+}
+
+/// Why `run` ran nothing.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum RunError {
+    #[error("no selected variant specifies how it is run")]
+    NothingToRun,
+}
+
+impl CommandError for RunError {
+    fn exit_code(&self) -> u8 {
+        exit::INCOMPLETE
     }
 }

@@ -1,5 +1,9 @@
 //! `selftest`: compares recorded results with the emulator.
 
+use super::error::CommandError;
+use super::exit;
+use super::on_gpu::OnGpuError;
+use miette::Diagnostic;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -58,7 +62,7 @@ fn exhaustive(args: &SelftestArgs, file: Option<&Path>, context: &Context<'_>) -
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.differ.is_empty()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        failed => Err(CliError::Selftest(failed)),
+        failed => Err(SelftestError::Selftest(failed).into()),
     }
 }
 
@@ -75,7 +79,7 @@ pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(),
         let (fresh, _) = args.fresh.record(&selftest::forms(&recordings), context)?;
         super::vectors::tell(&fresh, context.sink);
         if let Some((op, failure)) = fresh.failed.first() {
-            return Err(CliError::Answer(op.clone(), failure.clone()));
+            return Err(OnGpuError::Answer(op.clone(), failure.clone()).into());
         }
         recordings = vec![fresh.recording];
     }
@@ -90,6 +94,19 @@ pub(super) fn selftest(args: &SelftestArgs, context: &Context<'_>) -> Result<(),
     output::write(&text, &args.output)?;
     match results.iter().filter(|r| !r.verdict.passes()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        failed => Err(CliError::Selftest(failed)),
+        failed => Err(SelftestError::Selftest(failed).into()),
+    }
+}
+
+/// What `selftest` found.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum SelftestError {
+    #[error("{0} recorded instructions fail")]
+    Selftest(usize),
+}
+
+impl CommandError for SelftestError {
+    fn exit_code(&self) -> u8 {
+        exit::DOES_NOT_CONFORM
     }
 }

@@ -1,5 +1,8 @@
 //! `bench --device`: measures every stage on a GPU, tile by tile.
 
+use super::error::CommandError;
+use super::exit;
+use miette::Diagnostic;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
@@ -112,10 +115,10 @@ impl TimingArgs {
 
     /// Opens the GPU and measures the times.
     pub(super) fn time(&self, context: &Context<'_>) -> Result<BenchTable, CliError> {
-        let Some(DeviceName::Gpu(number)) = self.device else { return Err(CliError::NoClock) };
+        let Some(DeviceName::Gpu(number)) = self.device else { return Err(TimesError::NoClock.into()) };
         let case = self.case()?;
         let tokens = self.tokens();
-        let gpu = DeviceArgs::of_gpu(number).gpu(context)?.ok_or(CliError::NoClock)?;
+        let gpu = DeviceArgs::of_gpu(number).gpu(context)?.ok_or(TimesError::NoClock)?;
         let about = gpu.about().clone();
         let store = Store::open(None).ok();
         let target = about.target();
@@ -179,7 +182,24 @@ impl TimingArgs {
 
 /// Reads a table that `bench --format json` wrote.
 pub(super) fn read(path: &Path) -> Result<BenchTable, CliError> {
-    let wrong = |why: String| CliError::BenchTable(path.display().to_string(), why);
+    let wrong = |why: String| TimesError::BenchTable(path.display().to_string(), why);
     let text = std::fs::read_to_string(path).map_err(|error| wrong(error.to_string()))?;
-    BenchTable::parse(&text).map_err(|error| wrong(error.to_string()))
+    Ok(BenchTable::parse(&text).map_err(|error| wrong(error.to_string()))?)
+}
+
+/// Why there are no times to show.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+pub(super) enum TimesError {
+    #[error("times are measured on a GPU: name it with --device gpu:0")]
+    NoClock,
+    #[error("a profile has no plot: --format svg is for times, with --device")]
+    NoPlot,
+    #[error("{0} was not written by `bench --format json`: {1}")]
+    BenchTable(String, String),
+}
+
+impl CommandError for TimesError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
 }

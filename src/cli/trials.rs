@@ -1,5 +1,6 @@
 //! `trials`: runs the kernels of any family and compares them with its reference.
 
+use super::findings::Findings;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ptx::arch::Target;
@@ -170,6 +171,6 @@ pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), Cli
     output::write(&text, &args.output)?;
     match rows.iter().filter(|r| !r.conforms()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        wrong => Err(CliError::Trials(wrong)),
+        wrong => Err(Findings::Trials(wrong).into()),
     }
 }

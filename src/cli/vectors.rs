@@ -1,5 +1,6 @@
 //! `vectors record`, and new results of a GPU for `selftest --device`.
 
+use super::on_gpu::OnGpuError;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -73,7 +74,7 @@ impl FreshArgs {
 
     /// Opens the GPU.
     fn open(&self, context: &Context<'_>) -> Result<Asked, CliError> {
-        let Some(gpu) = self.device.gpu(context)? else { return Err(CliError::NoGpuNamed) };
+        let Some(gpu) = self.device.gpu(context)? else { return Err(OnGpuError::NoGpuNamed.into()) };
         let store = Store::open(None).ok();
         let ptxas = job::ptxas(self.toolkit.as_deref(), store.as_ref())?;
         let about = gpu.about();
@@ -99,7 +100,7 @@ pub(super) struct Asked {
 impl Asked {
     fn digests(&mut self, sink: &dyn Sink) -> Result<Digests, CliError> {
         let functions = selftest::record_digests(&mut self.gpu, (self.ask.target, self.ask.isa), sink)
-            .map_err(|(op, failure)| CliError::Answer(op, failure))?;
+            .map_err(|(op, failure)| OnGpuError::Answer(op, failure))?;
         let Answerer { device, capability, driver } = self.who.clone();
         Ok(Digests { device, capability, driver, functions })
     }
@@ -154,7 +155,7 @@ pub(super) fn vectors(verb: &VectorsVerb, context: &Context<'_>) -> Result<(), C
     }
     output::print(&text)?;
     match answers.failed.into_iter().next() {
-        Some((op, failure)) => Err(CliError::Answer(op, failure)),
+        Some((op, failure)) => Err(OnGpuError::Answer(op, failure).into()),
         None => Ok(()),
     }
 }

@@ -1,5 +1,7 @@
 //! The whole job, and the commands for the matrix, records, templates and toolkits.
 
+use super::findings::Findings;
+use super::format::FormatError;
 use std::fmt::Write as _;
 
 use ptx::arch::Target;
@@ -74,11 +76,11 @@ fn deliver(job: &Job<'_>, record: &Record, text: &str, to: &OutputArgs) -> Resul
         0 => match record.trials.iter().filter(|t| !t.conforms()).count() {
             0 => match record.runs.iter().filter(|run| run.first_wrong().is_some()).count() {
                 0 => record.incomplete().map_or(Ok(()), |incomplete| Err(incomplete.into())),
-                wrong => Err(CliError::Runs(wrong)),
+                wrong => Err(Findings::Runs(wrong).into()),
             },
-            wrong => Err(CliError::Trials(wrong)),
+            wrong => Err(Findings::Trials(wrong).into()),
         },
-        findings => Err(CliError::Claims(findings)),
+        findings => Err(Findings::Claims(findings).into()),
     }
 }
 
@@ -125,7 +127,7 @@ fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result
     if result.differences.is_empty() {
         Ok(())
     } else {
-        Err(CliError::VerdictsDiffer(result.differences.len()))
+        Err(Findings::VerdictsDiffer(result.differences.len()).into())
     }
 }
 
@@ -166,7 +168,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
         return output::write(&output::export(&record, part)?, &args.output);
     }
     if !args.bench.is_empty() && args.format != Some(Format::Html) {
-        return Err(CliError::BenchForm);
+        return Err(FormatError::BenchForm.into());
     }
     let form = args.format.unwrap_or(if args.private { Format::Json } else { Format::Text });
     let text = match (form, args.table) {
@@ -180,7 +182,7 @@ pub(super) fn report(args: &ReportArgs) -> Result<(), CliError> {
         (form, None) | (form @ Format::Csv, Some(Table::Cells)) => {
             report::render(&record, form, &output::styles(args.output.output.is_some()))?
         }
-        (_, Some(_)) => return Err(CliError::TableForm),
+        (_, Some(_)) => return Err(FormatError::TableForm.into()),
     };
     output::write(&text, &args.output)
 }

@@ -101,7 +101,7 @@ pub struct Prepared {
     data: Box<dyn family::Prepared>,
     /// The PTX of each unchanged kernel.
     ptx: Vec<String>,
-    /// The same without source locations and comments, which an edit changes even if the code stays the same.
+    /// That PTX without source locations and comments, which an edit changes even if the code stays the same.
     plain: Vec<String>,
     fuel: u64,
 }

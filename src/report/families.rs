@@ -57,17 +57,27 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[&FaultRow]) -> Vec<String>
             "fault coverage: the data expose a fault in any single input byte for {whole} of {}",
             counted(coverage.len(), "kernel")
         );
-        let rest: Vec<&&FaultCoverageRow> = coverage.iter().filter(|w| !w.is_whole()).collect();
+        let rest = coverage.iter().filter(|w| !w.is_whole());
+        let (without, less): (Vec<&&FaultCoverageRow>, Vec<_>) = rest.partition(|w| w.cases.is_empty());
         let share = |w: &FaultCoverageRow| w.exposed as f64 / w.total.max(1) as f64;
-        let least = rest.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
-        if let (Some(first), Some(least)) = (rest.first(), least) {
-            let cases =
-                if first.cases.is_empty() { "no such case".to_owned() } else { first.cases.join(" + ") };
+        let least = less.iter().min_by(|a, b| share(a).total_cmp(&share(b)));
+        if let (Some(first), Some(least)) = (less.first(), least) {
             let _ = write!(
                 line,
-                "; {} cover less, {} at least, the first {} {} ({cases}): a fault there may go undetected",
-                rest.len(),
+                "; {} cover less, {} at least, the first {} {} ({}): a fault there may go undetected",
+                less.len(),
                 percent(least.exposed, least.total, 2),
+                first.configuration,
+                first.target,
+                first.cases.join(" + ")
+            );
+        }
+        if let Some(first) = without.first() {
+            let has = if without.len() == 1 { "has" } else { "have" };
+            let _ = write!(
+                line,
+                "; {} {has} no case whose data show such faults, such as {} {}: faults in them can stay unseen",
+                counted(without.len(), "kernel"),
                 first.configuration,
                 first.target
             );

@@ -19,7 +19,7 @@ pub(super) struct Group {
     pub(super) count: usize,
     /// The variants by the first toolkit from which every accepting target accepts; empty if none accepts.
     pub(super) since: BTreeMap<Since, Vec<usize>>,
-    /// The same in the committed record, where releases before it were not queried.
+    /// Since when the variants of each group are accepted according to the committed record, where this one did not query the release before.
     pub(super) committed: BTreeMap<Since, String>,
     /// All variants.
     pub(super) variants: Vec<usize>,
@@ -49,7 +49,7 @@ pub(super) struct Difference {
     pub(super) variant: usize,
     /// The first toolkit from which they differ.
     pub(super) since: Since,
-    /// The same in the committed record, if releases before it were not queried.
+    /// Since when they differ according to the committed record, if this one did not query the release before.
     pub(super) committed: Option<String>,
     /// Whether an older toolkit answers for both, with equal answers.
     pub(super) was_alike: bool,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::markup::{Align, head, plain, row};
+use super::phrase::counted;
 use crate::record::{Check, CheckResult, Place, StageResult, TrialRow, Verdict};
 
 const HEADER: [&str; 11] = [
@@ -150,7 +151,7 @@ pub fn trials_text(trials: &[TrialRow]) -> String {
             counts.iter().map(|(verdict, n)| format!("{n} {}", verdict.word())).collect();
         let _ = writeln!(out, "check {}: {}", check.word(), words.join(", "));
     }
-    let _ = writeln!(out, "{} trials: {}", trials.len(), counts.join(", "));
+    let _ = writeln!(out, "{}: {}", counted(trials.len(), "trial"), counts.join(", "));
     out
 }
 

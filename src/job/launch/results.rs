@@ -71,7 +71,7 @@ struct UndeterminedResult {
     other: String,
     /// The largest difference of finite elements.
     largest: f64,
-    /// The same two values, if they depend on contraction.
+    /// The value if products and sums round apart, and if they round once, where that decides.
     #[serde(skip_serializing_if = "Option::is_none")]
     separate: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]

@@ -34,7 +34,7 @@ impl<T> Out<T> {
         Self(address as *mut T)
     }
 
-    /// The same place as an input.
+    /// Returns this place for reading.
     pub(crate) const fn input(self) -> In<T> {
         In(self.0)
     }

@@ -73,7 +73,7 @@ codes! {
         B128 = 3,
         /// 32-byte atoms within 128 bytes.
         B128Atom32 = 4,
-        /// The same, with the halves of each 16 bytes swapped in every other 128 bytes.
+        /// 32-byte atoms within 128 bytes, with the halves of each 16 bytes swapped in every other 128 bytes.
         B128Atom32Flip8 = 5,
         /// 64-byte atoms within 128 bytes.
         B128Atom64 = 6,

@@ -74,7 +74,7 @@ impl BarrierOperand {
         m.with_barrier(site, |cta, at| cta.mbarrier(at).map(|_| site))
     }
 
-    /// The same for a copy of the async proxy, which must see the initialisation of the object: in the CTA of `rank`, whose shared
+    /// The place of the object for a copy of the async proxy, which must see the initialisation of the object: in the CTA of `rank`, whose shared
     /// memory the copy writes.
     pub(crate) fn place_for_proxy(
         self,
@@ -95,7 +95,7 @@ impl BarrierOperand {
         signalled(m, site, lane)
     }
 
-    /// The same for the CTAs of a multicast: the object of each is at the same offset.
+    /// The place of the object in the CTA of `rank` that a multicast reaches: at one offset in every CTA.
     pub(crate) fn place_in(
         self,
         m: &mut Machine<'_>,

@@ -116,7 +116,7 @@ fn place(m: &Machine<'_>, row: &Row, lane: usize) -> Result<usize, Fault> {
     object(m, row.c & SHARED != 0, address)
 }
 
-/// The same for instructions that reach the CTAs of the cluster.
+/// The CTA and the address of a row's barrier object for a lane, for instructions that reach the CTAs of the cluster.
 fn site(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<Site, Fault> {
     let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
     cluster_object(m, row.c & SHARED != 0, address)

@@ -25,7 +25,7 @@ record::words! {
         CpAsync "cp_async",
         /// A producer warp with tensor maps
         Tma "tma",
-        /// The same, with tensor maps that the kernel creates for each expert
+        /// A producer warp with tensor maps that the kernel creates for each expert
         TmaReplace "tma_replace",
         /// Weights are loaded into registers
         Direct "direct",

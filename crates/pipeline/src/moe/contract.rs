@@ -144,7 +144,7 @@ impl Accumulation {
     pub const NATIVE: Self = Self { chunk: 32, group: 1, fraction: 25, order: KOrder::Ascending };
     /// `mma` of bf16 with scales folded in, K = 16 at once, rising (sm_90, sm_100, sm_120).
     pub const BF16: Self = Self { chunk: 16, group: 1, fraction: 25, order: KOrder::Ascending };
-    /// The same for tensor cores that add eight products at once (sm_80, sm_86, sm_89).
+    /// `mma` of bf16 with scales folded in, K = 8 at once, rising (sm_80, sm_86, sm_89).
     pub const BF16_AMPERE: Self = Self { chunk: 8, group: 1, fraction: 24, order: KOrder::Ascending };
     /// bf16 on the tensor cores of this hardware; `None` means SM12x.
     #[must_use]

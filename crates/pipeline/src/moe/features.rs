@@ -11,7 +11,7 @@ use crate::kernel::MmaPath;
 /// formats, and an `mma` of which K fills only the first half.
 const REQUIRED: [&str; 4] = ["tile of K ", "K of 2^", "formats ", "half an mma of "];
 
-/// The same for further trials: the other options of quantizers, and each power of two of K whose last tile ends at least one word of
+/// Prefixes of the features that further trials must cover at any cost: the other options of quantizers, and each power of two of K whose last tile ends at least one word of
 /// scales early.
 const REQUIRED_FURTHER: [&str; 2] = ["scales by ", "words behind K of 2^"];
 

@@ -201,7 +201,7 @@ impl Known {
         self.others.join(&from.others);
     }
 
-    /// The same from outside every CTA: its own CTA is one of the others.
+    /// What is known, as seen from outside every CTA: its own CTA is one of the others.
     pub(super) fn outside(&self, cta: u32) -> Others {
         let mut all = self.others.clone();
         all.add(cta, &self.own);

@@ -345,7 +345,7 @@ impl GlobalRaces {
         page.read(at % PAGE, access.len, who)
     }
 
-    /// The same with what strong reads have observed, in pieces of this many bytes.
+    /// Records a read with what strong reads have observed, in pieces of this many bytes; returns what it conflicts with.
     fn find_observed(&mut self, cta: &Races, who: Who, access: GlobalAccess, piece: u64) -> Found {
         let mut chains = std::mem::take(&mut self.chains);
         let (mut at, end) = (access.address, access.address + access.len as u64);

@@ -18,7 +18,7 @@ const LARGEST: u64 = 7;
 /// The code of 6: under every scale rule but `identity` its block has one exponent and no element saturates.
 const LARGEST_E2M1: u8 = 7;
 
-/// The same steps 2^7 times as large, the largest of them 448, and a global scale that makes up for them: as a quantizer has them
+/// The steps of exact data 2^7 times as large, the largest of them 448, and a global scale that makes up for them: as a quantizer has them
 /// whose global scale follows from the row.
 const TOKEN_STEPS: [u8; 4] = [0x70, 0x73, 0x79, 0x7E];
 const LEAST_TOKEN_SCALE: f32 = 1.0 / 1024.0;

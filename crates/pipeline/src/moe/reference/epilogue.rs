@@ -50,7 +50,7 @@ impl Epilogue {
         self.factor.is_some_and(|f| f.value.is_infinite())
     }
 
-    /// The same for a row whose activations have their own global scale.
+    /// Returns the epilogue of a row whose activations have their own global scale.
     #[must_use]
     pub fn of_row(self, token_scale: Option<f32>) -> Self {
         let of_row = Factor::from_globals([token_scale, None]);
