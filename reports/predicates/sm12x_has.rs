@@ -1560,7 +1560,7 @@ pub fn has(capability: &str, target: &str, toolkit: Toolkit) -> Option<bool> {
     there(number(CAPABILITIES, capability)?, target, toolkit)
 }
 
-/// The same of one form, by its identifier: its id with `_` for every other character than letters and digits.
+/// Whether ptxas of the toolkit accepts a form for the target; `None` if there is no such form. A form is named by its id with `_` for every other character than letters and digits.
 #[must_use]
 pub fn has_form(form: &str, target: &str, toolkit: Toolkit) -> Option<bool> {
     there(number(FORMS, form)?, target, toolkit)
