@@ -22,7 +22,7 @@ impl ContractArgs {
     }
 
     /// Returns the contraction that was given, if any.
-    pub(super) const fn asked(self) -> Option<FpContract> {
+    pub(super) const fn given_contract(self) -> Option<FpContract> {
         self.contract
     }
 }

@@ -13,22 +13,20 @@ use ptx::arch::Target;
 
 use super::args::OutputArgs;
 use super::error::CliError;
-use super::format;
 use super::moe_formats::{self, Word};
 use super::output;
 use super::runner::RunnerArgs;
-use super::trials::{FORMATS, listed};
+use super::trials::{FORMATS, conclude, listed};
 use super::ways::TrialArgs;
 use crate::event::Event;
 use crate::frame::runner::Runner;
-use crate::job::{self, Context, JobError, Ran};
+use crate::job::{self, Context, Ran};
 use crate::moe::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
 use crate::moe::witness::single_byte;
 use crate::moe::{Stage, family, shrink, tensors};
-use crate::record::{Completeness, first_line};
-use crate::report::{self, Format};
+use crate::report;
 
 /// Arguments of `moe`.
 #[derive(Debug, Args)]
@@ -165,35 +163,11 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         }
     }
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
-    let rows = &ran.rows;
-    let mut all = args.trials.completeness(&cases, &targets, rows);
-    if let Some(files) = ran.idle_folder(&kernels)? {
-        // What ran is not what the user wants to know about.
-        all = Completeness::default();
-        all.add_gap(format!("no trial ran a kernel of the folder ({})", files.join(", ")));
-    }
-    let incomplete = all.incomplete("no trial is selected");
-    if args.shrink && rows.iter().any(|row| !row.conforms()) {
+    if args.shrink && ran.rows.iter().any(|row| !row.conforms()) {
         return shrink(&runner, &ran, &args.output);
     }
-    let text = match format {
-        Format::Text => {
-            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
-            first_line(incomplete.as_ref()) + &report::trials_text(rows) + &evidence
-        }
-        Format::Csv => report::trials_csv(rows),
-        Format::Md => report::trials_markdown(rows),
-        Format::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
-        other => return Err(format::lacks(other, FORMATS)),
-    };
-    output::write(&text, &args.output)?;
-    if !library.problems.is_empty() {
-        return Err(JobError::UnusableCases(library.problems.len()).into());
-    }
-    match rows.iter().filter(|r| !r.conforms()).count() {
-        0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
-        wrong => Err(Findings::Trials(wrong).into()),
-    }
+    let all = args.trials.completeness(&cases, &targets, &ran.rows);
+    conclude(&ran, &runner, &kernels, all, library.problems.len(), (format, &args.output))
 }
 
 /// Prints the smallest case that fails at the same stage as the first failing trial.

@@ -90,7 +90,7 @@ impl RunnerArgs {
         }
         (runner.seed, runner.schedules) = (self.seed, self.schedules);
         runner.model = self.hardware.model;
-        runner.contract = match self.contraction.asked() {
+        runner.contract = match self.contraction.given_contract() {
             Some(contract) => Some(Asked {
                 contract,
                 ptxas: match contract {

@@ -1,19 +1,20 @@
 //! `trials`: runs the kernels of any family and compares them with its reference.
 
-use super::findings::Findings;
 use clap::Args;
 use clap::builder::PossibleValuesParser;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
 use super::runner::RunnerArgs;
 use super::ways::KernelArgs;
 use crate::families::{self, FAMILIES};
 use crate::frame::family::{Family, Part, SharedTrial};
-use crate::job::{self, Context, JobError, OfTarget, TARGETS};
+use crate::frame::runner::Runner;
+use crate::job::{self, Context, JobError, OfTarget, Ran, TARGETS};
 use crate::kernel::Library;
 use crate::record::{Completeness, first_line};
 use crate::report::{self, Format};
@@ -113,7 +114,8 @@ pub(super) fn listed(rows: &[report::Named<'_>], format: Format) -> Result<Strin
 /// Runs `trials`.
 pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), CliError> {
     let family = families::find(&args.family).ok_or(JobError::NothingRan)?;
-    for problem in family.problems() {
+    let problems = family.problems();
+    for problem in &problems {
         eprintln!("error: {problem}");
     }
     if args.list {
@@ -152,15 +154,29 @@ pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), Cli
             all.add_gap(format!("configuration {words} was not run: {why}"));
         }
     }
-    if let Some(files) = ran.idle_folder(&kernels)? {
+    conclude(&ran, &runner, &kernels, all, problems.len(), (args.format, &args.output))
+}
+
+/// Writes what the trials of a command gave and returns its verdict: unusable case files come before wrong trials, and these
+/// before what was not run.
+pub(super) fn conclude(
+    ran: &Ran,
+    runner: &Runner<'_>,
+    kernels: &Library,
+    mut all: Completeness,
+    unusable: usize,
+    (format, output): (Format, &OutputArgs),
+) -> Result<(), CliError> {
+    let rows = &ran.rows;
+    if let Some(files) = ran.idle_folder(kernels)? {
         // What ran is not what the user wants to know about.
         all = Completeness::default();
         all.add_gap(format!("no trial ran a kernel of the folder ({})", files.join(", ")));
     }
     let incomplete = all.incomplete("no trial is selected");
-    let text = match args.format {
+    let text = match format {
         Format::Text => {
-            let evidence = report::evidence_text(&ran.exercised(&runner), &ran.fault_coverage(&runner)?, &[]);
+            let evidence = report::evidence_text(&ran.exercised(runner), &ran.fault_coverage(runner)?, &[]);
             first_line(incomplete.as_ref()) + &report::trials_text(rows) + &evidence
         }
         Format::Csv => report::trials_csv(rows),
@@ -168,7 +184,10 @@ pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), Cli
         Format::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
         other => return Err(format::lacks(other, FORMATS)),
     };
-    output::write(&text, &args.output)?;
+    output::write(&text, output)?;
+    if unusable > 0 {
+        return Err(JobError::UnusableCases(unusable).into());
+    }
     match rows.iter().filter(|r| !r.conforms()).count() {
         0 => incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into())),
         wrong => Err(Findings::Trials(wrong).into()),
