@@ -37,8 +37,7 @@ pub(super) struct Cli {
 
 const BARE: &str = "\
 Without a command, sm121probe assembles all snippets with the newest toolkit and 12.9 for the six SM12x
-targets, runs the kernels of every family on the emulator, runs both on the GPU if there is one,
-and prints the report.";
+targets, runs the kernels of every family on the emulator, both on the GPU if there is one, and reports.";
 
 const EXIT_CODES: &str = "\
 Exit codes: 0 checked and conforms, 1 internal error, 2 usage or unusable input file, 4 incomplete:
