@@ -31,6 +31,8 @@ pub fn f32_to(format: Format, x: f32, rounding: Rounding, satfinite: bool, relu:
             (Format::F16, false) => return u32::from(fast::f32_to_f16(bits)),
             (Format::Bf16, false) => return u32::from(fast::f32_to_bf16(bits)),
             (Format::E4m3, _) => return u32::from(fast::f32_to_e4m3(bits)),
+            (Format::E5m2, _) => return u32::from(fast::f32_to_e5m2(bits)),
+            (Format::E2m1, _) => return u32::from(fast::f32_to_e2m1(bits)),
             _ => {}
         }
     }
@@ -74,6 +76,7 @@ fn f64_rounded_to_f32(x: f64, r: Rounding) -> u32 {
 
 /// `cvt.f64.f32`: exact; a NaN keeps its sign and payload and becomes quiet (measured).
 #[must_use]
+#[inline(always)]
 pub fn f32_to_f64(x: u32) -> u64 {
     if x & 0x7FFF_FFFF <= 0x7F80_0000 {
         return f64::from(f32::from_bits(x)).to_bits();
@@ -84,12 +87,14 @@ pub fn f32_to_f64(x: u32) -> u64 {
 
 /// `cvt.f32.f16`: exact; a NaN becomes canonical.
 #[must_use]
+#[inline(always)]
 pub fn f16_to_f32(x: u16) -> u32 {
     fast::f16_to_f32(x)
 }
 
 /// `cvt.f32.bf16`: the bits shifted into the upper half, including those of a NaN (measured).
 #[must_use]
+#[inline(always)]
 pub const fn bf16_to_f32(x: u16) -> u32 {
     (x as u32) << 16
 }

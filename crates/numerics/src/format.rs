@@ -59,11 +59,13 @@ impl Layout {
     }
 
     /// Bits below the sign.
+    #[inline(always)]
     pub(crate) const fn magnitude_bits(self) -> u32 {
         self.exponent_bits + self.mantissa_bits
     }
 
     /// The code of infinity in a format that has one.
+    #[inline(always)]
     pub(crate) const fn infinity(self) -> u64 {
         self.max_finite() + 1
     }

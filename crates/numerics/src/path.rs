@@ -38,6 +38,18 @@ impl Path {
         name.split(['(', ' ']).next().unwrap_or_default().to_owned()
     }
 
+    /// The path of the current thread: the one that is forced, or else the best.
+    #[must_use]
+    pub fn current() -> Self {
+        Self(FORCED.get().unwrap_or_default())
+    }
+
+    /// Runs a hot loop on this path. A caller of many short loops asks for the path once.
+    #[inline(always)]
+    pub fn run<Op: WithSimd>(self, op: Op) -> Op::Output {
+        self.0.dispatch(op)
+    }
+
     /// Runs `f` with this path forced for all hot loops of the current thread.
     pub fn force<T>(self, f: impl FnOnce() -> T) -> T {
         /// Restores the previously forced path, even if `f` panics.

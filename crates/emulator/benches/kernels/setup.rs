@@ -2,15 +2,17 @@
 
 #![expect(clippy::unwrap_used, reason = "a measurement that fails has no result")]
 
-use emulator::{GlobalMemory, Launch, Options, Program, launch, load};
+use emulator::{GlobalMemory, Launch, Options, launch, load};
 use numerics::Format;
 use numerics::round::Rounding;
 
 /// A kernel with its memory.
 pub(crate) struct Work {
-    program: Program,
+    program: emulator::Program,
     pub(crate) memory: GlobalMemory,
     launch: Launch,
+    /// The kernel's name; empty if the module has one only.
+    entry: &'static str,
     /// Addresses of the buffers, in the order of the arguments.
     buffers: Vec<u64>,
 }
@@ -40,7 +42,7 @@ impl Work {
         }
         let launch =
             Launch { grid: [grid[0], grid[1], 1], block: [block[0], block[1], 1], shared_bytes, params };
-        Self { program, memory, launch, buffers }
+        Self { program, memory, launch, entry: "", buffers }
     }
 
     /// The contents of the buffers, in the order of the arguments.
@@ -50,8 +52,14 @@ impl Work {
 
     /// Runs it on `memory` with all checks; returns its instructions.
     pub(crate) fn run(&self, memory: &mut GlobalMemory, threads: usize) -> u64 {
-        let options = Options { threads, ..Options::default() };
-        let kernel = &self.program.kernels[0];
+        self.run_with(memory, threads, Rules::All)
+    }
+
+    /// [`Work::run`] with the given rules.
+    pub(crate) fn run_with(&self, memory: &mut GlobalMemory, threads: usize, rules: Rules) -> u64 {
+        let checked = rules == Rules::All;
+        let options = Options { threads, check_init: checked, check_races: checked, ..Options::default() };
+        let kernel = self.program.kernel(self.entry).unwrap_or(&self.program.kernels[0]);
         launch(&self.program, kernel, &self.launch, memory, &options).unwrap().warp_instructions
     }
 }
@@ -177,4 +185,110 @@ pub(crate) fn mma(format: Format, rounds: u32) -> Work {
     text += "add.s32 %r3, %r3, 1;\nsetp.lt.u32 %p1, %r3, %r1;\n@%p1 bra LOOP;\nst.global.f32 [%rd3], %f0;\nret;\n}\n";
     let bytes = normals(format, 48 * 64, &mut Numbers::new(7));
     Work::new(&text, [[1, 1], [32, 1]], 0, vec![Given::Bytes(bytes), Given::Number(rounds)])
+}
+
+/// Which rules a launch is checked by.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Rules {
+    All,
+    None,
+}
+
+/// A kernel of `programs.cu`.
+pub(crate) struct Program {
+    pub(crate) name: &'static str,
+    block: [u32; 2],
+    /// The grid and the arguments for its measured size and for a brief run.
+    sized: fn(bool) -> ([u32; 2], Vec<Given>),
+}
+
+fn floats(count: u32, seed: u64) -> Given {
+    let mut numbers = Numbers::new(seed);
+    Given::Bytes((0..count).flat_map(|_| numbers.normal().to_le_bytes()).collect())
+}
+
+fn words(count: u32, seed: u64) -> Given {
+    let mut numbers = Numbers::new(seed);
+    Given::Bytes((0..count).flat_map(|_| numbers.word().to_le_bytes()).collect())
+}
+
+fn square_product(measured: bool) -> ([u32; 2], Vec<Given>) {
+    let n = if measured { 256 } else { 32 };
+    let given =
+        vec![floats(n * n, 1), floats(n * n, 2), Given::Output(4 * (n * n) as usize), Given::Number(n)];
+    ([n / 16; 2], given)
+}
+
+/// Every kernel of `programs.cu`.
+pub(crate) const PROGRAMS: &[Program] = &[
+    Program {
+        name: "vecadd",
+        block: [256, 1],
+        sized: |measured| {
+            let n = if measured { 1 << 20 } else { 1 << 10 };
+            let given = vec![floats(n, 1), floats(n, 2), Given::Output(4 * n as usize), Given::Number(n)];
+            ([n / 256, 1], given)
+        },
+    },
+    Program {
+        name: "reduce",
+        block: [256, 1],
+        sized: |measured| {
+            let n = if measured { 1 << 20 } else { 1 << 10 };
+            ([n / 256, 1], vec![floats(n, 1), Given::Output(n as usize / 64), Given::Number(n)])
+        },
+    },
+    Program { name: "gemm_naive", block: [16, 16], sized: square_product },
+    Program { name: "gemm_tiled", block: [16, 16], sized: square_product },
+    Program {
+        name: "softmax",
+        block: [256, 1],
+        sized: |measured| {
+            let rows = if measured { 256 } else { 2 };
+            let n = rows * 1024;
+            ([rows, 1], vec![floats(n, 1), Given::Output(4 * n as usize), Given::Number(1024)])
+        },
+    },
+    Program {
+        name: "bitonic",
+        block: [512, 1],
+        sized: |measured| {
+            let runs = if measured { 64 } else { 1 };
+            ([runs, 1], vec![words(runs * 1024, 1)])
+        },
+    },
+    Program {
+        name: "histogram",
+        block: [256, 1],
+        sized: |measured| {
+            let n = if measured { 1 << 20 } else { 1 << 11 };
+            ([n / 1024, 1], vec![words(n, 1), Given::Bytes(vec![0; 1024]), Given::Number(n)])
+        },
+    },
+    Program {
+        name: "mandelbrot",
+        block: [16, 16],
+        sized: |measured| {
+            let width = if measured { 512 } else { 32 };
+            let pixels = (width * width) as usize;
+            let given = vec![Given::Output(4 * pixels), Given::Number(width), Given::Number(256)];
+            ([width / 16; 2], given)
+        },
+    },
+    Program {
+        name: "nbody",
+        block: [256, 1],
+        sized: |measured| {
+            let n = if measured { 4096 } else { 256 };
+            let mut given: Vec<Given> = (1..5).map(|seed| floats(n, seed)).collect();
+            given.extend([Given::Output(12 * n as usize), Given::Number(n)]);
+            ([n / 256, 1], given)
+        },
+    },
+];
+
+/// A launch of a kernel of `programs.cu`.
+pub(crate) fn program(of: &Program, measured: bool) -> Work {
+    let (grid, given) = (of.sized)(measured);
+    Work { entry: of.name, ..Work::new(include_str!("programs.ptx"), [grid, of.block], 0, given) }
 }

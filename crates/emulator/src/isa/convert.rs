@@ -6,14 +6,14 @@
 use numerics::Rounding;
 use ptx::{Instruction, Operand, Type};
 
-use super::lanewise::{narrow1, operands, widen1};
+use super::lanewise::{lanes, operands, w};
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::registers::Bank;
 use crate::front::words::Refusal;
 use crate::front::words::scalar;
-use crate::run::machine::{Flow, Machine, lanes};
+use crate::run::machine::Flow;
 
 const CHAPTER: &str = "Data Movement and Conversion: cvt";
 
@@ -193,17 +193,18 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
     let (out, sources) = operands(i, 1)?;
     let (a, wide) = origin(d, &sources[0], from)?;
     let target = target(d, out, to)?;
+    let copy = w!(|a| a);
     let row = Row { d: target.slot, a, ..Row::new(copy) };
     let full = to.bytes() >= 4 && target.mask.count_ones() as usize == to.bytes() * 8;
     // The most frequent conversions.
     let plain: Option<Exec> = match (from, to, wide, target.wide) {
         _ if sat || !full => None,
-        (Type::U32, Type::U64 | Type::S64, false, true) => Some(|m, row| widen1(m, row, u64::from)),
+        (Type::U32, Type::U64 | Type::S64, false, true) => Some(lanes!(|a: u32| -> u64 { u64::from(a) })),
         (Type::S32, Type::U64 | Type::S64, false, true) => {
-            Some(|m, row| widen1(m, row, |a| i64::from(a as i32) as u64))
+            Some(lanes!(|a: u32| -> u64 { i64::from(a as i32) as u64 }))
         }
         (Type::U64 | Type::S64, Type::U32 | Type::S32, true, false) => {
-            Some(|m, row| narrow1(m, row, |a| a as u32))
+            Some(lanes!(|a: u64| -> u32 { a as u32 }))
         }
         (Type::U32 | Type::S32, Type::U32 | Type::S32, false, false) => Some(copy),
         _ => None,
@@ -220,13 +221,4 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
     };
     d.push(Row { exec, extra: Some(Box::new(extra)), ..row });
     Ok(())
-}
-
-fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let a = m.r.w[row.a as usize];
-    let to = &mut m.r.w[row.d as usize];
-    for i in lanes(m.mask) {
-        to[i] = a[i];
-    }
-    Flow::Next
 }

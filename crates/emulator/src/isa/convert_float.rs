@@ -11,7 +11,7 @@ use ptx::{Instruction, Type};
 use super::Words;
 use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
 use super::float::rounding;
-use super::lanewise::{narrow1, operands, w, widen1};
+use super::lanewise::{lanes, operands, w};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -103,17 +103,31 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         (Type::F32, Type::S32, NearestEven, (false, false)) => w!(|a| (a as i32 as f32).to_bits()),
         (Type::F32, Type::U32, NearestEven, (false, false)) => w!(|a| (a as f32).to_bits()),
         (Type::F64, Type::S32, NearestEven, (false, true)) => {
-            |m, row| widen1(m, row, |a| f64::from(a as i32).to_bits())
+            lanes!(|a: u32| -> u64 { f64::from(a as i32).to_bits() })
         }
         (Type::F64, Type::U32, NearestEven, (false, true)) => {
-            |m, row| widen1(m, row, |a| f64::from(a).to_bits())
+            lanes!(|a: u32| -> u64 { f64::from(a).to_bits() })
         }
-        (Type::F64, Type::F32, _, (false, true)) => |m, row| widen1(m, row, num::f32_to_f64),
+        (Type::F64, Type::F32, _, (false, true)) => lanes!(|a: u32| -> u64 {
+            f64::from(f32::from_bits(a)).to_bits()
+        } unless |quick| {
+            f64::from_bits(quick).is_nan()
+        } => {
+            num::f32_to_f64(a)
+        }),
         (Type::F32, Type::F64, NearestEven, (true, false)) => {
-            |m, row| narrow1(m, row, |a| num::f64_to_f32(f64::from_bits(a), NearestEven, false))
+            lanes!(|a: u64| -> u32 {
+                (f64::from_bits(a) as f32).to_bits()
+            } unless |quick| {
+                f32::from_bits(quick).is_nan()
+            } => {
+                num::f64_to_f32(f64::from_bits(a), NearestEven, false)
+            })
         }
         (Type::F32, Type::F16, _, (false, false)) => w!(|a| num::f16_to_f32(a as u16)),
         (Type::F32, Type::Bf16, _, (false, false)) => w!(|a| num::bf16_to_f32(a as u16)),
+        (Type::F16, Type::F32, NearestEven, (false, false)) => w!(|a| u32::from(num::fast::f32_to_f16(a))),
+        (Type::Bf16, Type::F32, NearestEven, (false, false)) => w!(|a| u32::from(num::fast::f32_to_bf16(a))),
         (Type::F32, Type::F32, _, (false, false)) if !whole => w!(|a| a),
         _ => return None,
     };

@@ -6,7 +6,7 @@ use ptx::{Instruction, Operand, Type};
 use super::Words;
 use super::convert::target;
 use super::float::rounding;
-use super::lanewise::operands;
+use super::lanewise::{operands, w};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -134,7 +134,8 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: &str, from: &str)
         table: Box::default(),
     };
     let ty = container(2 * stride(target_format));
-    push(d, i, packed, ty, if is_f32 { two_floats } else { a_pair })
+    let exec = if is_f32 { nearest(&packed).unwrap_or(two_floats) } else { a_pair };
+    push(d, i, packed, ty, exec)
 }
 
 /// Pushes a conversion whose sources have at most 32 bits.
@@ -164,11 +165,28 @@ fn one(m: &mut Machine<'_>, row: &Row) -> Flow {
 fn two_floats(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(x) = row.extra::<Packed>() else { return Flow::Next };
     let bits = stride(x.to);
-    if x.to == Format::Bf16 && x.rounding == Rounding::NearestEven && !x.relu && !x.satfinite && !x.scaled {
-        let result = |a: u32| u32::from(num::fast::f32_to_bf16(a));
-        return m.map2(row, |a, b| result(a) << bits | result(b));
-    }
     m.map2(row, |a, b| x.one(a, 0) << bits | x.one(b, 0))
+}
+
+/// [`two_floats`] to a usual format, rounded to nearest even.
+fn nearest(packed: &Packed) -> Option<Exec> {
+    /// Both codes, the first `$bits` above the second.
+    macro_rules! codes {
+        ($code:path, $bits:literal) => {
+            w!(|a, b| u32::from($code(a)) << $bits | u32::from($code(b)))
+        };
+    }
+    if packed.rounding != Rounding::NearestEven || packed.relu || packed.scaled {
+        return None;
+    }
+    Some(match (packed.to, packed.satfinite) {
+        (Format::F16, false) => codes!(num::fast::f32_to_f16, 16),
+        (Format::Bf16, false) => codes!(num::fast::f32_to_bf16, 16),
+        (Format::E4m3, true) => codes!(num::fast::f32_to_e4m3, 8),
+        (Format::E5m2, true) => codes!(num::fast::f32_to_e5m2, 8),
+        (Format::E2m1, true) => codes!(num::fast::f32_to_e2m1, 4),
+        _ => return None,
+    })
 }
 
 fn a_pair(m: &mut Machine<'_>, row: &Row) -> Flow {

@@ -3,11 +3,11 @@
 
 use numerics::Rounding;
 use numerics::convert::f16_to_f32;
-use numerics::float::{self, canonical_f32};
+use numerics::float::{self, may_be_tiny};
 use ptx::{Instruction, Type};
 
 use super::Words;
-use super::lanewise::{d, push, same, w};
+use super::lanewise::{lanes, push};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -23,6 +23,10 @@ pub(super) struct Mode {
     pub(super) sat: bool,
 }
 
+// The flags of a row's `imm`, above the rounding.
+const FTZ: u64 = 4;
+const SAT: u64 = 8;
+
 impl Mode {
     /// Takes `.rn`, `.rz`, `.rm`, `.rp`, `.ftz` and `.sat`.
     pub(super) fn take_from(words: &mut Words<'_>) -> Self {
@@ -37,7 +41,7 @@ impl Mode {
             Rounding::Down => 3,
             _ => 0,
         };
-        rounding | u64::from(self.ftz) << 2 | u64::from(self.sat) << 3
+        rounding | if self.ftz { FTZ } else { 0 } | if self.sat { SAT } else { 0 }
     }
 
     #[inline(always)]
@@ -48,11 +52,11 @@ impl Mode {
             3 => Rounding::Down,
             _ => Rounding::NearestEven,
         };
-        Self { rounding, ftz: imm >> 2 & 1 == 1, sat: imm >> 3 & 1 == 1 }
+        Self { rounding, ftz: imm & FTZ != 0, sat: imm & SAT != 0 }
     }
 
-    fn plain(self) -> bool {
-        self.rounding == Rounding::NearestEven && !self.ftz && !self.sat
+    fn is_nearest(self) -> bool {
+        self.rounding == Rounding::NearestEven
     }
 }
 
@@ -88,36 +92,35 @@ fn kind(words: &mut Words<'_>) -> Result<Kind, Refusal> {
     })
 }
 
-/// `f` on both floats of a pair.
-#[inline(always)]
-fn each(a: u64, b: u64, c: u64, f: impl Fn(u32, u32, u32) -> u32) -> u64 {
-    let high = f((a >> 32) as u32, (b >> 32) as u32, (c >> 32) as u32);
-    u64::from(f(a as u32, b as u32, c as u32)) | u64::from(high) << 32
+/// Both floats of a pair: `$f` on the low words and on the high ones.
+macro_rules! pair {
+    (|$($source:ident),+| $value:expr) => {{
+        let low = { $(let $source = $source as u32;)+ $value };
+        let high = { $(let $source = ($source >> 32) as u32;)+ $value };
+        u64::from(low) | u64::from(high) << 32
+    }};
 }
 
+/// Whether either float of a pair may be tiny.
+#[inline(always)]
+fn pair_may_be_tiny(pair: u64) -> bool {
+    may_be_tiny(pair as u32) | may_be_tiny((pair >> 32) as u32)
+}
+
+#[inline(always)]
+fn is_nan(bits: u64) -> bool {
+    f64::from_bits(bits).is_nan()
+}
+
+#[inline(always)]
 fn bf16_to_f32(x: u16) -> u32 {
     u32::from(x) << 16
 }
 
-/// `to` applied to the low halfword.
+/// The flags of a row that rounds to nearest even: `.ftz` and `.sat`.
 #[inline(always)]
-fn widened(x: u32, to: fn(u16) -> u32) -> u32 {
-    to(x as u16)
-}
-
-#[inline(always)]
-fn plus(a: u32, b: u32) -> u32 {
-    canonical_f32((f32::from_bits(a) + f32::from_bits(b)).to_bits())
-}
-
-#[inline(always)]
-fn minus(a: u32, b: u32) -> u32 {
-    canonical_f32((f32::from_bits(a) - f32::from_bits(b)).to_bits())
-}
-
-#[inline(always)]
-fn times(a: u32, b: u32) -> u32 {
-    canonical_f32((f32::from_bits(a) * f32::from_bits(b)).to_bits())
+fn flags(imm: u64) -> (bool, bool) {
+    (imm & FTZ != 0, imm & SAT != 0)
 }
 
 pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -142,33 +145,61 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
     let kind = kind(&mut words)?;
     words.done()?;
     let imm = mode.imm() | if subtract { SUBTRACT } else { 0 };
-    match kind {
-        Kind::F32 if mode.plain() => {
-            same(d, i, Type::F32, 2, if subtract { w!(|a, b| minus(a, b)) } else { w!(|a, b| plus(a, b)) })
-        }
-        Kind::F32 => push(d, i, Type::F32, &[Type::F32; 2], sum_f32, imm),
-        Kind::F32x2 if !mode.sat => push(d, i, Type::B64, &[Type::B64; 2], sum_f32x2, imm),
-        Kind::F64 if !mode.ftz && !mode.sat => push(d, i, Type::F64, &[Type::F64; 2], sum_f64, imm),
-        Kind::Mixed(ty) if !mode.ftz => {
-            let exec: Exec = if ty == Type::F16 {
-                |m, row| sum_mixed(m, row, f16_to_f32)
+    let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32 if mode.is_nearest() => (
+            Type::F32,
+            lanes!(imm; |a: u32, b: u32| -> u32 {
+                let (ftz, sat) = flags(imm);
+                float::add_f32_nearest(a, b ^ sign(imm), ftz, sat)
+            }),
+        ),
+        Kind::F32 => (Type::F32, |m, row| {
+            let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
+            m.map2(row, |a, b| float::add_f32(a, b ^ sign, mode.rounding, mode.ftz, mode.sat))
+        }),
+        Kind::F32x2 if !mode.sat && mode.is_nearest() => (
+            Type::B64,
+            lanes!(imm; |a: u64, b: u64| -> u64 {
+                pair!(|a, b| float::add_f32_nearest(a, b ^ sign(imm), imm & FTZ != 0, false))
+            }),
+        ),
+        Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
+            let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
+            m.wide2(row, |a, b| pair!(|a, b| float::add_f32(a, b ^ sign, mode.rounding, mode.ftz, false)))
+        }),
+        Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => {
+            let exec = if subtract {
+                lanes!(|a: u64, b: u64| -> u64 {
+                    (f64::from_bits(a) - f64::from_bits(b)).to_bits()
+                } unless |quick| { is_nan(quick) } => {
+                    float::sub_f64(a, b, Rounding::NearestEven)
+                })
             } else {
-                |m, row| sum_mixed(m, row, bf16_to_f32)
+                lanes!(|a: u64, b: u64| -> u64 {
+                    (f64::from_bits(a) + f64::from_bits(b)).to_bits()
+                } unless |quick| { is_nan(quick) } => {
+                    float::add_f64(a, b, Rounding::NearestEven)
+                })
             };
-            push(d, i, Type::F32, &[ty, Type::F32], exec, imm)
+            (Type::F64, exec)
         }
-        _ => Err(format!("{} with these modifiers on this type", i.opcode)),
-    }
-}
-
-fn sum_f32(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
-    m.map2(row, |a, b| float::add_f32(a, b ^ sign, mode.rounding, mode.ftz, mode.sat))
-}
-
-fn sum_f32x2(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
-    m.wide2(row, |a, b| each(a, b, 0, |a, b, _| float::add_f32(a, b ^ sign, mode.rounding, mode.ftz, false)))
+        Kind::F64 if !mode.ftz && !mode.sat => (Type::F64, sum_f64),
+        Kind::Mixed(ty) if !mode.ftz => {
+            let exec: Exec = match (ty, mode.is_nearest()) {
+                (Type::F16, true) => lanes!(imm; |a: u32, b: u32| -> u32 {
+                    float::add_f32_nearest(f16_to_f32(a as u16), b ^ sign(imm), false, imm & SAT != 0)
+                }),
+                (_, true) => lanes!(imm; |a: u32, b: u32| -> u32 {
+                    float::add_f32_nearest(bf16_to_f32(a as u16), b ^ sign(imm), false, imm & SAT != 0)
+                }),
+                (Type::F16, false) => |m, row| sum_mixed(m, row, f16_to_f32),
+                (_, false) => |m, row| sum_mixed(m, row, bf16_to_f32),
+            };
+            return push(d, i, Type::F32, &[ty, Type::F32], exec, imm);
+        }
+        _ => return Err(format!("{} with these modifiers on this type", i.opcode)),
+    };
+    push(d, i, ty, &[ty; 2], exec, imm)
 }
 
 fn sum_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -183,7 +214,7 @@ fn sum_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
 #[inline(always)]
 fn sum_mixed(m: &mut Machine<'_>, row: &Row, to: fn(u16) -> u32) -> Flow {
     let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
-    m.map2(row, |a, b| float::add_f32(widened(a, to), b ^ sign, mode.rounding, false, mode.sat))
+    m.map2(row, |a, b| float::add_f32(to(a as u16), b ^ sign, mode.rounding, false, mode.sat))
 }
 
 pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -191,29 +222,48 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mode = Mode::take_from(&mut words);
     let kind = kind(&mut words)?;
     words.done()?;
-    let imm = mode.imm();
-    match kind {
-        Kind::F32 if mode.plain() => same(d, i, Type::F32, 2, w!(|a, b| times(a, b))),
-        Kind::F32 => push(d, i, Type::F32, &[Type::F32; 2], mul_f32, imm),
-        Kind::F32x2 if !mode.sat => push(d, i, Type::B64, &[Type::B64; 2], mul_f32x2, imm),
-        Kind::F64 if !mode.ftz && !mode.sat => push(d, i, Type::F64, &[Type::F64; 2], mul_f64, imm),
-        _ => Err("mul with these modifiers on this type".to_owned()),
-    }
-}
-
-fn mul_f32(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.map2(row, |a, b| float::mul_f32(a, b, mode.rounding, mode.ftz, mode.sat))
-}
-
-fn mul_f32x2(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.wide2(row, |a, b| each(a, b, 0, |a, b, _| float::mul_f32(a, b, mode.rounding, mode.ftz, false)))
-}
-
-fn mul_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.wide2(row, |a, b| float::mul_f64(a, b, mode.rounding))
+    let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32 if mode.is_nearest() => (
+            Type::F32,
+            lanes!(imm; |a: u32, b: u32| -> u32 {
+                let (ftz, sat) = flags(imm);
+                float::mul_f32_nearest(a, b, ftz, sat)
+            } unless |quick| { may_be_tiny(quick) } => {
+                let (ftz, sat) = flags(imm);
+                float::mul_f32(a, b, Rounding::NearestEven, ftz, sat)
+            }),
+        ),
+        Kind::F32 => (Type::F32, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.map2(row, |a, b| float::mul_f32(a, b, mode.rounding, mode.ftz, mode.sat))
+        }),
+        Kind::F32x2 if !mode.sat && mode.is_nearest() => (
+            Type::B64,
+            lanes!(imm; |a: u64, b: u64| -> u64 {
+                pair!(|a, b| float::mul_f32_nearest(a, b, imm & FTZ != 0, false))
+            } unless |quick| { pair_may_be_tiny(quick) } => {
+                pair!(|a, b| float::mul_f32(a, b, Rounding::NearestEven, imm & FTZ != 0, false))
+            }),
+        ),
+        Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.wide2(row, |a, b| pair!(|a, b| float::mul_f32(a, b, mode.rounding, mode.ftz, false)))
+        }),
+        Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => (
+            Type::F64,
+            lanes!(|a: u64, b: u64| -> u64 {
+                (f64::from_bits(a) * f64::from_bits(b)).to_bits()
+            } unless |quick| { is_nan(quick) } => {
+                float::mul_f64(a, b, Rounding::NearestEven)
+            }),
+        ),
+        Kind::F64 if !mode.ftz && !mode.sat => (Type::F64, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.wide2(row, |a, b| float::mul_f64(a, b, mode.rounding))
+        }),
+        _ => return Err("mul with these modifiers on this type".to_owned()),
+    };
+    push(d, i, ty, &[ty; 2], exec, mode.imm())
 }
 
 /// `fma`, and `mad`, which also rounds once on every current target.
@@ -222,47 +272,67 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mode = Mode::take_from(&mut words);
     let kind = kind(&mut words)?;
     words.done()?;
-    let imm = mode.imm();
-    match kind {
-        Kind::F32 if mode.plain() => {
-            let exec: Exec = w!(|a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven, false, false));
-            same(d, i, Type::F32, 3, exec)
-        }
-        Kind::F32 => push(d, i, Type::F32, &[Type::F32; 3], fma_f32, imm),
-        Kind::F32x2 if !mode.sat => push(d, i, Type::B64, &[Type::B64; 3], fma_f32x2, imm),
-        Kind::F64 if mode.plain() => {
-            same(d, i, Type::F64, 3, d!(|a, b, c| float::fma_f64(a, b, c, Rounding::NearestEven)))
-        }
-        Kind::F64 if !mode.ftz && !mode.sat => push(d, i, Type::F64, &[Type::F64; 3], fma_f64, imm),
+    let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32 if mode.is_nearest() => (
+            Type::F32,
+            lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                let (ftz, sat) = flags(imm);
+                float::fma_f32_nearest(a, b, c, ftz, sat)
+            } unless |quick| { may_be_tiny(quick) } => {
+                let (ftz, sat) = flags(imm);
+                float::fma_f32(a, b, c, Rounding::NearestEven, ftz, sat)
+            }),
+        ),
+        Kind::F32 => (Type::F32, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.map3(row, |a, b, c| float::fma_f32(a, b, c, mode.rounding, mode.ftz, mode.sat))
+        }),
+        Kind::F32x2 if !mode.sat && mode.is_nearest() => (
+            Type::B64,
+            lanes!(imm; |a: u64, b: u64, c: u64| -> u64 {
+                pair!(|a, b, c| float::fma_f32_nearest(a, b, c, imm & FTZ != 0, false))
+            } unless |quick| { pair_may_be_tiny(quick) } => {
+                pair!(|a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven, imm & FTZ != 0, false))
+            }),
+        ),
+        Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.wide3(row, |a, b, c| pair!(|a, b, c| float::fma_f32(a, b, c, mode.rounding, mode.ftz, false)))
+        }),
+        Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => (
+            Type::F64,
+            lanes!(|a: u64, b: u64, c: u64| -> u64 {
+                f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits()
+            } unless |quick| { is_nan(quick) } => {
+                float::fma_f64(a, b, c, Rounding::NearestEven)
+            }),
+        ),
+        Kind::F64 if !mode.ftz && !mode.sat => (Type::F64, |m, row| {
+            let mode = Mode::from(row.imm);
+            m.wide3(row, |a, b, c| float::fma_f64(a, b, c, mode.rounding))
+        }),
         Kind::Mixed(ty) if !mode.ftz => {
-            let exec: Exec = if ty == Type::F16 {
-                |m, row| fma_mixed(m, row, f16_to_f32)
-            } else {
-                |m, row| fma_mixed(m, row, bf16_to_f32)
+            let exec: Exec = match (ty, mode.is_nearest()) {
+                (Type::F16, true) => lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                    let (a, b) = (f16_to_f32(a as u16), f16_to_f32(b as u16));
+                    float::fma_f32_nearest(a, b, c, false, imm & SAT != 0)
+                }),
+                (_, true) => lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                    let (a, b) = (bf16_to_f32(a as u16), bf16_to_f32(b as u16));
+                    float::fma_f32_nearest(a, b, c, false, imm & SAT != 0)
+                }),
+                (Type::F16, false) => |m, row| fma_mixed(m, row, f16_to_f32),
+                (_, false) => |m, row| fma_mixed(m, row, bf16_to_f32),
             };
-            push(d, i, Type::F32, &[ty, ty, Type::F32], exec, imm)
+            return push(d, i, Type::F32, &[ty, ty, Type::F32], exec, mode.imm());
         }
-        _ => Err(format!("{} with these modifiers on this type", i.opcode)),
-    }
-}
-
-fn fma_f32(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.map3(row, |a, b, c| float::fma_f32(a, b, c, mode.rounding, mode.ftz, mode.sat))
-}
-
-fn fma_f32x2(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.wide3(row, |a, b, c| each(a, b, c, |a, b, c| float::fma_f32(a, b, c, mode.rounding, mode.ftz, false)))
-}
-
-fn fma_f64(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let mode = Mode::from(row.imm);
-    m.wide3(row, |a, b, c| float::fma_f64(a, b, c, mode.rounding))
+        _ => return Err(format!("{} with these modifiers on this type", i.opcode)),
+    };
+    push(d, i, ty, &[ty; 3], exec, mode.imm())
 }
 
 #[inline(always)]
 fn fma_mixed(m: &mut Machine<'_>, row: &Row, to: fn(u16) -> u32) -> Flow {
     let mode = Mode::from(row.imm);
-    m.map3(row, |a, b, c| float::fma_f32(widened(a, to), widened(b, to), c, mode.rounding, false, mode.sat))
+    m.map3(row, |a, b, c| float::fma_f32(to(a as u16), to(b as u16), c, mode.rounding, false, mode.sat))
 }

@@ -4,11 +4,10 @@ use numerics::float;
 use ptx::{Instruction, Type};
 
 use super::Words;
-use super::lanewise::push;
+use super::lanewise::{push, w};
 use crate::front::decode::Decoder;
-use crate::front::program::{Exec, Row};
+use crate::front::program::Exec;
 use crate::front::words::Refusal;
-use crate::run::machine::{Flow, Machine};
 
 type Decoded = Result<(), Refusal>;
 
@@ -32,41 +31,61 @@ fn flags(words: &mut Words<'_>) -> Result<(u64, Type), Refusal> {
     Ok((imm, ty))
 }
 
-/// `f` on the low halfword.
-#[inline(always)]
-fn one2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u16, u16, bool, bool) -> u16) -> Flow {
-    let (ftz, sat) = (row.imm & FTZ != 0, row.imm & SAT != 0);
-    m.map2(row, |a, b| u32::from(f(a as u16, b as u16, ftz, sat)))
+/// The function on the value in a register, or on both values of a pair. Sources are the halves at `$shift`.
+macro_rules! values {
+    (one |$shift:ident| $value:expr) => {{
+        let $shift = 0;
+        u32::from($value)
+    }};
+    (both |$shift:ident| $value:expr) => {{
+        let high = {
+            let $shift = 16;
+            u32::from($value)
+        };
+        let low = {
+            let $shift = 0;
+            u32::from($value)
+        };
+        low | high << 16
+    }};
 }
 
-/// `f` on both halfwords.
-#[inline(always)]
-fn both2(m: &mut Machine<'_>, row: &Row, f: impl Fn(u16, u16, bool, bool) -> u16) -> Flow {
-    let (ftz, sat) = (row.imm & FTZ != 0, row.imm & SAT != 0);
-    m.map2(row, |a, b| {
-        let high = f((a >> 16) as u16, (b >> 16) as u16, ftz, sat);
-        u32::from(f(a as u16, b as u16, ftz, sat)) | u32::from(high) << 16
-    })
+/// The row of two sources with these flags: `$f` is a function of numbers, `.ftz` and `.sat`. Rows without flags are vectors.
+macro_rules! two {
+    ($width:ident $f:path) => {
+        |imm| {
+            if imm == 0 {
+                w!(|a, b| values!($width | at | $f((a >> at) as u16, (b >> at) as u16, false, false)))
+            } else {
+                |m, row| {
+                    let (ftz, sat) = (row.imm & FTZ != 0, row.imm & SAT != 0);
+                    m.map2(row, |a, b| {
+                        values!($width | at | $f((a >> at) as u16, (b >> at) as u16, ftz, sat))
+                    })
+                }
+            }
+        }
+    };
 }
 
-fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<Exec>) -> Decoded {
+fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<fn(u64) -> Exec>) -> Decoded {
     let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(&mut words)?;
     words.done()?;
     if imm & (RELU | OOB) != 0 {
         return Err(format!("{} with .relu or .oob", i.opcode));
     }
-    let exec = of_type(ty).ok_or_else(|| format!("{} on {ty}", i.opcode))?;
-    push(d, i, ty, &[ty; 2], exec, imm)
+    let row_of = of_type(ty).ok_or_else(|| format!("{} on {ty}", i.opcode))?;
+    push(d, i, ty, &[ty; 2], row_of(imm), imm)
 }
 
 pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     binary(d, i, |ty| {
         Some(match ty {
-            Type::F16 => |m, row| one2(m, row, float::add_f16),
-            Type::F16x2 => |m, row| both2(m, row, float::add_f16),
-            Type::Bf16 => |m, row| one2(m, row, float::add_bf16),
-            Type::Bf16x2 => |m, row| both2(m, row, float::add_bf16),
+            Type::F16 => two!(one float::add_f16),
+            Type::F16x2 => two!(both float::add_f16),
+            Type::Bf16 => two!(one float::add_bf16),
+            Type::Bf16x2 => two!(both float::add_bf16),
             _ => return None,
         })
     })
@@ -75,10 +94,10 @@ pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     binary(d, i, |ty| {
         Some(match ty {
-            Type::F16 => |m, row| one2(m, row, float::sub_f16),
-            Type::F16x2 => |m, row| both2(m, row, float::sub_f16),
-            Type::Bf16 => |m, row| one2(m, row, float::sub_bf16),
-            Type::Bf16x2 => |m, row| both2(m, row, float::sub_bf16),
+            Type::F16 => two!(one float::sub_f16),
+            Type::F16x2 => two!(both float::sub_f16),
+            Type::Bf16 => two!(one float::sub_bf16),
+            Type::Bf16x2 => two!(both float::sub_bf16),
             _ => return None,
         })
     })
@@ -87,20 +106,18 @@ pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     binary(d, i, |ty| {
         Some(match ty {
-            Type::F16 => |m, row| one2(m, row, float::mul_f16),
-            Type::F16x2 => |m, row| both2(m, row, float::mul_f16),
-            Type::Bf16 => |m, row| one2(m, row, float::mul_bf16),
-            Type::Bf16x2 => |m, row| both2(m, row, float::mul_bf16),
+            Type::F16 => two!(one float::mul_f16),
+            Type::F16x2 => two!(both float::mul_f16),
+            Type::Bf16 => two!(one float::mul_bf16),
+            Type::Bf16x2 => two!(both float::mul_bf16),
             _ => return None,
         })
     })
 }
 
-type Fma = fn(u16, u16, u16, bool, bool, bool) -> u16;
-
-/// One product and sum with the row's flags.
+/// A product and sum with the row's flags.
 #[inline(always)]
-fn fma_one(a: u16, b: u16, c: u16, imm: u64, f: Fma) -> u16 {
+fn product(a: u16, b: u16, c: u16, imm: u64, f: impl Fn(u16, u16, u16, bool, bool, bool) -> u16) -> u16 {
     // `.oob`: an out-of-bounds NaN as a factor makes the result zero.
     if imm & OOB != 0 && (float::is_oob_nan(a) || float::is_oob_nan(b)) {
         return 0;
@@ -108,29 +125,28 @@ fn fma_one(a: u16, b: u16, c: u16, imm: u64, f: Fma) -> u16 {
     f(a, b, c, imm & FTZ != 0, imm & SAT != 0, imm & RELU != 0)
 }
 
-#[inline(always)]
-fn one3(m: &mut Machine<'_>, row: &Row, f: Fma) -> Flow {
-    let imm = row.imm;
-    m.map3(row, |a, b, c| u32::from(fma_one(a as u16, b as u16, c as u16, imm, f)))
-}
-
-#[inline(always)]
-fn both3(m: &mut Machine<'_>, row: &Row, f: Fma) -> Flow {
-    let imm = row.imm;
-    m.map3(row, |a, b, c| {
-        let high = fma_one((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16, imm, f);
-        u32::from(fma_one(a as u16, b as u16, c as u16, imm, f)) | u32::from(high) << 16
-    })
-}
-
-/// Two values without flags.
-#[inline(always)]
-fn plain_bf16x2(a: u32, b: u32, c: u32) -> u32 {
-    let one = |a: u16, b: u16, c: u16| {
-        float::product_bf16(a, b, c).unwrap_or_else(|| float::fma_bf16(a, b, c, false, false, false))
+/// The row of three sources with these flags, as [`two`].
+macro_rules! three {
+    ($width:ident $f:path, $imm:expr) => {
+        if $imm == 0 {
+            w!(|a, b, c| values!(
+                $width | at | {
+                    $f((a >> at) as u16, (b >> at) as u16, (c >> at) as u16, false, false, false)
+                }
+            ))
+        } else {
+            |m, row| {
+                let imm = row.imm;
+                m.map3(row, |a, b, c| {
+                    values!(
+                        $width | at | {
+                            product((a >> at) as u16, (b >> at) as u16, (c >> at) as u16, imm, $f)
+                        }
+                    )
+                })
+            }
+        }
     };
-    u32::from(one((a >> 16) as u16, (b >> 16) as u16, (c >> 16) as u16)) << 16
-        | u32::from(one(a as u16, b as u16, c as u16))
 }
 
 pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -138,11 +154,10 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (imm, ty) = flags(&mut words)?;
     words.done()?;
     let exec: Exec = match ty {
-        Type::F16 => |m, row| one3(m, row, float::fma_f16),
-        Type::F16x2 => |m, row| both3(m, row, float::fma_f16),
-        Type::Bf16 => |m, row| one3(m, row, float::fma_bf16),
-        Type::Bf16x2 if imm == 0 => |m, row| m.map3(row, plain_bf16x2),
-        Type::Bf16x2 => |m, row| both3(m, row, float::fma_bf16),
+        Type::F16 => three!(one float::fma_f16, imm),
+        Type::F16x2 => three!(both float::fma_f16, imm),
+        Type::Bf16 => three!(one float::fma_bf16, imm),
+        Type::Bf16x2 => three!(both float::fma_bf16, imm),
         _ => return Err(format!("fma on {ty}")),
     };
     push(d, i, ty, &[ty; 3], exec, imm)

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Type};
 
-use super::lanewise::{d, push, same, w, widen2, widen3};
+use super::lanewise::{d, lanes, push, same, w};
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -68,30 +68,37 @@ pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 /// The upper half of a product.
+#[inline(always)]
 pub(super) fn high_u32(a: u32, b: u32) -> u32 {
     ((u64::from(a) * u64::from(b)) >> 32) as u32
 }
 
+#[inline(always)]
 pub(super) fn high_s32(a: u32, b: u32) -> u32 {
     ((i64::from(a as i32) * i64::from(b as i32)) >> 32) as u32
 }
 
+#[inline(always)]
 pub(super) fn high_u64(a: u64, b: u64) -> u64 {
     ((u128::from(a) * u128::from(b)) >> 64) as u64
 }
 
+#[inline(always)]
 pub(super) fn high_s64(a: u64, b: u64) -> u64 {
     ((i128::from(a as i64) * i128::from(b as i64)) >> 64) as u64
 }
 
+#[inline(always)]
 fn product_s16(a: u32, b: u32) -> u32 {
     (i32::from(a as i16) * i32::from(b as i16)) as u32
 }
 
+#[inline(always)]
 fn wide_s32(a: u32, b: u32) -> u64 {
     (i64::from(a as i32) * i64::from(b as i32)) as u64
 }
 
+#[inline(always)]
 fn wide_u32(a: u32, b: u32) -> u64 {
     u64::from(a) * u64::from(b)
 }
@@ -123,8 +130,8 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("hi", Type::S64) => d!(|a, b| high_s64(a, b)),
         ("wide", Type::U16) => w!(|a, b| (a & 0xFFFF) * (b & 0xFFFF)),
         ("wide", Type::S16) => w!(|a, b| product_s16(a, b)),
-        ("wide", Type::U32) => |m, row| widen2(m, row, wide_u32),
-        ("wide", Type::S32) => |m, row| widen2(m, row, wide_s32),
+        ("wide", Type::U32) => lanes!(|a: u32, b: u32| -> u64 { wide_u32(a, b) }),
+        ("wide", Type::S32) => lanes!(|a: u32, b: u32| -> u64 { wide_s32(a, b) }),
         _ => return refuse(i, ty),
     };
     let to = if part == "wide" { doubled(ty) } else { ty };
@@ -153,8 +160,12 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("hi", Type::S64, _) => d!(|a, b, c| high_s64(a, b).wrapping_add(c)),
         ("wide", Type::U16, _) => w!(|a, b, c| ((a & 0xFFFF) * (b & 0xFFFF)).wrapping_add(c)),
         ("wide", Type::S16, _) => w!(|a, b, c| product_s16(a, b).wrapping_add(c)),
-        ("wide", Type::U32, _) => |m, row| widen3(m, row, |a, b, c| wide_u32(a, b).wrapping_add(c)),
-        ("wide", Type::S32, _) => |m, row| widen3(m, row, |a, b, c| wide_s32(a, b).wrapping_add(c)),
+        ("wide", Type::U32, _) => {
+            lanes!(|a: u32, b: u32, c: u64| -> u64 { wide_u32(a, b).wrapping_add(c) })
+        }
+        ("wide", Type::S32, _) => {
+            lanes!(|a: u32, b: u32, c: u64| -> u64 { wide_s32(a, b).wrapping_add(c) })
+        }
         _ => return refuse(i, ty),
     };
     let to = if part == "wide" { doubled(ty) } else { ty };
@@ -162,6 +173,7 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 }
 
 /// The product of the low 24 bits, 48 bits wide.
+#[inline(always)]
 fn product_24(a: u32, b: u32, signed: bool) -> u64 {
     if signed {
         let low = |x: u32| i64::from((x << 8) as i32 >> 8);

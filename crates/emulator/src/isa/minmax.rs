@@ -3,13 +3,12 @@
 use numerics::float;
 use ptx::{Instruction, Type};
 
+use super::lanewise::halves;
 use super::lanewise::{d, push, w};
-use super::quotient::halves;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
-use crate::front::program::{Exec, Row};
+use crate::front::program::Exec;
 use crate::front::words::Refusal;
-use crate::run::machine::{Flow, Machine};
 
 const CHAPTER: &str = "Floating Point: signs";
 
@@ -45,10 +44,10 @@ pub(super) fn abs(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Type::F64, false) => d!(|a| float::abs_f64(a)),
         (Type::F16, false) => w!(|a| u32::from(float::abs_f16(a as u16, false))),
         (Type::F16, true) => w!(|a| u32::from(float::abs_f16(a as u16, true))),
-        (Type::F16x2, false) => w!(|a| halves(a, |x| float::abs_f16(x, false))),
-        (Type::F16x2, true) => w!(|a| halves(a, |x| float::abs_f16(x, true))),
+        (Type::F16x2, false) => w!(|a| halves!(a, |x| float::abs_f16(x, false))),
+        (Type::F16x2, true) => w!(|a| halves!(a, |x| float::abs_f16(x, true))),
         (Type::Bf16, false) => w!(|a| u32::from(float::abs_bf16(a as u16, false))),
-        (Type::Bf16x2, false) => w!(|a| halves(a, |x| float::abs_bf16(x, false))),
+        (Type::Bf16x2, false) => w!(|a| halves!(a, |x| float::abs_bf16(x, false))),
         _ => return refuse(i, ty),
     };
     push(d, i, ty, &[ty], exec, 0)
@@ -65,10 +64,10 @@ pub(super) fn neg(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Type::F64, false) => d!(|a| float::neg_f64(a)),
         (Type::F16, false) => w!(|a| u32::from(float::neg_f16(a as u16, false))),
         (Type::F16, true) => w!(|a| u32::from(float::neg_f16(a as u16, true))),
-        (Type::F16x2, false) => w!(|a| halves(a, |x| float::neg_f16(x, false))),
-        (Type::F16x2, true) => w!(|a| halves(a, |x| float::neg_f16(x, true))),
+        (Type::F16x2, false) => w!(|a| halves!(a, |x| float::neg_f16(x, false))),
+        (Type::F16x2, true) => w!(|a| halves!(a, |x| float::neg_f16(x, true))),
         (Type::Bf16, false) => w!(|a| u32::from(float::neg_bf16(a as u16, false))),
-        (Type::Bf16x2, false) => w!(|a| halves(a, |x| float::neg_bf16(x, false))),
+        (Type::Bf16x2, false) => w!(|a| halves!(a, |x| float::neg_bf16(x, false))),
         _ => return refuse(i, ty),
     };
     push(d, i, ty, &[ty], exec, 0)
@@ -88,6 +87,53 @@ pub(super) fn max(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     extreme(d, i, true)
 }
 
+/// The function on the value in a register, or on both values of a pair.
+macro_rules! picked {
+    (f32 $pick:path, $a:ident, $b:ident, $flags:expr) => {{
+        let (ftz, nan, xorsign) = $flags;
+        $pick($a, $b, ftz, nan, xorsign)
+    }};
+    (one $pick:path, $a:ident, $b:ident, $flags:expr) => {{
+        let (ftz, nan, xorsign) = $flags;
+        u32::from($pick($a as u16, $b as u16, ftz, nan, xorsign))
+    }};
+    (both $pick:path, $a:ident, $b:ident, $flags:expr) => {{
+        let (ftz, nan, xorsign) = $flags;
+        let high = $pick(($a >> 16) as u16, ($b >> 16) as u16, ftz, nan, xorsign);
+        u32::from($pick($a as u16, $b as u16, ftz, nan, xorsign)) | u32::from(high) << 16
+    }};
+}
+
+/// The row of two sources of `$pick`, a function of numbers and flags: of `f32`, one 16-bit number, or both of a pair. The flags that
+/// kernels use have rows of vectors.
+macro_rules! two {
+    ($width:ident $pick:path, $imm:expr) => {
+        match $imm {
+            0 => w!(|a, b| picked!($width $pick, a, b, (false, false, false))),
+            FTZ => w!(|a, b| picked!($width $pick, a, b, (true, false, false))),
+            NAN => w!(|a, b| picked!($width $pick, a, b, (false, true, false))),
+            _ => |m, row| {
+                let flags = (row.imm & FTZ != 0, row.imm & NAN != 0, row.imm & XORSIGN != 0);
+                m.map2(row, |a, b| picked!($width $pick, a, b, flags))
+            },
+        }
+    };
+}
+
+/// A row of three sources of `f32`. The third is combined with the result of the first two; NaNs and signs of zero come out the same
+/// in any order.
+macro_rules! three {
+    ($pick:path) => {
+        |m, row| {
+            let (ftz, nan) = (row.imm & FTZ != 0, row.imm & NAN != 0);
+            let keep = if row.imm & ABS == 0 { !0 } else { 0x7FFF_FFFF };
+            m.map3(row, |a, b, c| {
+                $pick($pick(a & keep, b & keep, ftz, nan, false), c & keep, ftz, nan, false)
+            })
+        }
+    };
+}
+
 fn extreme(d: &mut Decoder<'_>, i: &Instruction, greater: bool) -> Decoded {
     let mut words = Words::from_instruction(i);
     let mut imm = 0;
@@ -103,60 +149,22 @@ fn extreme(d: &mut Decoder<'_>, i: &Instruction, greater: bool) -> Decoded {
         _ => return Err(".xorsign.abs is for two sources, .abs alone for three".to_owned()),
     }
     let exec: Exec = match (ty, greater, three) {
-        (Type::F32, false, false) if imm == 0 => w!(|a, b| float::min_f32(a, b, false, false, false)),
-        (Type::F32, true, false) if imm == 0 => w!(|a, b| float::max_f32(a, b, false, false, false)),
-        (Type::F32, false, false) => |m, row| two_f32(m, row, float::min_f32),
-        (Type::F32, true, false) => |m, row| two_f32(m, row, float::max_f32),
-        (Type::F32, false, true) => |m, row| three_f32(m, row, float::min_f32),
-        (Type::F32, true, true) => |m, row| three_f32(m, row, float::max_f32),
+        (Type::F32, false, false) => two!(f32 float::min_f32, imm),
+        (Type::F32, true, false) => two!(f32 float::max_f32, imm),
+        (Type::F32, false, true) => three!(float::min_f32),
+        (Type::F32, true, true) => three!(float::max_f32),
         (_, _, true) => return Err(format!("three sources of {ty}")),
         (Type::F64, false, _) if imm == 0 => d!(|a, b| float::min_f64(a, b)),
         (Type::F64, true, _) if imm == 0 => d!(|a, b| float::max_f64(a, b)),
-        (Type::F16, false, _) => |m, row| one_16(m, row, float::min_f16),
-        (Type::F16, true, _) => |m, row| one_16(m, row, float::max_f16),
-        (Type::F16x2, false, _) => |m, row| both_16(m, row, float::min_f16),
-        (Type::F16x2, true, _) => |m, row| both_16(m, row, float::max_f16),
-        (Type::Bf16, false, _) => |m, row| one_16(m, row, float::min_bf16),
-        (Type::Bf16, true, _) => |m, row| one_16(m, row, float::max_bf16),
-        (Type::Bf16x2, false, _) => |m, row| both_16(m, row, float::min_bf16),
-        (Type::Bf16x2, true, _) => |m, row| both_16(m, row, float::max_bf16),
+        (Type::F16, false, _) => two!(one float::min_f16, imm),
+        (Type::F16, true, _) => two!(one float::max_f16, imm),
+        (Type::F16x2, false, _) => two!(both float::min_f16, imm),
+        (Type::F16x2, true, _) => two!(both float::max_f16, imm),
+        (Type::Bf16, false, _) => two!(one float::min_bf16, imm),
+        (Type::Bf16, true, _) => two!(one float::max_bf16, imm),
+        (Type::Bf16x2, false, _) => two!(both float::min_bf16, imm),
+        (Type::Bf16x2, true, _) => two!(both float::max_bf16, imm),
         _ => return refuse(i, ty),
     };
     push(d, i, ty, &[ty; 3][..if three { 3 } else { 2 }], exec, imm)
-}
-
-type Pick<T> = fn(T, T, bool, bool, bool) -> T;
-
-#[inline(always)]
-fn flags(imm: u64) -> (bool, bool, bool) {
-    (imm & FTZ != 0, imm & NAN != 0, imm & XORSIGN != 0)
-}
-
-#[inline(always)]
-fn two_f32(m: &mut Machine<'_>, row: &Row, f: Pick<u32>) -> Flow {
-    let (ftz, nan, xorsign) = flags(row.imm);
-    m.map2(row, |a, b| f(a, b, ftz, nan, xorsign))
-}
-
-/// The third source is combined with the result of the first two; NaNs and signs of zero come out the same in any order.
-#[inline(always)]
-fn three_f32(m: &mut Machine<'_>, row: &Row, f: Pick<u32>) -> Flow {
-    let (ftz, nan, _) = flags(row.imm);
-    let keep = if row.imm & ABS == 0 { !0 } else { 0x7FFF_FFFF };
-    m.map3(row, |a, b, c| f(f(a & keep, b & keep, ftz, nan, false), c & keep, ftz, nan, false))
-}
-
-#[inline(always)]
-fn one_16(m: &mut Machine<'_>, row: &Row, f: Pick<u16>) -> Flow {
-    let (ftz, nan, xorsign) = flags(row.imm);
-    m.map2(row, |a, b| u32::from(f(a as u16, b as u16, ftz, nan, xorsign)))
-}
-
-#[inline(always)]
-fn both_16(m: &mut Machine<'_>, row: &Row, f: Pick<u16>) -> Flow {
-    let (ftz, nan, xorsign) = flags(row.imm);
-    m.map2(row, |a, b| {
-        let high = f((a >> 16) as u16, (b >> 16) as u16, ftz, nan, xorsign);
-        u32::from(f(a as u16, b as u16, ftz, nan, xorsign)) | u32::from(high) << 16
-    })
 }

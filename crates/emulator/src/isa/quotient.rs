@@ -6,7 +6,7 @@ use numerics::{float, special};
 use ptx::{Instruction, Type};
 
 use super::float::Mode;
-use super::lanewise::{d, push, w};
+use super::lanewise::{d, halves, push, w};
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -119,12 +119,6 @@ fn rounded_wide(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, Rounding) -> u64
     m.wide1(row, |a| f(a, mode.rounding))
 }
 
-/// `f` on both halves.
-#[inline(always)]
-pub(super) fn halves(a: u32, f: impl Fn(u16) -> u16) -> u32 {
-    u32::from(f(a as u16)) | u32::from(f((a >> 16) as u16)) << 16
-}
-
 fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::from_instruction(i);
     if !words.take("approx") {
@@ -145,14 +139,14 @@ fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("ex2", Type::F32, false) => |m, row| ex2(m, row, false),
         ("ex2", Type::F32, true) => |m, row| ex2(m, row, true),
         ("ex2", Type::F16, false) => w!(|a| u32::from(float::ex2_approx_f16(a as u16))),
-        ("ex2", Type::F16x2, false) => w!(|a| halves(a, float::ex2_approx_f16)),
+        ("ex2", Type::F16x2, false) => w!(|a| halves!(a, |x| float::ex2_approx_f16(x))),
         ("ex2", Type::Bf16, true) => w!(|a| u32::from(float::ex2_approx_bf16(a as u16))),
-        ("ex2", Type::Bf16x2, true) => w!(|a| halves(a, float::ex2_approx_bf16)),
+        ("ex2", Type::Bf16x2, true) => w!(|a| halves!(a, |x| float::ex2_approx_bf16(x))),
         ("tanh", Type::F32, false) => w!(|a| float::tanh_approx_f32(a)),
         ("tanh", Type::F16, false) => w!(|a| u32::from(float::tanh_approx_f16(a as u16))),
-        ("tanh", Type::F16x2, false) => w!(|a| halves(a, float::tanh_approx_f16)),
+        ("tanh", Type::F16x2, false) => w!(|a| halves!(a, |x| float::tanh_approx_f16(x))),
         ("tanh", Type::Bf16, false) => w!(|a| u32::from(float::tanh_approx_bf16(a as u16))),
-        ("tanh", Type::Bf16x2, false) => w!(|a| halves(a, float::tanh_approx_bf16)),
+        ("tanh", Type::Bf16x2, false) => w!(|a| halves!(a, |x| float::tanh_approx_bf16(x))),
         _ => return refuse(i),
     };
     push(d, i, ty, &[ty], exec, 0)

@@ -22,6 +22,8 @@ pub(crate) type Tolerated = std::collections::BTreeMap<(usize, u32, Rule), (Faul
 pub(crate) struct World {
     pub(crate) global: GlobalMemory,
     pub(crate) params: Vec<u8>,
+    /// The vector instructions of rows.
+    pub(crate) path: numerics::Path,
     pub(crate) constants: Region,
     /// Counts events that a waiting warp of any CTA may depend on.
     pub(crate) events: u64,
@@ -82,6 +84,7 @@ impl World {
     /// The initial state for a stream.
     pub(crate) fn new(global: GlobalMemory, stream: Stream, options: &Options) -> Self {
         Self {
+            path: numerics::Path::current(),
             global,
             params: Vec::new(),
             constants: Region::default(),

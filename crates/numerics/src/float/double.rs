@@ -8,12 +8,14 @@ use super::value::{self, Value, unpack};
 use crate::format::F64;
 use crate::round::Rounding;
 
+#[inline(always)]
 const fn is_nan(bits: u64) -> bool {
     bits & 0x7FFF_FFFF_FFFF_FFFF > 0x7FF0_0000_0000_0000
 }
 
 /// Sets the quiet bit of a NaN.
 #[must_use]
+#[inline(always)]
 pub const fn quiet_f64(bits: u64) -> u64 {
     bits | 0x0008_0000_0000_0000
 }
@@ -102,12 +104,14 @@ pub fn sqrt_f64(a: u64, r: Rounding) -> u64 {
 
 /// `abs.f64`: clears the sign bit; a NaN keeps its sign and becomes quiet (measured).
 #[must_use]
+#[inline(always)]
 pub const fn abs_f64(a: u64) -> u64 {
     if is_nan(a) { quiet_f64(a) } else { a & !(1 << 63) }
 }
 
 /// `neg.f64`: flips the sign bit; a NaN keeps its sign and becomes quiet (measured).
 #[must_use]
+#[inline(always)]
 pub const fn neg_f64(a: u64) -> u64 {
     if is_nan(a) { quiet_f64(a) } else { a ^ (1 << 63) }
 }

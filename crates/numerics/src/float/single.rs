@@ -9,23 +9,26 @@ use crate::round::Rounding;
 
 /// Replaces a subnormal by a zero of the same sign if `ftz`.
 #[must_use]
+#[inline(always)]
 pub const fn flush_f32(bits: u32, ftz: bool) -> u32 {
     if ftz && bits & 0x7F80_0000 == 0 { bits & 0x8000_0000 } else { bits }
 }
 
 /// Replaces any NaN by the canonical one.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub const fn canonical_f32(bits: u32) -> u32 {
     if bits & 0x7FFF_FFFF > 0x7F80_0000 { NAN_F32 } else { bits }
 }
 
 /// `.sat`: clamps to the range from `+0` to 1; NaN becomes `+0`.
 #[must_use]
+#[inline(always)]
 pub fn saturate_f32(bits: u32) -> u32 {
     let x = f32::from_bits(bits);
+    let most = if x < 1.0 { bits } else { 1.0f32.to_bits() };
     // The comparison is false for NaN and for -0.
-    if x > 0.0 { x.min(1.0).to_bits() } else { 0 }
+    if x > 0.0 { most } else { 0 }
 }
 
 /// Applies `.ftz` to the result of rounding `exact`.
@@ -56,7 +59,7 @@ fn pack(value: Value, rounding: Rounding) -> u32 {
 
 /// `add.f32`.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn add_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
     let bits = match r {
@@ -74,7 +77,7 @@ pub fn sub_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
 
 /// `mul.f32`.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b) = (flush_f32(a, ftz), flush_f32(b, ftz));
     let bits = match r {
@@ -86,14 +89,11 @@ pub fn mul_f32(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
 
 /// `fma.f32`.
 #[must_use]
-#[inline]
+#[inline(always)]
 pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
     let (a, b, c) = (flush_f32(a, ftz), flush_f32(b, ftz), flush_f32(c, ftz));
     let bits = match r {
-        Rounding::NearestEven => {
-            let [x, y, z] = [a, b, c].map(|v| f64::from(f32::from_bits(v)));
-            (fma_to_odd(x, y, z) as f32).to_bits()
-        }
+        Rounding::NearestEven => f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(c)).to_bits(),
         _ => pack(value::fma(take(a), take(b), take(c), r), r),
     };
     finish(bits, r, ftz, sat, || value::fma(take(a), take(b), take(c), r))
@@ -102,8 +102,8 @@ pub fn fma_f32(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32
 /// Returns `x · y + z` rounded to odd; `x · y` must be exact in a double. A later rounding to at most 51 bits equals a
 /// single rounding of the exact sum (Boldo and Melquiond, "Emulation of FMA and correctly rounded sums").
 ///
-/// Plain arithmetic is faster than a call of `fma` on targets whose baseline lacks the instruction.
-#[inline]
+/// The correction is a selection, so that a loop over lanes has no branches.
+#[inline(always)]
 pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
     let product = x * y;
     let sum = product + z;
@@ -111,11 +111,47 @@ pub(super) fn fma_to_odd(x: f64, y: f64, z: f64) -> f64 {
     let virtual_z = sum - product;
     let error = (product - (sum - virtual_z)) + (z - virtual_z);
     let bits = sum.to_bits();
-    if error == 0.0 || bits & 1 == 1 || !error.is_finite() {
-        return sum;
-    }
     // `sum` is even and off by `error`: the odd neighbour on that side represents all values in between.
-    f64::from_bits(if (error > 0.0) == (sum > 0.0) { bits + 1 } else { bits - 1 })
+    let odd = if (error > 0.0) == (sum > 0.0) { bits.wrapping_add(1) } else { bits.wrapping_sub(1) };
+    let keeps = error == 0.0 || bits & 1 == 1 || !error.is_finite();
+    f64::from_bits(if keeps { bits } else { odd })
+}
+
+/// `add.rn.f32`, without branches. A sum below 2^-126 is exact, so that `.ftz` needs no more than its bits.
+#[must_use]
+#[inline(always)]
+pub fn add_f32_nearest(a: u32, b: u32, ftz: bool, sat: bool) -> u32 {
+    let sum = f32::from_bits(flush_f32(a, ftz)) + f32::from_bits(flush_f32(b, ftz));
+    nearest(sum, ftz, sat)
+}
+
+/// `mul.rn.f32`, without branches; with `.ftz`, a result that [`may_be_tiny`] is to be had from [`mul_f32`].
+#[must_use]
+#[inline(always)]
+pub fn mul_f32_nearest(a: u32, b: u32, ftz: bool, sat: bool) -> u32 {
+    let product = f32::from_bits(flush_f32(a, ftz)) * f32::from_bits(flush_f32(b, ftz));
+    nearest(product, ftz, sat)
+}
+
+/// `fma.rn.f32`, without branches; with `.ftz`, a result that [`may_be_tiny`] is to be had from [`fma_f32`].
+#[must_use]
+#[inline(always)]
+pub fn fma_f32_nearest(a: u32, b: u32, c: u32, ftz: bool, sat: bool) -> u32 {
+    let (a, b, c) = (flush_f32(a, ftz), flush_f32(b, ftz), flush_f32(c, ftz));
+    nearest(f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(c)), ftz, sat)
+}
+
+/// Whether a result may be that of a smaller exact one, which `.ftz` turns into a zero.
+#[must_use]
+#[inline(always)]
+pub const fn may_be_tiny(bits: u32) -> bool {
+    bits & 0x7FFF_FFFF == 0x0080_0000
+}
+
+#[inline(always)]
+fn nearest(x: f32, ftz: bool, sat: bool) -> u32 {
+    let bits = flush_f32(canonical_f32(x.to_bits()), ftz);
+    if sat { saturate_f32(bits) } else { bits }
 }
 
 /// `div{.rn,.rz,.rm,.rp}.f32`.
@@ -148,18 +184,21 @@ pub fn sqrt_f32(a: u32, r: Rounding, ftz: bool) -> u32 {
 
 /// `abs.f32`.
 #[must_use]
+#[inline(always)]
 pub const fn abs_f32(a: u32, ftz: bool) -> u32 {
     canonical_f32(flush_f32(a, ftz) & 0x7FFF_FFFF)
 }
 
 /// `neg.f32`.
 #[must_use]
+#[inline(always)]
 pub const fn neg_f32(a: u32, ftz: bool) -> u32 {
     canonical_f32(flush_f32(a, ftz) ^ 0x8000_0000)
 }
 
 /// `copysign.f32 d, a, b`: combines the sign of `a` and the magnitude of `b`.
 #[must_use]
+#[inline(always)]
 pub const fn copysign_f32(a: u32, b: u32) -> u32 {
     (a & 0x8000_0000) | (b & 0x7FFF_FFFF)
 }

@@ -49,6 +49,7 @@ fn step(x: f64) -> f64 {
 /// Whether a 16-bit value is the NaN by which `fma.oob` recognises an out-of-bounds element: 0x7FF7 of either sign. Of all
 /// 65,536 values, only these make an H100 return zero, and its tensor copies use this NaN as fill value.
 #[must_use]
+#[inline(always)]
 pub const fn is_oob_nan(a: u16) -> bool {
     a & 0x7FFF == 0x7FF7
 }
