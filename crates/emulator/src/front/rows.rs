@@ -1,8 +1,9 @@
 //! Rows that the decoder makes itself: branches and the places where they meet, calls, frames, registers of another size.
 
 use crate::api::trap::{Fault, Rule};
-use crate::front::program::Row;
+use crate::front::program::{Exec, Row};
 use crate::run::machine::{Flow, Machine, lanes};
+use crate::run::vectors::by_lane;
 
 /// Jumps with the lanes of the guard: row `c`; `d` is the meeting point.
 pub(crate) fn branch(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -67,25 +68,21 @@ pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
 }
 
 /// `d = a + imm` in 32 bits, widened to 64.
-pub(crate) fn widen(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (a, imm) = (m.r.w[row.a as usize], row.imm as u32);
-    for i in lanes(m.mask) {
-        m.r.d[row.d as usize][i] = u64::from(a[i].wrapping_add(imm));
-    }
-    Flow::Next
+pub(crate) fn widen() -> Exec {
+    by_lane!(imm; |a: u32| -> u64 { u64::from(a.wrapping_add(imm as u32)) })
 }
 
 /// A row for `width` bits of a register from bit `from`, without its slots.
 pub(crate) fn part(from: u32, width: u32) -> Row {
+    let part_of = by_lane!(imm; |a: u32| -> u32 {
+        let (from, mask) = part_mask(imm);
+        a >> from & mask as u32
+    });
     Row { imm: u64::from(from | width << 8), ..Row::new(part_of) }
 }
 
-/// The first bit of a part, and the mask of its length.
-pub(crate) fn part_mask(row: &Row) -> (u64, u64) {
-    (row.imm & 0xFF, u64::MAX >> (64 - (row.imm >> 8)))
-}
-
-fn part_of(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (from, mask) = part_mask(row);
-    m.map1(row, |a| (a >> from) & mask as u32)
+/// The first bit of a part, and the mask of its length, by the `imm` of its row.
+#[inline(always)]
+pub(crate) fn part_mask(imm: u64) -> (u64, u64) {
+    (imm & 0x3F, u64::MAX >> (64 - (imm >> 8) & 63))
 }

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Type};
 
-use super::lanewise::{d, destination, lanes, operands, push, same, source, w};
+use super::lanewise::{by_lane, d, destination, operands, push, same, source, w};
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Decoder;
@@ -43,7 +43,7 @@ fn popc(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = lone_type(i)?;
     let exec: Exec = match ty {
         Type::B32 => w!(|a| a.count_ones()),
-        Type::B64 => lanes!(|a: u64| -> u32 { a.count_ones() }),
+        Type::B64 => by_lane!(|a: u64| -> u32 { a.count_ones() }),
         _ => return refuse(i, ty),
     };
     push(d, i, Type::U32, &[ty], exec, 0)
@@ -53,7 +53,7 @@ fn clz(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = lone_type(i)?;
     let exec: Exec = match ty {
         Type::B32 => w!(|a| a.leading_zeros()),
-        Type::B64 => lanes!(|a: u64| -> u32 { a.leading_zeros() }),
+        Type::B64 => by_lane!(|a: u64| -> u32 { a.leading_zeros() }),
         _ => return refuse(i, ty),
     };
     push(d, i, Type::U32, &[ty], exec, 0)
@@ -82,12 +82,12 @@ fn bfind(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match (ty, shift) {
         (Type::U32, false) => w!(|a| leading(u64::from(a))),
         (Type::S32, false) => w!(|a| leading_signed(i64::from(a as i32))),
-        (Type::U64, false) => lanes!(|a: u64| -> u32 { leading(a) }),
-        (Type::S64, false) => lanes!(|a: u64| -> u32 { leading_signed(a as i64) }),
+        (Type::U64, false) => by_lane!(|a: u64| -> u32 { leading(a) }),
+        (Type::S64, false) => by_lane!(|a: u64| -> u32 { leading_signed(a as i64) }),
         (Type::U32, true) => w!(|a| shift_amount(leading(u64::from(a)), 32)),
         (Type::S32, true) => w!(|a| shift_amount(leading_signed(i64::from(a as i32)), 32)),
-        (Type::U64, true) => lanes!(|a: u64| -> u32 { shift_amount(leading(a), 64) }),
-        (Type::S64, true) => lanes!(|a: u64| -> u32 { shift_amount(leading_signed(a as i64), 64) }),
+        (Type::U64, true) => by_lane!(|a: u64| -> u32 { shift_amount(leading(a), 64) }),
+        (Type::S64, true) => by_lane!(|a: u64| -> u32 { shift_amount(leading_signed(a as i64), 64) }),
         _ => return refuse(i, ty),
     };
     push(d, i, Type::U32, &[ty], exec, 0)

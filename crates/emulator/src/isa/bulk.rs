@@ -512,7 +512,7 @@ fn decode_store_bulk(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     let b = if narrow {
         let wide = d.fresh(Type::B64).slot;
         let a = d.src(size, Type::U32)?;
-        d.push(Row { d: wide, a, ..Row::new(crate::front::rows::widen) });
+        d.push(Row { d: wide, a, ..Row::new(crate::front::rows::widen()) });
         wide
     } else {
         d.src_d(size, Type::U64)?

@@ -6,7 +6,7 @@
 use numerics::Rounding;
 use ptx::{Instruction, Operand, Type};
 
-use super::lanewise::{lanes, operands, w};
+use super::lanewise::{by_lane, operands, w};
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -199,12 +199,12 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
     // The most frequent conversions.
     let plain: Option<Exec> = match (from, to, wide, target.wide) {
         _ if sat || !full => None,
-        (Type::U32, Type::U64 | Type::S64, false, true) => Some(lanes!(|a: u32| -> u64 { u64::from(a) })),
+        (Type::U32, Type::U64 | Type::S64, false, true) => Some(by_lane!(|a: u32| -> u64 { u64::from(a) })),
         (Type::S32, Type::U64 | Type::S64, false, true) => {
-            Some(lanes!(|a: u32| -> u64 { i64::from(a as i32) as u64 }))
+            Some(by_lane!(|a: u32| -> u64 { i64::from(a as i32) as u64 }))
         }
         (Type::U64 | Type::S64, Type::U32 | Type::S32, true, false) => {
-            Some(lanes!(|a: u64| -> u32 { a as u32 }))
+            Some(by_lane!(|a: u64| -> u32 { a as u32 }))
         }
         (Type::U32 | Type::S32, Type::U32 | Type::S32, false, false) => Some(copy),
         _ => None,

@@ -11,7 +11,7 @@ use ptx::{Instruction, Type};
 use super::Words;
 use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
 use super::float::rounding;
-use super::lanewise::{lanes, operands, w};
+use super::lanewise::{by_lane, operands, w};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -103,12 +103,12 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         (Type::F32, Type::S32, NearestEven, (false, false)) => w!(|a| (a as i32 as f32).to_bits()),
         (Type::F32, Type::U32, NearestEven, (false, false)) => w!(|a| (a as f32).to_bits()),
         (Type::F64, Type::S32, NearestEven, (false, true)) => {
-            lanes!(|a: u32| -> u64 { f64::from(a as i32).to_bits() })
+            by_lane!(|a: u32| -> u64 { f64::from(a as i32).to_bits() })
         }
         (Type::F64, Type::U32, NearestEven, (false, true)) => {
-            lanes!(|a: u32| -> u64 { f64::from(a).to_bits() })
+            by_lane!(|a: u32| -> u64 { f64::from(a).to_bits() })
         }
-        (Type::F64, Type::F32, _, (false, true)) => lanes!(|a: u32| -> u64 {
+        (Type::F64, Type::F32, _, (false, true)) => by_lane!(|a: u32| -> u64 {
             f64::from(f32::from_bits(a)).to_bits()
         } unless |quick| {
             f64::from_bits(quick).is_nan()
@@ -116,7 +116,7 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
             num::f32_to_f64(a)
         }),
         (Type::F32, Type::F64, NearestEven, (true, false)) => {
-            lanes!(|a: u64| -> u32 {
+            by_lane!(|a: u64| -> u32 {
                 (f64::from_bits(a) as f32).to_bits()
             } unless |quick| {
                 f32::from_bits(quick).is_nan()

@@ -91,7 +91,8 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     if together.is_some() {
         return Flow::Next;
     }
-    if let Some(lanes) = m.read_runs::<T>(space, row.a, row.imm) {
+    let apart = m.read_lines::<T>(space, row.a, row.imm).or_else(|| m.read_runs::<T>(space, row.a, row.imm));
+    if let Some(lanes) = apart {
         let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {
             let to = &mut bank[*slot as usize];
@@ -166,7 +167,9 @@ fn store_apart<const T: usize>(
     let address = m.r.d[row.a as usize];
     let kept = m.keep_lanes(row, space, &address, bytes);
     let bytes = kept.as_ref().unwrap_or(bytes);
-    if m.write_runs(space, row.a, row.imm, bytes).is_none() {
+    let written =
+        m.write_lines(space, row.a, row.imm, bytes).or_else(|| m.write_runs(space, row.a, row.imm, bytes));
+    if written.is_none() {
         for i in lanes(m.mask) {
             if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {
                 return m.fail(fault.at(i));

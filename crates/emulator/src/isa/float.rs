@@ -7,7 +7,7 @@ use numerics::float::{self, may_be_tiny};
 use ptx::{Instruction, Type};
 
 use super::Words;
-use super::lanewise::{lanes, push};
+use super::lanewise::{by_lane, push};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -148,7 +148,7 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            lanes!(imm; |a: u32, b: u32| -> u32 {
+            by_lane!(imm; |a: u32, b: u32| -> u32 {
                 let (ftz, sat) = flags(imm);
                 float::add_f32_nearest(a, b ^ sign(imm), ftz, sat)
             }),
@@ -159,7 +159,7 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            lanes!(imm; |a: u64, b: u64| -> u64 {
+            by_lane!(imm; |a: u64, b: u64| -> u64 {
                 pair!(|a, b| float::add_f32_nearest(a, b ^ sign(imm), imm & FTZ != 0, false))
             }),
         ),
@@ -169,13 +169,13 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
         }),
         Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => {
             let exec = if subtract {
-                lanes!(|a: u64, b: u64| -> u64 {
+                by_lane!(|a: u64, b: u64| -> u64 {
                     (f64::from_bits(a) - f64::from_bits(b)).to_bits()
                 } unless |quick| { is_nan(quick) } => {
                     float::sub_f64(a, b, Rounding::NearestEven)
                 })
             } else {
-                lanes!(|a: u64, b: u64| -> u64 {
+                by_lane!(|a: u64, b: u64| -> u64 {
                     (f64::from_bits(a) + f64::from_bits(b)).to_bits()
                 } unless |quick| { is_nan(quick) } => {
                     float::add_f64(a, b, Rounding::NearestEven)
@@ -186,10 +186,10 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
         Kind::F64 if !mode.ftz && !mode.sat => (Type::F64, sum_f64),
         Kind::Mixed(ty) if !mode.ftz => {
             let exec: Exec = match (ty, mode.is_nearest()) {
-                (Type::F16, true) => lanes!(imm; |a: u32, b: u32| -> u32 {
+                (Type::F16, true) => by_lane!(imm; |a: u32, b: u32| -> u32 {
                     float::add_f32_nearest(f16_to_f32(a as u16), b ^ sign(imm), false, imm & SAT != 0)
                 }),
-                (_, true) => lanes!(imm; |a: u32, b: u32| -> u32 {
+                (_, true) => by_lane!(imm; |a: u32, b: u32| -> u32 {
                     float::add_f32_nearest(bf16_to_f32(a as u16), b ^ sign(imm), false, imm & SAT != 0)
                 }),
                 (Type::F16, false) => |m, row| sum_mixed(m, row, f16_to_f32),
@@ -225,7 +225,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            lanes!(imm; |a: u32, b: u32| -> u32 {
+            by_lane!(imm; |a: u32, b: u32| -> u32 {
                 let (ftz, sat) = flags(imm);
                 float::mul_f32_nearest(a, b, ftz, sat)
             } unless |quick| { may_be_tiny(quick) } => {
@@ -239,7 +239,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            lanes!(imm; |a: u64, b: u64| -> u64 {
+            by_lane!(imm; |a: u64, b: u64| -> u64 {
                 pair!(|a, b| float::mul_f32_nearest(a, b, imm & FTZ != 0, false))
             } unless |quick| { pair_may_be_tiny(quick) } => {
                 pair!(|a, b| float::mul_f32(a, b, Rounding::NearestEven, imm & FTZ != 0, false))
@@ -251,7 +251,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => (
             Type::F64,
-            lanes!(|a: u64, b: u64| -> u64 {
+            by_lane!(|a: u64, b: u64| -> u64 {
                 (f64::from_bits(a) * f64::from_bits(b)).to_bits()
             } unless |quick| { is_nan(quick) } => {
                 float::mul_f64(a, b, Rounding::NearestEven)
@@ -275,7 +275,7 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 {
                 let (ftz, sat) = flags(imm);
                 float::fma_f32_nearest(a, b, c, ftz, sat)
             } unless |quick| { may_be_tiny(quick) } => {
@@ -289,7 +289,7 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            lanes!(imm; |a: u64, b: u64, c: u64| -> u64 {
+            by_lane!(imm; |a: u64, b: u64, c: u64| -> u64 {
                 pair!(|a, b, c| float::fma_f32_nearest(a, b, c, imm & FTZ != 0, false))
             } unless |quick| { pair_may_be_tiny(quick) } => {
                 pair!(|a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven, imm & FTZ != 0, false))
@@ -301,7 +301,7 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F64 if mode.is_nearest() && !mode.ftz && !mode.sat => (
             Type::F64,
-            lanes!(|a: u64, b: u64, c: u64| -> u64 {
+            by_lane!(|a: u64, b: u64, c: u64| -> u64 {
                 f64::from_bits(a).mul_add(f64::from_bits(b), f64::from_bits(c)).to_bits()
             } unless |quick| { is_nan(quick) } => {
                 float::fma_f64(a, b, c, Rounding::NearestEven)
@@ -313,11 +313,11 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::Mixed(ty) if !mode.ftz => {
             let exec: Exec = match (ty, mode.is_nearest()) {
-                (Type::F16, true) => lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                (Type::F16, true) => by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 {
                     let (a, b) = (f16_to_f32(a as u16), f16_to_f32(b as u16));
                     float::fma_f32_nearest(a, b, c, false, imm & SAT != 0)
                 }),
-                (_, true) => lanes!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                (_, true) => by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 {
                     let (a, b) = (bf16_to_f32(a as u16), bf16_to_f32(b as u16));
                     float::fma_f32_nearest(a, b, c, false, imm & SAT != 0)
                 }),

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Type};
 
-use super::lanewise::{d, lanes, push, same, w};
+use super::lanewise::{by_lane, d, push, same, w};
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -130,8 +130,8 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("hi", Type::S64) => d!(|a, b| high_s64(a, b)),
         ("wide", Type::U16) => w!(|a, b| (a & 0xFFFF) * (b & 0xFFFF)),
         ("wide", Type::S16) => w!(|a, b| product_s16(a, b)),
-        ("wide", Type::U32) => lanes!(|a: u32, b: u32| -> u64 { wide_u32(a, b) }),
-        ("wide", Type::S32) => lanes!(|a: u32, b: u32| -> u64 { wide_s32(a, b) }),
+        ("wide", Type::U32) => by_lane!(|a: u32, b: u32| -> u64 { wide_u32(a, b) }),
+        ("wide", Type::S32) => by_lane!(|a: u32, b: u32| -> u64 { wide_s32(a, b) }),
         _ => return refuse(i, ty),
     };
     let to = if part == "wide" { doubled(ty) } else { ty };
@@ -161,10 +161,10 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("wide", Type::U16, _) => w!(|a, b, c| ((a & 0xFFFF) * (b & 0xFFFF)).wrapping_add(c)),
         ("wide", Type::S16, _) => w!(|a, b, c| product_s16(a, b).wrapping_add(c)),
         ("wide", Type::U32, _) => {
-            lanes!(|a: u32, b: u32, c: u64| -> u64 { wide_u32(a, b).wrapping_add(c) })
+            by_lane!(|a: u32, b: u32, c: u64| -> u64 { wide_u32(a, b).wrapping_add(c) })
         }
         ("wide", Type::S32, _) => {
-            lanes!(|a: u32, b: u32, c: u64| -> u64 { wide_s32(a, b).wrapping_add(c) })
+            by_lane!(|a: u32, b: u32, c: u64| -> u64 { wide_s32(a, b).wrapping_add(c) })
         }
         _ => return refuse(i, ty),
     };

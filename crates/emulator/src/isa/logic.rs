@@ -2,7 +2,7 @@
 
 use ptx::{Immediate, Instruction, Operand, Type};
 
-use super::lanewise::{d, lanes, operands, push, same, w};
+use super::lanewise::{by_lane, d, operands, push, same, w};
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -186,7 +186,7 @@ fn shl(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match ty {
         Type::B16 => w!(|a, b| if b < 16 { a << (b & 15) & 0xFFFF } else { 0 }),
         Type::B32 => w!(|a, b| if b < 32 { a << (b & 31) } else { 0 }),
-        Type::B64 => lanes!(|a: u64, b: u32| -> u64 { if b < 64 { a << (b & 63) } else { 0 } }),
+        Type::B64 => by_lane!(|a: u64, b: u32| -> u64 { if b < 64 { a << (b & 63) } else { 0 } }),
         _ => return refuse(i, ty),
     };
     shift(d, i, ty, exec)
@@ -203,9 +203,9 @@ fn shr(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         Type::S16 => w!(|a, b| (i32::from(a as i16) >> b.min(15)) as u32 & 0xFFFF),
         Type::S32 => w!(|a, b| (a as i32 >> b.min(31)) as u32),
         Type::B64 | Type::U64 => {
-            lanes!(|a: u64, b: u32| -> u64 { if b < 64 { a >> (b & 63) } else { 0 } })
+            by_lane!(|a: u64, b: u32| -> u64 { if b < 64 { a >> (b & 63) } else { 0 } })
         }
-        Type::S64 => lanes!(|a: u64, b: u32| -> u64 { (a as i64 >> b.min(63)) as u64 }),
+        Type::S64 => by_lane!(|a: u64, b: u32| -> u64 { (a as i64 >> b.min(63)) as u64 }),
         _ => return refuse(i, ty),
     };
     shift(d, i, ty, exec)

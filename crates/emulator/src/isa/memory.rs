@@ -44,7 +44,7 @@ fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
 fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let to = i.operands.first().ok_or("createpolicy requires a destination")?;
     let (to, a) = (d.dst_d(to)?, d.bits_d(0));
-    d.push(Row { d: to, a, ..Row::new(super::moves::move_d) });
+    d.push(Row { d: to, a, ..Row::new(super::moves::move_d()) });
     Ok(())
 }
 

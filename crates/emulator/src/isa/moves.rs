@@ -2,9 +2,10 @@
 
 use ptx::{Instruction, Operand, Type};
 
+use super::lanewise::{by_lane, d, w};
 use super::{FormRow, Words};
 use crate::front::decode::{Decoder, Register, Symbol};
-use crate::front::program::{Row, Special};
+use crate::front::program::{Exec, Row, Special};
 use crate::front::registers::Bank;
 use crate::front::rows::{part, part_mask, widen};
 use crate::front::words::Refusal;
@@ -23,13 +24,13 @@ pub(crate) const ROWS: &[FormRow] = &[
 ];
 
 /// `d = a` in the 32-bit bank.
-pub(crate) fn move_w(m: &mut Machine<'_>, row: &Row) -> Flow {
-    m.map1(row, |a| a)
+pub(crate) fn move_w() -> Exec {
+    w!(|a| a)
 }
 
 /// `d = a` in the 64-bit bank.
-pub(crate) fn move_d(m: &mut Machine<'_>, row: &Row) -> Flow {
-    m.wide1(row, |a| a)
+pub(crate) fn move_d() -> Exec {
+    d!(|a| a)
 }
 
 fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -39,9 +40,11 @@ fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {
 }
 
 /// A part of a 64-bit register in a 32-bit one.
-fn part_of_wide(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let (from, mask) = part_mask(row);
-    super::lanewise::narrow1(m, row, |a| (a >> from & mask) as u32)
+fn part_of_wide() -> Exec {
+    by_lane!(imm; |a: u64| -> u32 {
+        let (from, mask) = part_mask(imm);
+        (a >> from & mask) as u32
+    })
 }
 
 /// Packs the registers of `list`, each `imm` bits wide, into a 32-bit one.
@@ -116,18 +119,18 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ if ty == Type::B128 => {
             let (a, to) = (d.src_d(from, ty)?, d.dst_as(to, ty)?);
             for half in 0..2 {
-                d.push(Row { d: to + half, a: a + half, ..Row::new(move_d) });
+                d.push(Row { d: to + half, a: a + half, ..Row::new(move_d()) });
             }
             Ok(())
         }
         _ if ty.bytes() == 8 => {
             let (a, to) = (d.src_d(from, ty)?, d.dst_d(to)?);
-            d.push(Row { d: to, a, ..Row::new(move_d) });
+            d.push(Row { d: to, a, ..Row::new(move_d()) });
             Ok(())
         }
         _ => {
             let (a, to) = (d.src(from, ty)?, d.dst_as(to, ty)?);
-            d.push(Row { d: to, a, ..Row::new(move_w) });
+            d.push(Row { d: to, a, ..Row::new(move_w()) });
             Ok(())
         }
     }
@@ -190,7 +193,7 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
             for (n, part) in parts.iter().enumerate() {
                 if *part != Operand::Sink {
                     let to = d.dst_d(part)?;
-                    d.push(Row { d: to, a: a + n as u32, ..Row::new(move_d) });
+                    d.push(Row { d: to, a: a + n as u32, ..Row::new(move_d()) });
                 }
             }
             Ok(())
@@ -205,7 +208,7 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
                 let bit = n * width;
                 let slot = a + (bit / 64) as u32;
                 let row = part((bit % 64) as u32, width as u32);
-                d.push(Row { d: to, a: slot, exec: part_of_wide, ..row });
+                d.push(Row { d: to, a: slot, exec: part_of_wide(), ..row });
             }
             Ok(())
         }
@@ -213,7 +216,7 @@ fn unpack(d: &mut Decoder<'_>, parts: &[Operand], from: &Operand, ty: Type) -> R
             let mut a = d.src(from, ty)?;
             if parts.iter().any(|p| p == from) {
                 let copy = d.fresh(Type::B32).slot;
-                d.push(Row { d: copy, a, ..Row::new(move_w) });
+                d.push(Row { d: copy, a, ..Row::new(move_w()) });
                 a = copy;
             }
             for (n, element) in parts.iter().enumerate() {
@@ -235,7 +238,7 @@ fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Resul
         let to = d.dst_as(to, ty)?;
         let parts: Vec<u32> = parts.iter().map(|p| d.src_d(p, part_type)).collect::<Result<_, _>>()?;
         for (n, a) in parts.into_iter().enumerate() {
-            d.push(Row { d: to + n as u32, a, ..Row::new(move_d) });
+            d.push(Row { d: to + n as u32, a, ..Row::new(move_d()) });
         }
         return Ok(());
     }
@@ -247,6 +250,15 @@ fn pack(d: &mut Decoder<'_>, to: &Operand, parts: &[Operand], ty: Type) -> Resul
             let (low, high) = list.split_at(list.len() / 2);
             d.push(Row { d: to, list: low.into(), imm, ..Row::new(pack_d) });
             d.push(Row { d: to + 1, list: high.into(), imm, ..Row::new(pack_d) });
+        }
+        8 if let [a, b] = list[..] => {
+            let both = by_lane!(|a: u32, b: u32| -> u64 { u64::from(b) << 32 | u64::from(a) });
+            let row = Row { d: d.dst_d(to)?, a, b, ..Row::new(both) };
+            d.push(row);
+        }
+        4 if let [a, b] = list[..] => {
+            let row = Row { d: d.dst_as(to, ty)?, a, b, ..Row::new(w!(|a, b| b << 16 | a & 0xFFFF)) };
+            d.push(row);
         }
         8 => {
             let to = d.dst_d(to)?;
@@ -310,7 +322,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
             // A shared address in a 32-bit register.
             Some(Register { bank: Bank::W, .. }) => {
                 let (wide, a) = (d.fresh(Type::B64).slot, d.src(from, Type::B32)?);
-                d.push(Row { d: wide, a, ..Row::new(widen) });
+                d.push(Row { d: wide, a, ..Row::new(widen()) });
                 wide
             }
             _ => d.src_d(from, ty)?,
@@ -318,7 +330,7 @@ fn decode_cvta(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         _ => d.src_d(from, ty)?,
     };
     let exec = match (to_space, space) {
-        (_, Space::Global | Space::Generic) => move_d,
+        (_, Space::Global | Space::Generic) => move_d(),
         (false, Space::Shared | Space::Cluster) => {
             |m: &mut Machine<'_>, row: &Row| m.wide1(row, |a| SHARED_WINDOW + a)
         }
@@ -434,7 +446,7 @@ fn decode_getctarank(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
         d.src_d(from, ty)?
     } else {
         let (wide, a) = (d.fresh(Type::B64).slot, d.src(from, Type::B32)?);
-        d.push(Row { d: wide, a, ..Row::new(widen) });
+        d.push(Row { d: wide, a, ..Row::new(widen()) });
         wide
     };
     d.push(Row { d: to, a, ..Row::new(rank_of) });

@@ -96,7 +96,7 @@ fn decode_replace(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     } else {
         let narrow = d.src(value, Type::B32)?;
         let slot = d.fresh(Type::B64).slot;
-        d.push(Row { d: slot, a: narrow, ..Row::new(widen) });
+        d.push(Row { d: slot, a: narrow, ..Row::new(widen()) });
         slot
     };
     let (a, offset) = d.address(map)?;

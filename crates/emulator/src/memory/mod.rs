@@ -10,6 +10,7 @@ pub(crate) mod defined;
 pub(crate) mod global;
 pub(crate) mod held;
 pub(crate) mod lent;
+pub(crate) mod lines;
 pub(crate) mod marks;
 pub(crate) mod region;
 pub(crate) mod remote;

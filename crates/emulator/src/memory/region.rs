@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::memory::lent::{HostBytes, Lent};
 use crate::memory::marks::Marks;
+use crate::rules::shadow::WordsOfLine;
 
 /// The words of a bitmap with one bit per byte that a range touches, with the range's bits in each.
 #[inline(always)]
@@ -61,6 +62,11 @@ impl Region {
     /// Whether the host may change the bytes while a kernel runs.
     pub(crate) fn may_change(&self) -> bool {
         self.changes
+    }
+
+    /// Whether some of its bytes are the host's.
+    pub(crate) fn is_lent(&self) -> bool {
+        self.lent.is_some()
     }
 
     /// Merges the written pages into the lent bytes and takes ownership of them. `base` supplies those bytes once they are no
@@ -196,6 +202,33 @@ impl Region {
         }
         for (n, mask) in bits(at, len) {
             self.init.set(n, mask);
+        }
+    }
+
+    /// Whether every byte of these words has been written; lines are counted from the region's begin.
+    pub(crate) fn lines_are_written(&self, lines: &[WordsOfLine]) -> bool {
+        self.init.is_empty()
+            || lines.iter().all(|of| {
+                let bytes = of.bytes();
+                let has = |n: usize, mask: u64| {
+                    mask == 0 || self.init.word(n).is_some_and(|word| word & mask == mask)
+                };
+                has(2 * of.line, bytes as u64) && has(2 * of.line + 1, (bytes >> 64) as u64)
+            })
+    }
+
+    /// Marks these words as written.
+    pub(crate) fn mark_lines(&mut self, lines: &[WordsOfLine]) {
+        if self.init.is_empty() {
+            return;
+        }
+        for of in lines {
+            let bytes = of.bytes();
+            for (n, mask) in [(2 * of.line, bytes as u64), (2 * of.line + 1, (bytes >> 64) as u64)] {
+                if mask != 0 {
+                    self.init.set(n, mask);
+                }
+            }
         }
     }
 

@@ -4,6 +4,9 @@
 //! These paths raise no faults. If anything is unusual they decline before any visible change, and the access is made lane by lane,
 //! which finds the fault and its lane.
 
+use numerics::Path;
+use pulp::NullaryFnOnce;
+
 use crate::memory::global::Region;
 use crate::memory::window::Window;
 use crate::rules::races::{GlobalAccess, Races};
@@ -21,32 +24,48 @@ pub(crate) enum Reach {
 
 /// The pattern of accesses of `T` bytes at `addresses` plus an offset.
 #[inline(always)]
-fn reach<const T: usize>(addresses: &[u64; LANES], offset: u64) -> Reach {
-    let first = addresses[0];
-    let (mut run, mut same) = (0, 0);
-    for i in 0..LANES {
-        let distance = addresses[i].wrapping_sub(first);
-        run |= distance ^ (i * T) as u64;
-        same |= distance;
+fn reach<const T: usize>(path: Path, addresses: &[u64; LANES], offset: u64) -> Reach {
+    let base = addresses[0].wrapping_add(offset);
+    // Most accesses apart show at their ends.
+    let apart = addresses[LANES - 1].wrapping_sub(addresses[0]);
+    if apart != 0 && apart != ((LANES - 1) * T) as u64 {
+        return Reach::Apart;
     }
-    let base = first.wrapping_add(offset);
-    match (run, same) {
+    match path.run(Distances::<T>(addresses)) {
         (0, _) => Reach::Run(base),
         (_, 0) => Reach::Same(base),
         _ => Reach::Apart,
     }
 }
 
+/// By how much addresses differ from a run of accesses of `T` bytes, and from the first one: 0 if not at all.
+struct Distances<'a, const T: usize>(&'a [u64; LANES]);
+
+impl<const T: usize> NullaryFnOnce for Distances<'_, T> {
+    type Output = (u64, u64);
+
+    #[inline(always)]
+    fn call(self) -> (u64, u64) {
+        let (mut run, mut same) = (0, 0);
+        for i in 0..LANES {
+            let distance = self.0[i].wrapping_sub(self.0[0]);
+            run |= distance ^ (i * T) as u64;
+            same |= distance;
+        }
+        (run, same)
+    }
+}
+
 /// The location of a run of bytes: in an allocation, or in shared memory.
 #[derive(Debug, Clone, Copy)]
-enum Place {
+pub(super) enum Place {
     Global { index: usize, at: usize },
     Shared { at: usize },
 }
 
 impl Place {
     #[inline(always)]
-    const fn at(self) -> usize {
+    pub(super) const fn at(self) -> usize {
         let (Self::Global { at, .. } | Self::Shared { at }) = self;
         at
     }
@@ -55,7 +74,12 @@ impl Place {
 impl Machine<'_> {
     /// The location of `lanes` times `T` bytes, if all of them are in global or in shared memory.
     #[inline(always)]
-    fn run_place<const T: usize>(&mut self, space: Space, address: u64, lanes: usize) -> Option<Place> {
+    pub(super) fn run_place<const T: usize>(
+        &mut self,
+        space: Space,
+        address: u64,
+        lanes: usize,
+    ) -> Option<Place> {
         if !address.is_multiple_of(T as u64) {
             return None;
         }
@@ -97,7 +121,7 @@ impl Machine<'_> {
         if self.mask != !0 || self.strong.is_some() {
             return None;
         }
-        match reach::<T>(&self.r.d[slot as usize], offset) {
+        match reach::<T>(self.world.path, &self.r.d[slot as usize], offset) {
             Reach::Run(address) => {
                 let place = self.run_place::<T>(space, address, LANES)?;
                 let len = LANES * T;
@@ -143,7 +167,9 @@ impl Machine<'_> {
         if self.mask != !0 || self.strong.is_some() || self.unmarks.is_some() {
             return None;
         }
-        let Reach::Run(address) = reach::<T>(&self.r.d[slot as usize], offset) else { return None };
+        let Reach::Run(address) = reach::<T>(self.world.path, &self.r.d[slot as usize], offset) else {
+            return None;
+        };
         let place = self.run_place::<T>(space, address, LANES)?;
         let len = LANES * T;
         if matches!(place, Place::Global { .. }) && !self.world.maps.is_empty() {
@@ -248,7 +274,7 @@ impl Machine<'_> {
     }
 
     #[inline(always)]
-    fn region(&self, place: Place) -> &Region {
+    pub(super) fn region(&self, place: Place) -> &Region {
         match place {
             Place::Global { index, .. } => self.world.global.region(index),
             Place::Shared { .. } => &self.cta.shared,
@@ -257,7 +283,13 @@ impl Machine<'_> {
 
     /// Reports a store by `count` lanes to a run to the trackers that distinguish threads.
     #[inline(always)]
-    fn tell_lanes<const T: usize>(&mut self, place: Place, address: u64, first: usize, count: usize) {
+    pub(super) fn tell_lanes<const T: usize>(
+        &mut self,
+        place: Place,
+        address: u64,
+        first: usize,
+        count: usize,
+    ) {
         if let Some(drafts) = &mut self.cta.drafts {
             let start = match place {
                 Place::Global { .. } => drafts.watches_global().then_some(address),
@@ -316,9 +348,10 @@ mod tests {
 
     #[test]
     fn runs_and_broadcasts_are_told_from_the_rest() {
+        let path = Path::current();
         let run = std::array::from_fn(|i| 1 << 36 | (i * 4) as u64);
-        assert_eq!(reach::<4>(&run, 8), Reach::Run((1 << 36) + 8));
-        assert_eq!(reach::<8>(&run, 0), Reach::Apart);
+        assert_eq!(reach::<4>(path, &run, 8), Reach::Run((1 << 36) + 8));
+        assert_eq!(reach::<8>(path, &run, 0), Reach::Apart);
         assert_eq!(super::run::<4>(&run, !0, false), Run { first: 0, end: LANES, last: 124 });
         assert_eq!(super::run::<4>(&run, 0b1011_1100, false), Run { first: 2, end: 6, last: 12 });
         assert_eq!(super::run::<8>(&run, 0b1100, false), Run { first: 2, end: 3, last: 0 });
@@ -326,9 +359,9 @@ mod tests {
         assert_eq!(super::run::<4>(&pairs, !0, true), Run { first: 0, end: LANES, last: 60 });
         assert_eq!(super::run::<4>(&pairs, !0, false), Run { first: 0, end: 1, last: 0 });
         assert_eq!((lanes_of(1), lanes_of(31), lanes_of(32)), (1, !0 >> 1, !0));
-        assert_eq!(reach::<4>(&[40; LANES], 2), Reach::Same(42));
+        assert_eq!(reach::<4>(path, &[40; LANES], 2), Reach::Same(42));
         let mut last = run;
         last[31] += 4;
-        assert_eq!(reach::<4>(&last, 0), Reach::Apart);
+        assert_eq!(reach::<4>(path, &last, 0), Reach::Apart);
     }
 }

@@ -43,7 +43,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::memory::window::SHARED_WINDOW;
 use crate::rules::lanes::{LaneLog, Searches};
 use crate::rules::order::{Strong, Touch};
-use crate::rules::shadow::Shadows;
+use crate::rules::shadow::{Shadows, WordsOfLine};
 use crate::run::stream::Grid;
 use accesses::{Accesses, Mark, Order};
 use chain::Chains;
@@ -403,6 +403,19 @@ impl Races {
             ordered += 1;
         }
         ordered
+    }
+
+    /// Records a weak access of a warp to words of shared memory, by line. Returns false if it is unusual or a race: then
+    /// [`Races::shared`], byte by byte, tells. What has been recorded by then is recorded again, which changes nothing.
+    pub(crate) fn shared_lines(&mut self, lines: &[WordsOfLine], write: bool, warp: u32) -> bool {
+        if self.cluster.is_some() || self.flags & STRONG != 0 {
+            return false;
+        }
+        let clock = &self.clocks[warp as usize];
+        let by = Epoch::new(warp, clock[warp as usize], false);
+        let order = SharedOrder { by, clock, modifies: false, observed: |_| false, own_warp: &self.own_warp };
+        let shared = &mut self.shared;
+        lines.iter().all(|of| shared.update_words(of.line, of.words, |kept| kept.step(write, &order)).is_ok())
     }
 
     /// As [`Races::shared`], taking into account the writes that strong reads have observed.

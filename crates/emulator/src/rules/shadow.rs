@@ -2,9 +2,38 @@
 //! the row of a matrix or the copy of a lane; then per word of four; then per byte.
 
 /// Sizes in bytes of a line, a chunk and a word.
-pub(super) const LINE: usize = 128;
+pub(crate) const LINE: usize = 128;
 const CHUNK: usize = 16;
-const WORD: usize = 4;
+pub(crate) const WORD: usize = 4;
+
+/// Words of one line that a warp accesses.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct WordsOfLine {
+    pub(crate) line: usize,
+    /// One bit per word.
+    pub(crate) words: u32,
+}
+
+impl WordsOfLine {
+    /// One bit for each byte of the line.
+    #[inline]
+    pub(crate) fn bytes(self) -> u128 {
+        /// The 16 bits of four words' bytes, by the words.
+        const BYTES: [u16; 16] = {
+            let mut all = [0; 16];
+            let mut n = 0;
+            while n < 64 {
+                if n / 4 >> (n % 4) & 1 == 1 {
+                    all[n / 4] |= 0xF << (n % 4 * 4);
+                }
+                n += 1;
+            }
+            all
+        };
+        (0..8)
+            .fold(0, |bytes, n| bytes | u128::from(BYTES[(self.words >> (4 * n) & 0xF) as usize]) << (16 * n))
+    }
+}
 
 /// The shadow state of a line, a chunk, a word or a byte.
 pub(crate) trait Memory: Copy + Default + PartialEq {
@@ -117,6 +146,78 @@ impl<M: Memory> Shadows<M> {
             *cell = memory;
             Ok::<(), std::convert::Infallible>(())
         });
+    }
+
+    /// Applies `step` to the state of some words of a line, by a mask. An error of `step` ends it; words before may have been updated.
+    pub(super) fn update_words<E>(
+        &mut self,
+        line: usize,
+        words: u32,
+        step: impl Fn(&mut M) -> Result<(), E>,
+    ) -> Result<(), E> {
+        let lines = self.lines.len();
+        let Some(cell) = self.lines.get_mut(line) else { return Ok(()) };
+        if words == !0 && *cell != M::MIXED {
+            return step(cell);
+        }
+        if self.chunks.is_empty() {
+            self.chunks = vec![M::default(); lines * (LINE / CHUNK)];
+        }
+        let first = line * (LINE / CHUNK);
+        let Some(chunks) = self.chunks.get_mut(first..first + LINE / CHUNK) else { return Ok(()) };
+        if *cell != M::MIXED {
+            chunks.fill(*cell);
+            *cell = M::MIXED;
+        }
+        // Neighbours mostly remember the same, and the step makes the same of it.
+        let mut last: Option<[M; 2]> = None;
+        let mut step = |memory: &mut M| {
+            match last {
+                Some([before, after]) if before == *memory => *memory = after,
+                _ => {
+                    let before = *memory;
+                    step(memory)?;
+                    last = Some([before, *memory]);
+                }
+            }
+            Ok(())
+        };
+        for (n, chunk) in chunks.iter_mut().enumerate() {
+            let part = words >> (n * 4) & 0xF;
+            if part == 0 {
+                continue;
+            }
+            if part == 0xF && *chunk != M::MIXED {
+                step(chunk)?;
+                continue;
+            }
+            let all = self.words.of_line(line, lines, LINE / WORD);
+            let Some(all) = all.get_mut(n * 4..n * 4 + 4) else { continue };
+            if *chunk != M::MIXED {
+                all.fill(*chunk);
+                *chunk = M::MIXED;
+            }
+            for (bit, word) in all.iter_mut().enumerate().filter(|(bit, _)| part >> bit & 1 == 1) {
+                if *word != M::MIXED {
+                    step(word)?;
+                    continue;
+                }
+                let at = (n * 4 + bit) * WORD;
+                let bytes = self.bytes.of_line(line, lines, LINE);
+                let Some(bytes) = bytes.get_mut(at..at + WORD) else { continue };
+                bytes.iter_mut().try_for_each(&mut step)?;
+                if bytes[0].alike(bytes) {
+                    *word = bytes[0];
+                }
+            }
+            if all[0] != M::MIXED && all[0].alike(all) {
+                *chunk = all[0];
+            }
+        }
+        if words == !0 {
+            self.join(line);
+        }
+        Ok(())
     }
 
     /// Updates bytes of one line, which becomes mixed unless all of it is updated to equal states.
@@ -236,6 +337,13 @@ mod tests {
     }
 
     #[test]
+    fn words_have_four_bytes_each() {
+        let of = |words| WordsOfLine { line: 0, words }.bytes();
+        assert_eq!((of(0), of(1), of(!0), of(1 << 31)), (0, 0xF, !0, 0xF << 124));
+        assert_eq!(of(0b1010_0110), 0xF0F0_0FF0);
+    }
+
+    #[test]
     fn lines_words_and_bytes_remember_what_bytes_alone_would() {
         const LEN: usize = 300;
         let mut shadows = Shadows::<Touches>::new(LEN);
@@ -248,6 +356,20 @@ mod tests {
         for _ in 0..20_000 {
             let size = [1, 2, 4, 8, 16, 64, 128, 256][next(8)];
             let at = next((LEN - size) / size + 1) * size;
+            if next(4) == 0 {
+                // Words of one line, none of which refuses.
+                let (line, words) = (next(LEN / LINE), next(1 << 16) as u32 * 0x1_0001);
+                let bytes = (0..LINE).filter(|n| words >> (n / WORD) & 1 == 1).map(|n| line * LINE + n);
+                if bytes.clone().all(|n| plain[n] % 61 != 60) {
+                    let step = |t: &mut Touches| {
+                        t.0 += 1;
+                        Ok::<(), ()>(())
+                    };
+                    assert_eq!(shadows.update_words(line, words, step), Ok(()));
+                    bytes.for_each(|n| plain[n] += 1);
+                }
+                continue;
+            }
             // Occasionally a byte refuses.
             let refused = plain[at..at + size].iter().position(|n| *n % 61 == 60);
             let step = |t: &mut Touches| {

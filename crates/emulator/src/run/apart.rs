@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 use crate::memory::global::bits;
 use crate::memory::window::GLOBAL_BASE;
 use crate::rules::races::Pages;
+use crate::rules::shadow::{LINE, WordsOfLine};
 
 /// Bytes of a page.
 pub(crate) const PAGE: usize = 1024;
@@ -108,20 +109,32 @@ impl Apart {
         let (mut at, end) = (start as usize, start as usize + len);
         while at < end {
             let next = end.min((at / PAGE + 1) * PAGE);
-            let page = match self.own.get_mut(at / PAGE) {
-                Some(page) => page,
-                None => self.own.get_or_insert_with(at / PAGE, Touched::default),
-            };
-            if !page.listed {
-                page.listed = true;
-                self.pages.push(at / PAGE);
-            }
-            let touched = if write { &mut page.write } else { &mut page.read };
+            let touched = self.touched(at / PAGE, write);
             for (n, mask) in bits(at % PAGE, next - at) {
                 touched[n] |= mask;
             }
             at = next;
         }
+    }
+
+    /// Records an access to words of a line of the memory from [`GLOBAL_BASE`].
+    pub(crate) fn touch_words(&mut self, of: WordsOfLine, write: bool) {
+        const LINES: usize = PAGE / LINE;
+        let touched = self.touched(of.line / LINES, write);
+        let (bytes, n) = (of.bytes(), of.line % LINES * 2);
+        touched[n] |= bytes as u64;
+        touched[n + 1] |= (bytes >> 64) as u64;
+    }
+
+    /// What the cluster has read or written of a page.
+    #[inline]
+    fn touched(&mut self, number: usize, write: bool) -> &mut Bits {
+        let page = self.own.get_or_insert_with(number, Touched::default);
+        if !page.listed {
+            page.listed = true;
+            self.pages.push(number);
+        }
+        if write { &mut page.write } else { &mut page.read }
     }
 
     /// Whether the cluster must stop after this many instructions.

@@ -25,6 +25,7 @@ pub(crate) mod schedule;
 pub(crate) mod scratch;
 pub(crate) mod stream;
 pub(crate) mod turns;
+pub(crate) mod vectors;
 pub(crate) mod warp;
 pub(crate) mod watched;
 pub(crate) mod world;

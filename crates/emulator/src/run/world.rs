@@ -7,6 +7,7 @@ use crate::memory::global::{GlobalMemory, Region};
 use crate::rules::lanes::LaneRaces;
 use crate::rules::races::GlobalRaces;
 use crate::rules::remarks::Remarks;
+use crate::rules::shadow::WordsOfLine;
 use crate::rules::undefined::stores;
 use crate::run::apart::Apart;
 use crate::run::cta::Cta;
@@ -134,6 +135,14 @@ impl World {
         self.global.note_use(address, write);
         if let Some(apart) = &mut self.apart {
             apart.touch(address, len, write);
+        }
+    }
+
+    /// Records an access to words of global memory, of one buffer.
+    pub(crate) fn touch_lines(&mut self, address: u64, lines: &[WordsOfLine], write: bool) {
+        self.global.note_use(address, write);
+        if let Some(apart) = &mut self.apart {
+            lines.iter().for_each(|of| apart.touch_words(*of, write));
         }
     }
 

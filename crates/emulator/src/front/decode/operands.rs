@@ -302,7 +302,7 @@ impl Decoder<'_> {
                 Some(Register { bank: Bank::W, slot, .. }) => {
                     let wide = self.fresh(Type::B64).slot;
                     let imm = std::mem::take(&mut offset) as u64;
-                    self.push(Row { d: wide, a: slot, imm, ..Row::new(rows::widen) });
+                    self.push(Row { d: wide, a: slot, imm, ..Row::new(rows::widen()) });
                     wide
                 }
                 Some(_) => return Err(format!("`{name}` cannot hold an address")),

@@ -16,6 +16,7 @@ use super::same::Same;
 use super::sync::Place;
 use crate::api::trap::{Fault, Rule};
 use crate::memory::window::GLOBAL_BASE;
+use crate::rules::shadow::{LINE, WordsOfLine};
 use crate::run::stream::Stream;
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
@@ -304,6 +305,39 @@ impl GlobalRaces {
         stream: &Stream,
     ) -> Result<(), Fault> {
         self.note(cta, cta.who(warp), access, stream)
+    }
+
+    /// Records a weak access of a warp to words, by line of the memory from [`GLOBAL_BASE`]. Returns false if it is unusual or a race:
+    /// then [`GlobalRaces::access`], byte by byte, tells. What has been recorded by then is recorded again, which changes nothing.
+    pub(crate) fn access_lines(
+        &mut self,
+        cta: &Races,
+        lines: &[WordsOfLine],
+        write: bool,
+        warp: u32,
+    ) -> bool {
+        const LINES: usize = PAGE / LINE;
+        let who = cta.who(warp);
+        if who.strong() {
+            return false;
+        }
+        let order = GlobalOrder {
+            who,
+            cta,
+            waited: &self.waited,
+            copies: &self.copies,
+            asked: Cell::new((Who::default(), false)),
+            observed: |_| false,
+        };
+        lines.iter().all(|of| {
+            let (page, line) = (of.line / LINES, of.line % LINES);
+            let page = match self.pages.get_mut(page) {
+                Some(page) => page,
+                None => new_page(&mut self.pages, page),
+            };
+            !write && page.read_bytes(line, of.bytes(), who)
+                || page.update_words(line, of.words, |kept| kept.step(write, &order)).is_ok()
+        })
     }
 
     pub(super) fn note(

@@ -92,11 +92,16 @@ impl Page {
     #[inline]
     pub(super) fn read(&mut self, at: usize, len: usize, who: Who) -> bool {
         let (line, start) = (at / LINE, at % LINE);
-        if start + len > LINE || line >= PAGE / LINE {
+        start + len <= LINE && self.read_bytes(line, (!0 >> (LINE - len)) << start, who)
+    }
+
+    /// [`Page::read`] of some bytes of a line, by a mask.
+    #[inline]
+    pub(super) fn read_bytes(&mut self, line: usize, bytes: u128, who: Who) -> bool {
+        if line >= PAGE / LINE {
             return false;
         }
-        let whole = len == LINE;
-        let bytes = if whole { !0 } else { ((1u128 << len) - 1) << start };
+        let whole = bytes == !0;
         let read = Reader { by: who, bytes };
         if self.lines >> line & 1 == 1 {
             return self.readers.get_mut(line).is_some_and(|readers| add(readers, read));
@@ -144,6 +149,19 @@ impl Page {
             self.split(at / LINE, (at + len - 1) / LINE);
         }
         self.cells.update(at, len, step)
+    }
+
+    /// Applies `step` as [`Shadows::update_words`] does.
+    pub(super) fn update_words<E>(
+        &mut self,
+        line: usize,
+        words: u32,
+        step: impl Fn(&mut Accesses<Who>) -> Result<(), E>,
+    ) -> Result<(), E> {
+        if self.lines != 0 {
+            self.split(line, line);
+        }
+        self.cells.update_words(line, words, step)
     }
 
     /// Replaces what bytes remember.

@@ -1,0 +1,176 @@
+//! Rows of vector instructions: what one lane computes, compiled for each set that a machine may have.
+//!
+//! [`by_lane!`] makes an `Exec` of what one lane computes. The loop over the lanes is compiled once per [`numerics::Path`], and a lane's
+//! computation is inlined into it, so that the compiler turns it into vector instructions. It must have no branches. Inactive lanes
+//! compute, too, and keep what they held; a computation therefore may not panic or have effects. Functions with branches, which gain
+//! nothing, are rows of [`Machine::map2`] and its like: a plain loop over the active lanes.
+
+use numerics::Path;
+use pulp::NullaryFnOnce;
+
+use crate::front::program::Row;
+use crate::run::machine::{Flow, LANES, Machine, Registers};
+
+/// What a register holds for a lane: an element of the 32-bit bank or of the 64-bit one.
+pub(crate) trait Held: Copy + Default {
+    fn bank(r: &Registers) -> &[[Self; LANES]];
+    fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]];
+}
+
+impl Held for u32 {
+    #[inline(always)]
+    fn bank(r: &Registers) -> &[[Self; LANES]] {
+        &r.w
+    }
+
+    #[inline(always)]
+    fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]] {
+        &mut r.w
+    }
+}
+
+impl Held for u64 {
+    #[inline(always)]
+    fn bank(r: &Registers) -> &[[Self; LANES]] {
+        &r.d
+    }
+
+    #[inline(always)]
+    fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]] {
+        &mut r.d
+    }
+}
+
+/// The sources of a lane: a tuple, from the slots `a`, `b` and `c` of a row.
+pub(crate) trait Sources: Copy {
+    type Registers: Copy;
+
+    /// A copy: the result may go to the register of a source.
+    fn read(r: &Registers, row: &Row) -> Self::Registers;
+
+    fn of_lane(registers: &Self::Registers, lane: usize) -> Self;
+}
+
+macro_rules! sources {
+    ($($ty:ident $slot:ident $n:tt),+) => {
+        impl<$($ty: Held),+> Sources for ($($ty,)+) {
+            type Registers = ($([$ty; LANES],)+);
+
+            #[inline(always)]
+            fn read(r: &Registers, row: &Row) -> Self::Registers {
+                ($($ty::bank(r)[row.$slot as usize],)+)
+            }
+
+            #[inline(always)]
+            fn of_lane(registers: &Self::Registers, lane: usize) -> Self {
+                ($(registers.$n[lane],)+)
+            }
+        }
+    };
+}
+
+sources!(A a 0);
+sources!(A a 0, B b 1);
+sources!(A a 0, B b 1, C c 2);
+
+/// What one lane computes. `imm` is the row's.
+pub(crate) trait Lane<S, D> {
+    /// The result, right unless it is doubtful.
+    fn quick(imm: u64, sources: S) -> D;
+
+    /// Whether a lane with this quick result needs [`Lane::exact`] instead: rare, and cheap to tell.
+    #[inline(always)]
+    fn is_doubtful(_quick: D) -> bool {
+        false
+    }
+
+    fn exact(imm: u64, sources: S) -> D {
+        Self::quick(imm, sources)
+    }
+}
+
+/// All lanes of a row.
+struct Warp<'m, L, S, D> {
+    r: &'m mut Registers,
+    row: &'m Row,
+    mask: u32,
+    of: std::marker::PhantomData<(L, S, D)>,
+}
+
+impl<L: Lane<S, D>, S: Sources, D: Held> NullaryFnOnce for Warp<'_, L, S, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { r, row, mask, .. } = self;
+        let (registers, imm) = (S::read(r, row), row.imm);
+        let mut out = [D::default(); LANES];
+        let mut doubt = 0u32;
+        for (lane, out) in out.iter_mut().enumerate() {
+            let sources = S::of_lane(&registers, lane);
+            *out = L::quick(imm, sources);
+            doubt |= u32::from(L::is_doubtful(*out));
+        }
+        if doubt != 0 {
+            settle::<L, S, D>(imm, &registers, &mut out);
+        }
+        let to = &mut D::bank_mut(r)[row.d as usize];
+        if mask == !0 {
+            *to = out;
+        } else {
+            for lane in 0..LANES {
+                to[lane] = if mask >> lane & 1 == 1 { out[lane] } else { to[lane] };
+            }
+        }
+    }
+}
+
+/// Replaces the doubtful results.
+#[cold]
+#[inline(never)]
+fn settle<L: Lane<S, D>, S: Sources, D: Held>(imm: u64, registers: &S::Registers, out: &mut [D; LANES]) {
+    for (lane, out) in out.iter_mut().enumerate() {
+        if L::is_doubtful(*out) {
+            *out = L::exact(imm, S::of_lane(registers, lane));
+        }
+    }
+}
+
+/// Runs a row of lanes on the vector instructions of the launch.
+#[inline(always)]
+pub(crate) fn run<L: Lane<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let path: Path = m.world.path;
+    path.run(Warp::<L, S, D> { r: m.r, row, mask: m.mask, of: std::marker::PhantomData });
+    Flow::Next
+}
+
+/// `by_lane!(|a: u32, b: u64| -> u64 { … })`: an `Exec` of what a lane computes from its sources. `by_lane!(imm; |a: u32| …)` names the row's
+/// `imm`. With `unless |quick| { … } => { … }`, a lane whose quick result is doubtful has that of the second block instead.
+macro_rules! by_lane {
+    (|$($source:ident: $ty:ty),+| -> $to:ty $quick:block $($rest:tt)*) => {
+        $crate::run::vectors::by_lane!(_imm; |$($source: $ty),+| -> $to $quick $($rest)*)
+    };
+    ($imm:ident; |$($source:ident: $ty:ty),+| -> $to:ty $quick:block) => {{
+        struct Of;
+        impl $crate::run::vectors::Lane<($($ty,)+), $to> for Of {
+            #[inline(always)]
+            fn quick($imm: u64, ($($source,)+): ($($ty,)+)) -> $to $quick
+        }
+        $crate::run::vectors::run::<Of, ($($ty,)+), $to> as $crate::front::program::Exec
+    }};
+    ($imm:ident; |$($source:ident: $ty:ty),+| -> $to:ty $quick:block unless |$result:ident| $doubt:block => $exact:block) => {{
+        struct Of;
+        impl $crate::run::vectors::Lane<($($ty,)+), $to> for Of {
+            #[inline(always)]
+            fn quick($imm: u64, ($($source,)+): ($($ty,)+)) -> $to $quick
+
+            #[inline(always)]
+            fn is_doubtful($result: $to) -> bool $doubt
+
+            fn exact($imm: u64, ($($source,)+): ($($ty,)+)) -> $to $exact
+        }
+        $crate::run::vectors::run::<Of, ($($ty,)+), $to> as $crate::front::program::Exec
+    }};
+}
+
+pub(crate) use by_lane;
