@@ -8,7 +8,6 @@ use numerics::float::{
     div_full_f32, ex2_approx_f32, lg2_approx_f32, rcp_approx_f32, rsqrt_approx_f32, sin_approx_f32,
     sqrt_approx_f32, tanh_approx_f32,
 };
-use numerics::special::ex2_approx_f32_lanes;
 
 fn main() {
     divan::main();
@@ -41,28 +40,6 @@ fn lanes(bencher: Bencher, function: impl Fn(u32) -> u32 + Sync) {
 #[divan::bench]
 fn ex2_ftz(bencher: Bencher) {
     lanes(bencher, |a| ex2_approx_f32(a, true));
-}
-
-/// Benchmarks `function`, one warp at a time, as the emulator calls it.
-fn warps(bencher: Bencher, function: impl Fn(&[u32; 32]) -> [u32; 32] + Sync) {
-    let warps: Vec<[u32; 32]> = inputs().as_chunks::<32>().0.to_vec();
-    let mut outputs = vec![[0; 32]; warps.len()];
-    bencher.counter(ItemsCount::new(LANES)).bench_local(|| {
-        for (output, input) in outputs.iter_mut().zip(black_box(&warps)) {
-            *output = function(input);
-        }
-        black_box(&mut outputs);
-    });
-}
-
-#[divan::bench]
-fn ex2_ftz_of_warps(bencher: Bencher) {
-    warps(bencher, |a| ex2_approx_f32_lanes(a, true));
-}
-
-#[divan::bench]
-fn ex2_of_warps(bencher: Bencher) {
-    warps(bencher, |a| ex2_approx_f32_lanes(a, false));
 }
 
 #[divan::bench]

@@ -2,7 +2,7 @@
 //! `ex2`, `tanh`.
 
 use numerics::Rounding;
-use numerics::{float, special};
+use numerics::float;
 use ptx::{Instruction, Type};
 
 use super::float::Mode;
@@ -136,8 +136,8 @@ fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("cos", Type::F32, _) => w!(|a| float::cos_approx_f32(a)),
         ("lg2", Type::F32, false) => w!(|a| float::lg2_approx_f32(a, false)),
         ("lg2", Type::F32, true) => w!(|a| float::lg2_approx_f32(a, true)),
-        ("ex2", Type::F32, false) => |m, row| ex2(m, row, false),
-        ("ex2", Type::F32, true) => |m, row| ex2(m, row, true),
+        ("ex2", Type::F32, false) => w!(|a| float::ex2_approx_f32(a, false)),
+        ("ex2", Type::F32, true) => w!(|a| float::ex2_approx_f32(a, true)),
         ("ex2", Type::F16, false) => w!(|a| u32::from(float::ex2_approx_f16(a as u16))),
         ("ex2", Type::F16x2, false) => w!(|a| halves!(a, |x| float::ex2_approx_f16(x))),
         ("ex2", Type::Bf16, true) => w!(|a| u32::from(float::ex2_approx_bf16(a as u16))),
@@ -150,13 +150,4 @@ fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         _ => return refuse(i),
     };
     push(d, i, ty, &[ty], exec, 0)
-}
-
-/// `ex2.approx.f32`, which attention executes for every score: a whole warp in vectors.
-fn ex2(m: &mut Machine<'_>, row: &Row, ftz: bool) -> Flow {
-    if m.mask != !0 {
-        return m.map1(row, |a| float::ex2_approx_f32(a, ftz));
-    }
-    m.r.w[row.d as usize] = special::ex2_approx_f32_lanes(&m.r.w[row.a as usize], ftz);
-    Flow::Next
 }

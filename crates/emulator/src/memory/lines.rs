@@ -11,27 +11,46 @@ use crate::memory::window::GLOBAL_BASE;
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
 
-/// The lowest and the highest address of some lanes, and the bits in which any of them differ from a multiple of a power of two apart.
-struct Ends<'a> {
-    addresses: &'a [u64; LANES],
+/// The addresses of some lanes.
+struct Addresses<'a> {
+    of: &'a [u64; LANES],
     mask: u32,
 }
 
-impl NullaryFnOnce for Ends<'_> {
-    type Output = (u64, u64, u64);
+/// Where lanes access memory.
+struct Offsets {
+    /// The lowest address, and the distance to the highest one.
+    low: u64,
+    span: u64,
+    /// The bits in which an address differs from the lowest one.
+    differences: u64,
+    /// By lane, the distance from the lowest address; 0 for lanes that do not take part. Wrong if the span has more than 32 bits.
+    by_lane: [u32; LANES],
+}
+
+impl NullaryFnOnce for Addresses<'_> {
+    type Output = Offsets;
 
     #[inline(always)]
-    fn call(self) -> (u64, u64, u64) {
-        let Self { addresses, mask } = self;
-        let first = addresses[mask.trailing_zeros() as usize % LANES];
-        let (mut low, mut high, mut differences) = (first, first, 0);
-        for (lane, address) in addresses.iter().enumerate() {
-            let address = if mask >> lane & 1 == 1 { *address } else { first };
+    fn call(self) -> Offsets {
+        let Self { of, mask } = self;
+        let first = of[mask.trailing_zeros() as usize % LANES];
+        let (mut low, mut high) = (first, first);
+        let mut active = [first; LANES];
+        for lane in 0..LANES {
+            active[lane] = if mask >> lane & 1 == 1 { of[lane] } else { first };
+        }
+        for address in active {
             low = if address < low { address } else { low };
             high = if address > high { address } else { high };
-            differences |= address.wrapping_sub(first);
         }
-        (low, high, differences)
+        let (mut differences, mut by_lane) = (0, [0; LANES]);
+        for lane in 0..LANES {
+            let offset = active[lane].wrapping_sub(low);
+            differences |= offset;
+            by_lane[lane] = if mask >> lane & 1 == 1 { offset as u32 } else { 0 };
+        }
+        Offsets { low, span: high - low, differences, by_lane }
     }
 }
 
@@ -41,6 +60,8 @@ struct Lines {
     /// The lowest address, before the offset of the instruction, and the length up to the end of the highest access.
     low: u64,
     len: usize,
+    /// By lane, the distance from the lowest address; 0 for lanes that do not take part.
+    by_lane: [u32; LANES],
     /// Number of the buffer's first line in memory, from [`GLOBAL_BASE`]; 0 in shared memory.
     first: usize,
     /// By line of the buffer or of shared memory. A line may occur more than once.
@@ -51,12 +72,6 @@ struct Lines {
 impl Lines {
     fn words(&self) -> &[WordsOfLine] {
         &self.all[..self.count]
-    }
-
-    /// The bytes of a lane, counted from those of the lowest address.
-    #[inline(always)]
-    fn from_low(&self, address: u64) -> usize {
-        address.wrapping_sub(self.low) as usize
     }
 }
 
@@ -74,12 +89,15 @@ impl Machine<'_> {
         if !T.is_multiple_of(WORD) || !LINE.is_multiple_of(T) || space == Space::Local {
             return None;
         }
-        let addresses = self.r.d[slot as usize];
-        let (low, high, differences) = self.world.path.run(Ends { addresses: &addresses, mask: self.mask });
-        let len = usize::try_from(high - low).ok()?.checked_add(T)?;
-        if !differences.is_multiple_of(T as u64) || self.mask == 0 || len > 1 << 40 {
+        if self.mask == 0 {
             return None;
         }
+        let Offsets { low, span, differences, by_lane } =
+            self.world.path.run(Addresses { of: &self.r.d[slot as usize], mask: self.mask });
+        if !differences.is_multiple_of(T as u64) || span >> 31 != 0 {
+            return None;
+        }
+        let len = span as usize + T;
         let place = self.run_place::<T>(space, low.wrapping_add(offset), len / T)?;
         let first = match place {
             Place::Global { at, .. } => {
@@ -92,12 +110,14 @@ impl Machine<'_> {
         if !place.at().is_multiple_of(T) {
             return None;
         }
-        let mut lines = Lines { place, low, len, first, all: [WordsOfLine::default(); LANES], count: 0 };
-        let mut last = WordsOfLine { line: usize::MAX, words: 0 };
-        for lane in lanes(self.mask) {
-            let at = place.at() + lines.from_low(addresses[lane]);
+        let mut lines =
+            Lines { place, low, len, by_lane, first, all: [WordsOfLine::default(); LANES], count: 0 };
+        let mut last = WordsOfLine { line: place.at() / LINE, words: 0 };
+        for (lane, offset) in by_lane.iter().enumerate() {
+            let at = place.at() + *offset as usize;
             let words = (!0 >> (32 - T / WORD)) << (at % LINE / WORD);
-            if at / LINE == last.line {
+            let words = if self.mask >> lane & 1 == 1 { words } else { 0 };
+            if at / LINE == last.line || words == 0 {
                 last.words |= words;
                 continue;
             }
@@ -153,10 +173,9 @@ impl Machine<'_> {
         }
         self.note_lines(&lines, offset, Access::Load)?;
         let bytes = self.region(lines.place).view(lines.place.at(), lines.len)?;
-        let addresses = &self.r.d[slot as usize];
         let mut out = [[0; T]; LANES];
-        for lane in lanes(self.mask) {
-            out[lane] = *bytes.get(lines.from_low(addresses[lane])..)?.first_chunk()?;
+        for (out, offset) in out.iter_mut().zip(lines.by_lane) {
+            *out = *bytes.get(offset as usize..)?.first_chunk()?;
         }
         Some(out)
     }
@@ -187,7 +206,7 @@ impl Machine<'_> {
         let addresses = self.r.d[slot as usize];
         if self.cta.drafts.is_some() || self.cta.proxy.is_some() {
             for lane in lanes(self.mask) {
-                let from_low = lines.from_low(addresses[lane]);
+                let from_low = lines.by_lane[lane] as usize;
                 let place = match lines.place {
                     Place::Global { index, at } => Place::Global { index, at: at + from_low },
                     Place::Shared { at } => Place::Shared { at: at + from_low },
@@ -201,12 +220,12 @@ impl Machine<'_> {
             Place::Shared { .. } => &mut self.cta.shared,
         };
         if let Some(races) = &self.cta.races {
-            let changes = |lane: usize| region.changes(at + lines.from_low(addresses[lane]), &bytes[lane]);
+            let changes = |lane: usize| region.changes(at + lines.by_lane[lane] as usize, &bytes[lane]);
             races.settle_store(|| lanes(self.mask).any(changes));
         }
         let all = region.view_mut(at, lines.len)?;
         for lane in lanes(self.mask) {
-            let from = lines.from_low(addresses[lane]);
+            let from = lines.by_lane[lane] as usize;
             all.get_mut(from..from + T)?.copy_from_slice(&bytes[lane]);
         }
         region.mark_lines(lines.words());

@@ -4,7 +4,7 @@
 //! The race detector distinguishes warps, not lanes. This module distinguishes lanes, for kernels that modify tensor maps in
 //! memory.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 /// The stores that are tracked.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, PartialOrd, Ord)]
@@ -23,7 +23,7 @@ pub(crate) enum Watch {
 pub(crate) struct Drafts {
     watch: Watch,
     /// Per warp and 4-byte word, the lanes that stored to it.
-    stored: HashMap<u32, HashMap<u64, u32>>,
+    stored: FxHashMap<u32, FxHashMap<u64, u32>>,
 }
 
 const WORD: u64 = 4;
@@ -35,7 +35,7 @@ fn words(address: u64, len: usize) -> impl Iterator<Item = u64> {
 impl Drafts {
     /// The tracker for a kernel; `None` if nothing is to be tracked.
     pub(crate) fn watching(watch: Watch) -> Option<Box<Self>> {
-        (watch != Watch::Nothing).then(|| Box::new(Self { watch, stored: HashMap::new() }))
+        (watch != Watch::Nothing).then(|| Box::new(Self { watch, stored: FxHashMap::default() }))
     }
 
     pub(crate) fn watches_global(&self) -> bool {

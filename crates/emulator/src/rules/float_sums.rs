@@ -6,7 +6,7 @@
 //! denominator 1 − (n − 1) u of Higham, "Accuracy and Stability of Numerical Algorithms", 4.2, and so for every n). Two orders
 //! differ by at most twice that. An add that flushes subnormals errs by less than the least normal number more.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use numerics::Format;
 use ptx::Type;
@@ -100,7 +100,7 @@ impl FloatSum {
 
 /// The sums in one memory, by element address; `None` if they are not tracked. Any other write to an element ends its sum.
 #[derive(Debug, Clone, Default)]
-pub(crate) struct FloatSums(Option<HashMap<u64, FloatSum>>);
+pub(crate) struct FloatSums(Option<FxHashMap<u64, FloatSum>>);
 
 impl FloatSums {
     /// Records a write that is not a float add.

@@ -242,7 +242,7 @@ impl Races {
             beside: vec![Beside::default(); warps],
             shared: shared.0,
             chains: Chains::default(),
-            places: Places::new(),
+            places: Places::default(),
             barriers: std::array::from_fn(|_| Meeting::default()),
             waiting: [0; 16],
             met: [0; WARPS],

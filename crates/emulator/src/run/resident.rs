@@ -52,11 +52,12 @@ impl Together {
     }
 }
 
-/// Shared memory and its tracking state.
+/// Shared memory and its tracking state, and the registers of warps.
 struct Memory {
     shared: Region,
     shadow: Option<SharedShadow>,
     proxy: Option<Proxy>,
+    registers: Vec<Registers>,
 }
 
 /// Memory of ended CTAs for reuse: allocating it takes longer than a small CTA runs.
@@ -74,7 +75,8 @@ impl Spares {
         if grid != self.grid {
             *self = Self { grid, left: Vec::new() };
         }
-        self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy });
+        let registers = ended.warps.into_iter().map(|warp| warp.registers).collect();
+        self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy, registers });
     }
 
     fn take(&mut self, grid: usize, poison: u8) -> Option<Memory> {
@@ -135,6 +137,7 @@ pub(crate) fn resident(
         shared: Region::unwritten(bytes, options.poison),
         shadow: check_races.then(|| SharedShadow::new(bytes)),
         proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
+        registers: Vec::new(),
     });
     memory.shared.put_zeros(shared_end, reserved);
     let cta = Cta {
@@ -170,7 +173,10 @@ pub(crate) fn resident(
     let warps = (0..threads.div_ceil(32)).map(|w| {
         let left = (threads - w * 32).min(32);
         let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
-        Warp::new(w, live, registers((kernel, options.poison, place.workspace), launch, globals, &cta, w))
+        let spare = memory.registers.pop();
+        let registers =
+            registers((kernel, options.poison, place.workspace), launch, globals, &cta, (w, spare));
+        Warp::new(w, live, registers)
     });
     let warps = warps.collect();
     let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
@@ -193,23 +199,39 @@ fn registers(
     launch: &Launch,
     globals: &[u64],
     cta: &Cta,
-    warp: u32,
+    (warp, spare): (u32, Option<Registers>),
 ) -> Registers {
     let local_bytes = if kernel.functions.is_empty() {
         kernel.local_bytes
     } else {
         kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
     };
-    let mut r = Registers {
-        w: vec![[0; LANES]; kernel.w_slots],
-        d: vec![[0; LANES]; kernel.d_slots],
-        p: vec![0; kernel.p_slots],
-        carry: 0,
-        written: vec![0; kernel.watched],
-        shadow: None,
-        local: Region::unwritten(local_bytes * LANES, poison),
-        local_bytes,
-        most_local: frames::most_local(launch),
+    let most_local = frames::most_local(launch);
+    // Registers of a warp of this kernel that has ended have the same slots.
+    let mut r = match spare {
+        Some(mut spare) => {
+            spare.w.fill([0; LANES]);
+            spare.d.fill([0; LANES]);
+            spare.p.fill(0);
+            spare.written.fill(0);
+            if spare.local_bytes == local_bytes {
+                spare.local.clear(poison);
+            } else {
+                spare.local = Region::unwritten(local_bytes * LANES, poison);
+            }
+            Registers { carry: 0, shadow: None, local_bytes, most_local, ..spare }
+        }
+        None => Registers {
+            w: vec![[0; LANES]; kernel.w_slots],
+            d: vec![[0; LANES]; kernel.d_slots],
+            p: vec![0; kernel.p_slots],
+            carry: 0,
+            written: vec![0; kernel.watched],
+            shadow: None,
+            local: Region::unwritten(local_bytes * LANES, poison),
+            local_bytes,
+            most_local,
+        },
     };
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,
@@ -230,17 +252,12 @@ fn registers(
         r.d[*slot as usize] = [value(*constant); LANES];
     }
     let [bx, by, _] = launch.block;
-    let special = |special: Special, lane: usize| -> u64 {
-        let thread = warp * 32 + lane as u32;
-        let bit = 1u64 << lane;
+    // What the lanes of a warp have in common.
+    let common = |special: Special| -> u64 {
         u64::from(match special {
-            Special::Tid(0) => thread % bx,
-            Special::Tid(1) => thread / bx % by,
-            Special::Tid(_) => thread / bx / by,
             Special::Ntid(axis) => launch.block[usize::from(axis) % 3],
             Special::Ctaid(axis) => cta.id[usize::from(axis) % 3],
             Special::Nctaid(axis) => launch.grid[usize::from(axis) % 3],
-            Special::Laneid => lane as u32,
             Special::Warpid => warp,
             Special::Nwarpid => launch.block.iter().product::<u32>().div_ceil(32),
             Special::ClusterId(axis) => {
@@ -255,15 +272,13 @@ fn registers(
             Special::ClusterNctarank => cta.member.size(),
             Special::IsExplicitCluster => u32::from(cta.member.explicit),
             Special::Smid | Special::Gridid | Special::Zero => 0,
+            Special::Tid(_) | Special::Laneid => 0,
+            Special::LanemaskEq | Special::LanemaskLt | Special::LanemaskLe => 0,
+            Special::LanemaskGt | Special::LanemaskGe => 0,
             Special::GridWorkspace { high } => (workspace >> if high { 32 } else { 0 }) as u32,
             Special::Reserved(bytes) => bytes,
             Special::ReservedAddress(at) => at + cta.member.base() as u32,
             Special::Nsmid => 1,
-            Special::LanemaskEq => bit as u32,
-            Special::LanemaskLt => (bit - 1) as u32,
-            Special::LanemaskLe => (bit - 1 + bit) as u32,
-            Special::LanemaskGt => !((bit - 1 + bit) as u32),
-            Special::LanemaskGe => !((bit - 1) as u32),
             Special::DynamicSmemSize => launch.shared_bytes,
             // The requested size, without a seed's shift.
             Special::TotalSmemSize | Special::AggrSmemSize => {
@@ -271,11 +286,43 @@ fn registers(
             }
         })
     };
+    let special = |special: Special| -> [u64; LANES] {
+        match special {
+            Special::Tid(axis) => {
+                // The first thread's place, and from there thread by thread.
+                let first = warp * 32;
+                let mut at = [first % bx, first / bx % by, first / bx / by];
+                std::array::from_fn(|_| {
+                    let own = at[usize::from(axis).min(2)];
+                    at[0] += 1;
+                    if at[0] == bx {
+                        (at[0], at[1]) = (0, at[1] + 1);
+                    }
+                    if at[1] == by {
+                        (at[1], at[2]) = (0, at[2] + 1);
+                    }
+                    own.into()
+                })
+            }
+            Special::Laneid => std::array::from_fn(|lane| lane as u64),
+            Special::LanemaskEq => masks(|bit| bit),
+            Special::LanemaskLt => masks(|bit| bit - 1),
+            Special::LanemaskLe => masks(|bit| bit - 1 | bit),
+            Special::LanemaskGt => masks(|bit| !(bit - 1 | bit)),
+            Special::LanemaskGe => masks(|bit| !(bit - 1)),
+            other => [common(other); LANES],
+        }
+    };
     for (slot, name) in &kernel.specials_w {
-        r.w[*slot as usize] = std::array::from_fn(|lane| special(*name, lane) as u32);
+        r.w[*slot as usize] = special(*name).map(|value| value as u32);
     }
     for (slot, name) in &kernel.specials_d {
-        r.d[*slot as usize] = std::array::from_fn(|lane| special(*name, lane));
+        r.d[*slot as usize] = special(*name);
     }
     r
+}
+
+/// A mask of 32 bits for each lane, by the lane's bit.
+fn masks(of: impl Fn(u32) -> u32) -> [u64; LANES] {
+    std::array::from_fn(|lane| u64::from(of(1 << lane)))
 }

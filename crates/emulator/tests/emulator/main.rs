@@ -15,6 +15,7 @@ mod kernels;
 mod launch;
 mod matrix;
 mod measured;
+mod paths;
 mod registers;
 mod tensor;
 mod trials;

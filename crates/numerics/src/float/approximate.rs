@@ -23,39 +23,40 @@ fn bits(x: f32) -> u32 {
     canonical_f32(x.to_bits())
 }
 
-/// Applies `unit` to a float.
-#[inline(always)]
-fn through_unit(unit: impl FnOnce(u32) -> u32, x: f32) -> f32 {
-    f32::from_bits(unit(x.to_bits()))
+/// `$unit` of a float. A macro, because a function that is passed as a value is compiled apart from the loop that calls it.
+macro_rules! through_unit {
+    ($unit:path, $x:expr) => {
+        f32::from_bits($unit($x.to_bits()))
+    };
 }
 
-/// Applies `unit` to `a`. Without `.ftz`, a subnormal operand is scaled by 2^24, and `back` corrects the result.
-#[inline(always)]
-fn scaled(a: u32, ftz: bool, unit: impl FnOnce(u32) -> u32, back: impl FnOnce(f32) -> f32) -> u32 {
-    let x = f32::from_bits(a);
-    if !ftz && x.abs() < f32::MIN_POSITIVE {
-        return bits(back(through_unit(unit, x * UP)));
-    }
-    unit(a)
+/// `$unit` of the bits of a float. Without `.ftz`, a subnormal operand is scaled by 2^24, and `$back` corrects the result.
+macro_rules! scaled {
+    ($a:ident, $ftz:ident, $unit:path, |$y:ident| $back:expr) => {{
+        let x = f32::from_bits($a);
+        let up = !$ftz && x.abs() < f32::MIN_POSITIVE;
+        let result = $unit(if up { (x * UP).to_bits() } else { $a });
+        let $y = f32::from_bits(result);
+        if up { bits($back) } else { result }
+    }};
 }
 
 /// `ex2.approx.f32`: two to the power of `a`. Without `.ftz`, a result that may be subnormal is the square of its root.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn ex2_approx_f32(a: u32, ftz: bool) -> u32 {
     let x = f32::from_bits(a);
-    if ftz || x >= -126.0 {
-        return special::ex2(a);
-    }
-    let root = through_unit(special::ex2, x * 0.5);
-    bits(root * root)
+    let halved = !ftz & (x < -126.0);
+    let result = special::ex2(if halved { (x * 0.5).to_bits() } else { a });
+    let root = f32::from_bits(result);
+    if halved { bits(root * root) } else { result }
 }
 
 /// `lg2.approx.f32`: logarithm to base two.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn lg2_approx_f32(a: u32, ftz: bool) -> u32 {
-    scaled(a, ftz, special::lg2, |y| y - 24.0)
+    scaled!(a, ftz, special::lg2, |y| y - 24.0)
 }
 
 /// Returns `a / 2π` rounded toward zero, the operand of `MUFU.SIN` and `MUFU.COS`.
@@ -63,57 +64,52 @@ pub fn lg2_approx_f32(a: u32, ftz: bool) -> u32 {
 fn turns(a: u32) -> u32 {
     let exact = f64::from(f32::from_bits(a)) * f64::from(TURNS);
     let nearest = exact as f32;
-    if nearest.is_nan() {
-        return crate::format::NAN_F32;
-    }
     // The product is exact, and infinite only for infinite operands.
-    nearest.to_bits() - u32::from(f64::from(nearest).abs() > exact.abs())
+    let toward_zero = nearest.to_bits().wrapping_sub(u32::from(f64::from(nearest).abs() > exact.abs()));
+    if nearest.is_nan() { crate::format::NAN_F32 } else { toward_zero }
 }
 
 /// `sin.approx.f32`: the same with and without `.ftz`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn sin_approx_f32(a: u32) -> u32 {
     special::sin(turns(a))
 }
 
 /// `cos.approx.f32`: the same with and without `.ftz`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn cos_approx_f32(a: u32) -> u32 {
     special::cos(turns(a))
 }
 
 /// `rcp.approx.f32`: without `.ftz`, subnormal operands and results are scaled.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn rcp_approx_f32(a: u32, ftz: bool) -> u32 {
     let x = f32::from_bits(a);
-    let scale = match x.abs() {
-        _ if ftz => return special::rcp(a),
-        y if y < f32::MIN_POSITIVE => UP,
-        y if y > LARGE => 0.25,
-        _ => 1.0,
-    };
-    bits(scale * through_unit(special::rcp, x * scale))
+    let large = if x.abs() > LARGE { 0.25 } else { 1.0 };
+    let scale = if x.abs() < f32::MIN_POSITIVE { UP } else { large };
+    let scale = if ftz { 1.0 } else { scale };
+    bits(scale * through_unit!(special::rcp, x * scale))
 }
 
 /// `rsqrt.approx.f32`: minus infinity for `-0`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn rsqrt_approx_f32(a: u32, ftz: bool) -> u32 {
-    scaled(a, ftz, special::rsq, |y| y * 4096.0)
+    scaled!(a, ftz, special::rsq, |y| y * 4096.0)
 }
 
 /// `sqrt.approx.f32`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn sqrt_approx_f32(a: u32, ftz: bool) -> u32 {
-    scaled(a, ftz, special::sqrt, |y| y / 4096.0)
+    scaled!(a, ftz, special::sqrt, |y| y / 4096.0)
 }
 
 /// `tanh.approx.f32`.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn tanh_approx_f32(a: u32) -> u32 {
     special::tanh(a)
@@ -127,22 +123,22 @@ fn product(a: f32, b: f32, ftz: bool) -> u32 {
 
 /// `div.approx.f32`: `a · (1/b)`; without `.ftz`, both operands are scaled if `b` is subnormal. The reciprocal of a divisor
 /// above 2^126 is zero.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn div_approx_f32(a: u32, b: u32, ftz: bool) -> u32 {
     let (x, y) = (f32::from_bits(a), f32::from_bits(b));
     let scale = if !ftz && y.abs() < f32::MIN_POSITIVE { UP } else { 1.0 };
-    product(x * scale, through_unit(special::rcp, y * scale), ftz)
+    product(x * scale, through_unit!(special::rcp, y * scale), ftz)
 }
 
 /// `div.full.f32`: as `div.approx.f32`, but both operands are scaled if `b` is above 2^126.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
     let (x, y) = (f32::from_bits(flush_f32(a, ftz)), f32::from_bits(flush_f32(b, ftz)));
     if y.abs() > LARGE {
         let x = f32::from_bits(product(x, 0.25, ftz));
-        return product(x, through_unit(special::rcp, y * 0.25), ftz);
+        return product(x, through_unit!(special::rcp, y * 0.25), ftz);
     }
     div_approx_f32(x.to_bits(), y.to_bits(), ftz)
 }
@@ -150,7 +146,7 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
 /// Applies `unit` to a 16-bit value and truncates the result; overflow is infinity.
 #[inline(always)]
 fn narrow(format: Format, a: u16, unit: impl FnOnce(u32) -> u32) -> u16 {
-    let y = through_unit(unit, format.decode(u32::from(a)));
+    let y = f32::from_bits(unit(format.decode(u32::from(a)).to_bits()));
     if format == Format::Bf16 {
         return (y.to_bits() >> 16) as u16;
     }

@@ -1,30 +1,25 @@
 //! `MUFU.RCP`, `MUFU.RSQ` and `MUFU.SQRT`: reciprocal, reciprocal square root and square root.
 
-use super::square::square;
+use super::square::square_by_rows;
 use super::tables::{RCP, RSQ, SQRT};
-use super::{INFINITY, NAN, Row, SIGN, exponent, float, fraction, is_nan, rows};
+use super::{Columns, INFINITY, NAN, SIGN, columns, exponent, float, fraction, is_nan};
 
 /// `MUFU.RCP`: `1/a`, with 128 segments from 1 to 2.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn rcp(a: u32) -> u32 {
-    static ROWS: [Row; 128] = rows(&RCP, 13, 0x7E7);
-    let sign = a & SIGN;
-    match exponent(a) {
-        0 => sign | INFINITY,
-        255 if is_nan(a) => NAN,
-        255 => sign,
-        e => {
-            let (segment, x) = (fraction(a) >> 16, a & 0xFFFF);
-            let r = ROWS[segment as usize].sum(x.into(), square(x << 1), 0);
-            sign | float(253 - e, r >> 15)
-        }
-    }
+    static COLUMNS: Columns<128> = columns(&RCP, 13, 0x7E7, 0);
+    let (sign, e, x) = (a & SIGN, exponent(a), a & 0xFFFF);
+    let r = COLUMNS.at(fraction(a) >> 16, x, square_by_rows(x << 1));
+    let finite = sign | float(253 - e, (r * (1.0 / 32768.0)) as i32);
+    let infinite = if is_nan(a) { NAN } else { sign };
+    let nonzero = if e == 255 { infinite } else { finite };
+    if e == 0 { sign | INFINITY } else { nonzero }
 }
 
 /// The operand of a root, reduced to the range from 1 to 4, which has 64 segments below 2 and 64 above.
 struct Radicand {
-    segment: usize,
+    segment: u32,
     x: u32,
     /// Whether the exponent is odd, so that the number lies between 2 and 4.
     odd: bool,
@@ -38,49 +33,38 @@ impl Radicand {
         let e = exponent(a) - 127;
         let odd = e & 1 == 1;
         let segment = (odd as u32) << 6 | fraction(a) >> 17;
-        Self { segment: segment as usize, x: a & 0x1_FFFF, odd, half: e >> 1 }
+        Self { segment, x: a & 0x1_FFFF, odd, half: e >> 1 }
     }
+}
+
+/// What a root of zeros, infinities, NaNs and negative numbers is, or else `finite`.
+#[inline(always)]
+fn root(a: u32, [zero, infinity]: [u32; 2], finite: u32) -> u32 {
+    let positive = if a == INFINITY { infinity } else { finite };
+    let nonzero = if is_nan(a) || a & SIGN != 0 { NAN } else { positive };
+    if exponent(a) == 0 { a & SIGN | zero } else { nonzero }
 }
 
 /// `MUFU.RSQ`: `1/√a`; a zero yields an infinity of the same sign.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn rsq(a: u32) -> u32 {
-    static ROWS: [Row; 128] = rows(&RSQ, 14, 0x3FFF);
-    if exponent(a) == 0 {
-        return a & SIGN | INFINITY;
-    }
-    if is_nan(a) || a & SIGN != 0 {
-        return NAN;
-    }
-    if a == INFINITY {
-        return 0;
-    }
+    static COLUMNS: Columns<128> = columns(&RSQ, 14, 0x3FFF, 2);
     let Radicand { segment, x, half, .. } = Radicand::from_bits(a);
+    let r = COLUMNS.at(segment, x, square_by_rows(x));
+    let between = float(126 - half, (r * (1.0 / 65536.0)) as i32);
     // A power of four has an exact result, which the segment's coefficients would miss.
-    if segment == 0 && x == 0 {
-        return float(127 - half, 1 << 23);
-    }
-    let r = ROWS[segment].at(x, 2);
-    float(126 - half, r >> 16)
+    let exact = segment == 0 && x == 0;
+    root(a, [INFINITY, 0], if exact { float(127 - half, 1 << 23) } else { between })
 }
 
 /// `MUFU.SQRT`: `√a`, from a separate table.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn sqrt(a: u32) -> u32 {
-    static ROWS: [Row; 128] = rows(&SQRT, 15, 0x7FFF);
-    if exponent(a) == 0 {
-        return a & SIGN;
-    }
-    if is_nan(a) || a & SIGN != 0 {
-        return NAN;
-    }
-    if a == INFINITY {
-        return a;
-    }
+    static COLUMNS: Columns<128> = columns(&SQRT, 15, 0x7FFF, 1);
     let Radicand { segment, x, odd, half } = Radicand::from_bits(a);
     // From 2 to 4, the operand's steps are twice as wide.
-    let r = ROWS[segment].sum(i64::from(x) << u32::from(odd), square(x), 1);
-    float(127 + half, r >> 17)
+    let r = COLUMNS.at(segment, x << u32::from(odd), square_by_rows(x));
+    root(a, [0, INFINITY], float(127 + half, (r * (1.0 / 131_072.0)) as i32))
 }

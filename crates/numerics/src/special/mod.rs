@@ -6,12 +6,11 @@
 //! envytools describes for the G80. The tables were recovered from exhaustive outputs of an H200: for each segment, exactly
 //! one triple of integers reproduces the outputs for all mantissas.
 //!
-//! The functions flush subnormal operands and results, as the unit does; [`crate::float`] adds the instructions that ptxas
+//! No function branches, so that a loop over lanes becomes vector instructions. The functions flush subnormal operands and results, as the unit does; [`crate::float`] adds the instructions that ptxas
 //! emits around it. docs/numerics.md lists the GPUs on which each function was verified for all inputs.
 
 mod double;
 mod inverse;
-mod lanes;
 mod power;
 mod square;
 mod tables;
@@ -19,7 +18,6 @@ mod trigonometric;
 
 pub use double::{rcp64h, rsq64h};
 pub use inverse::{rcp, rsq, sqrt};
-pub use lanes::{WARP, ex2_approx_f32_lanes};
 pub use power::{ex2, lg2};
 pub use trigonometric::{cos, sin, tanh};
 
@@ -32,15 +30,18 @@ const ONE: u32 = 0x3F80_0000;
 /// The implicit bit of a significand.
 const IMPLICIT: u32 = 1 << 23;
 
+#[inline(always)]
 const fn is_nan(a: u32) -> bool {
     a & !SIGN > INFINITY
 }
 
 /// The biased exponent.
+#[inline(always)]
 const fn exponent(a: u32) -> i32 {
     (a >> 23 & 0xFF).cast_signed()
 }
 
+#[inline(always)]
 const fn fraction(a: u32) -> u32 {
     a & (IMPLICIT - 1)
 }
@@ -79,12 +80,48 @@ impl Row {
     }
 }
 
-/// Builds a positive float from a biased exponent and a significand from 2^23 to 2^24, where 2^24 carries into the exponent;
-/// results below the normal numbers become zero.
+/// The coefficients of all segments, for loops over lanes: the sum is an integer below 2^53, which a double holds exactly.
+struct Columns<const N: usize> {
+    constant: [f64; N],
+    linear: [f64; N],
+    quadratic: [f64; N],
+}
+
+/// Prepares the columns of a table: as [`rows`], with the quadratic term shifted left by `quadratic_places`.
+const fn columns<const N: usize>(
+    table: &[[i32; 3]; N],
+    places: u32,
+    rounding: i64,
+    quadratic_places: u32,
+) -> Columns<N> {
+    let mut columns = Columns { constant: [0.0; N], linear: [0.0; N], quadratic: [0.0; N] };
+    let mut n = 0;
+    while n < N {
+        let [constant, linear, quadratic] = table[n];
+        columns.constant[n] = (((constant as i64) << places) + rounding) as f64;
+        columns.linear[n] = linear as f64;
+        columns.quadratic[n] = ((quadratic as i64) << quadratic_places) as f64;
+        n += 1;
+    }
+    columns
+}
+
+impl<const N: usize> Columns<N> {
+    /// Returns the sum of the three terms of a segment. N is a power of two.
+    #[inline(always)]
+    fn at(&self, segment: u32, x: u32, square: u32) -> f64 {
+        let n = segment as usize % N;
+        let (x, square) = (f64::from(x.cast_signed()), f64::from(square.cast_signed()));
+        self.constant[n] + self.linear[n] * x + self.quadratic[n] * square
+    }
+}
+
+/// Builds a positive float from a biased exponent and a significand from 2^23 to 2^24, where 2^24 carries into the exponent; results
+/// below the normal numbers become zero.
 #[inline(always)]
-const fn float(exponent: i32, significand: i64) -> u32 {
-    let bits = ((exponent as i64) << 23) + significand - IMPLICIT as i64;
-    if bits < IMPLICIT as i64 { 0 } else { bits as u32 }
+const fn float(exponent: i32, significand: i32) -> u32 {
+    let bits = (exponent << 23).wrapping_add(significand).wrapping_sub(IMPLICIT.cast_signed());
+    if bits < IMPLICIT.cast_signed() { 0 } else { bits.cast_unsigned() }
 }
 
 /// Returns the lower 32 bits of `significand * 2^places`, truncated.
@@ -101,10 +138,10 @@ const fn shifted(significand: u32, places: i32) -> u32 {
     ((significand as u64) << places >> 24) as u32
 }
 
-/// Returns `value / 2^point` truncated to a float; `value` must be positive.
+/// Returns `value / 2^point` truncated to a float; `value` must be a positive integer below 2^53.
 #[inline(always)]
-const fn cut(value: i64, point: i32) -> u32 {
-    let zeros = value.leading_zeros();
-    let significand = ((value as u64) << zeros) >> 40;
-    float(127 + 63 - zeros.cast_signed() - point, significand.cast_signed())
+const fn cut(value: f64, point: u32) -> u32 {
+    // The exponent of a double is biased by 1023, that of a float by 127; the fraction loses its low 29 bits.
+    let bits = (value.to_bits() >> 29) as i64 - (((1023 - 127 + point) as i64) << 23);
+    if bits < IMPLICIT as i64 { 0 } else { bits as u32 }
 }

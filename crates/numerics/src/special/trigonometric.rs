@@ -1,17 +1,18 @@
 //! `MUFU.SIN`, `MUFU.COS` and `MUFU.TANH`.
 
+use super::square::square_by_rows;
 use super::tables::{SIN, TANH};
-use super::{IMPLICIT, NAN, ONE, Row, SIGN, cut, exponent, fraction, is_nan, rows, shifted};
+use super::{Columns, IMPLICIT, NAN, ONE, Row, SIGN, columns, cut, exponent, fraction, is_nan, rows, shifted};
 
 /// `MUFU.SIN`: the sine of `a` turns (not radians).
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn sin(a: u32) -> u32 {
     circle(a, 0, a & SIGN)
 }
 
 /// `MUFU.COS`: the cosine of `a` turns.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn cos(a: u32) -> u32 {
     circle(a, 1, 0)
@@ -20,10 +21,7 @@ pub fn cos(a: u32) -> u32 {
 /// Returns the sine of `a`'s magnitude plus `ahead` quarter turns; `sign` is applied to the result.
 #[inline(always)]
 fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
-    static ROWS: [Row; 64] = rows(&SIN, 11, 0);
-    if exponent(a) == 255 {
-        return NAN;
-    }
+    static COLUMNS: Columns<64> = columns(&SIN, 11, 0, 0);
     // In quarter turns, with 23 fraction bits; full turns are shifted out.
     let quarters = shifted(fraction(a) | IMPLICIT, exponent(a) - 125);
     let quarter = (quarters >> 23) + ahead;
@@ -31,10 +29,9 @@ fn circle(a: u32, ahead: u32, sign: u32) -> u32 {
     let angle = fraction(quarters ^ 0_u32.wrapping_sub(quarter & 1));
     let sign = sign ^ (quarter & 2) << 30;
     let (segment, x) = (angle >> 17, angle & 0x1_FFFF);
-    match ROWS[segment as usize].at(x, 0) {
-        0 => sign,
-        r => sign | cut(r, 37),
-    }
+    let r = COLUMNS.at(segment, x, square_by_rows(x));
+    let result = sign | if r == 0.0 { 0 } else { cut(r, 37) };
+    if exponent(a) == 255 { NAN } else { result }
 }
 
 /// The first row of each binade from 2^-8 to 2^2, and the base-2 logarithm of its number of rows.
@@ -42,7 +39,7 @@ const BINADES: [(u8, u8); 11] =
     [(0, 0), (1, 0), (2, 0), (3, 1), (5, 1), (7, 2), (11, 2), (15, 2), (19, 3), (27, 4), (43, 3)];
 
 /// `MUFU.TANH`: returns the operand itself below 2^-8 and ±1 from 8 on.
-#[inline]
+#[inline(always)]
 #[must_use]
 pub fn tanh(a: u32) -> u32 {
     static ROWS: [Row; 51] = rows(&TANH, 13, 0);
@@ -54,5 +51,5 @@ pub fn tanh(a: u32) -> u32 {
     let Some(&(first, bits)) = BINADES.get(binade) else { return sign | ONE };
     let row = usize::from(first) + (fraction(a) >> (23 - bits)) as usize;
     let x = a >> (6 - bits) & 0x1_FFFF;
-    sign | cut(ROWS[row].at(x, 0), 39)
+    sign | cut(ROWS[row].at(x, 0) as f64, 39)
 }

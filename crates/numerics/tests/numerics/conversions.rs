@@ -27,11 +27,13 @@ fn fast_conversions_are_the_definition() {
                 f64_to(Format::Bf16, wide, near, false, false),
                 "{x:#x}"
             );
-            assert_eq!(
-                u32::from(fast::f32_to_e4m3(x)),
-                f64_to(Format::E4m3, wide, near, true, false),
-                "{x:#x}"
-            );
+            for (format, code) in [
+                (Format::E4m3, fast::f32_to_e4m3(x)),
+                (Format::E5m2, fast::f32_to_e5m2(x)),
+                (Format::E2m1, fast::f32_to_e2m1(x)),
+            ] {
+                assert_eq!(u32::from(code), f64_to(format, wide, near, true, false), "{x:#x} as {format:?}");
+            }
         }
     }
     // Doubles beside the middle between two halves, in every exponent that either format has and beyond.

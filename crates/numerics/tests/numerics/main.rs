@@ -9,5 +9,5 @@ mod fixed;
 mod flush;
 mod formats;
 mod layouts;
-mod special_lanes;
+mod nearest;
 mod tensor_core;

@@ -9,8 +9,7 @@
 //!
 //! A warp that has counted the arrivals of others, even with `.relaxed`, may therefore reset the counter by a weak store.
 
-use std::collections::HashMap;
-use std::hash::{BuildHasherDefault, Hasher};
+use rustc_hash::FxHashMap;
 
 use super::accesses::Mark;
 
@@ -23,14 +22,14 @@ const READS: usize = 64;
 struct Chain<M> {
     next: u64,
     /// The last one of each warp.
-    writes: HashMap<(u32, u32), (M, u64)>,
+    writes: FxHashMap<(u32, u32), (M, u64)>,
     /// The last one by warp and clock, oldest first.
     reads: Vec<(M, u64)>,
 }
 
 impl<M> Default for Chain<M> {
     fn default() -> Self {
-        Self { next: 0, writes: HashMap::new(), reads: Vec::new() }
+        Self { next: 0, writes: FxHashMap::default(), reads: Vec::new() }
     }
 }
 
@@ -74,34 +73,13 @@ impl<M: Mark> Chain<M> {
     }
 }
 
-/// Hashes a word's number: a multiplication spreads neighbouring words.
-#[derive(Debug, Default)]
-struct WordHasher(u64);
-
-impl Hasher for WordHasher {
-    fn finish(&self) -> u64 {
-        self.0
-    }
-
-    fn write(&mut self, bytes: &[u8]) {
-        for byte in bytes {
-            self.write_u64(self.0 ^ u64::from(*byte));
-        }
-    }
-
-    fn write_u64(&mut self, word: u64) {
-        let mixed = word.wrapping_mul(0x9E37_79B9_7F4A_7C15);
-        self.0 = mixed ^ mixed >> 32;
-    }
-}
-
 /// By location: locations are words, like those of release and acquire.
 #[derive(Debug)]
-pub(super) struct Chains<M>(HashMap<u64, Chain<M>, BuildHasherDefault<WordHasher>>);
+pub(super) struct Chains<M>(FxHashMap<u64, Chain<M>>);
 
 impl<M> Default for Chains<M> {
     fn default() -> Self {
-        Self(HashMap::default())
+        Self(FxHashMap::default())
     }
 }
 

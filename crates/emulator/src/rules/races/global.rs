@@ -4,6 +4,8 @@ use std::cell::{Cell, RefCell};
 use std::collections::HashMap;
 use std::ops::Range;
 
+use rustc_hash::FxHashMap;
+
 use super::Races;
 use super::accesses::{Accesses, Mark, Order};
 use super::chain::Chains;
@@ -143,7 +145,7 @@ pub(crate) struct GlobalRaces {
     /// Starting at the first global address.
     pages: Pages<Page>,
     /// What CTAs have released to others, by word of memory.
-    pub(super) places: HashMap<u64, Place>,
+    pub(super) places: FxHashMap<u64, Place>,
     /// Tensor maps that were released to the tensormap proxy.
     pub(super) releases: Releases,
     /// The warps that have waited for the preceding grid.

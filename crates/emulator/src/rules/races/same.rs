@@ -8,7 +8,7 @@
 //! This is checked only after the detector has found a conflict: ordered accesses cost nothing.
 
 use std::cell::Cell;
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::accesses::{Accesses, Mark};
 use super::clock::WARPS;
@@ -24,13 +24,13 @@ use crate::work;
 struct Stores<T> {
     /// As in the shadow.
     last: T,
-    first: HashMap<(u32, u32), T>,
+    first: FxHashMap<(u32, u32), T>,
     copies: Vec<T>,
 }
 
 impl<T: Mark> Stores<T> {
     fn new(store: T) -> Self {
-        let mut all = Self { last: store, first: HashMap::new(), copies: Vec::new() };
+        let mut all = Self { last: store, first: FxHashMap::default(), copies: Vec::new() };
         all.add(store);
         all
     }
@@ -57,11 +57,11 @@ impl<T: Mark> Stores<T> {
 
 /// The stores of the same value, by place.
 #[derive(Debug)]
-pub(super) struct Same<T>(HashMap<u64, Stores<T>>);
+pub(super) struct Same<T>(FxHashMap<u64, Stores<T>>);
 
 impl<T> Default for Same<T> {
     fn default() -> Self {
-        Self(HashMap::new())
+        Self(FxHashMap::default())
     }
 }
 

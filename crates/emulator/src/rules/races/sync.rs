@@ -9,7 +9,7 @@
 //! thread writes and fences, and one thread makes the relaxed access after `bar.sync`, the manual's patterns require another
 //! fence of that thread, and kernels rely on the order without it.
 
-use std::collections::HashMap;
+use rustc_hash::FxHashMap;
 
 use super::clock::{Clock, Known, Others, join, join_some};
 use super::{GlobalRaces, LAST, Races};
@@ -343,4 +343,4 @@ impl Meeting {
 }
 
 /// By word of memory.
-pub(super) type Places = HashMap<u64, Released>;
+pub(super) type Places = FxHashMap<u64, Released>;
