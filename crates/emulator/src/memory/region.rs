@@ -213,7 +213,7 @@ impl Region {
                 let has = |n: usize, mask: u64| {
                     mask == 0 || self.init.word(n).is_some_and(|word| word & mask == mask)
                 };
-                has(2 * of.line, bytes as u64) && has(2 * of.line + 1, (bytes >> 64) as u64)
+                has(2 * of.line as usize, bytes as u64) && has(2 * of.line as usize + 1, (bytes >> 64) as u64)
             })
     }
 
@@ -224,7 +224,7 @@ impl Region {
         }
         for of in lines {
             let bytes = of.bytes();
-            for (n, mask) in [(2 * of.line, bytes as u64), (2 * of.line + 1, (bytes >> 64) as u64)] {
+            for (n, mask) in [(2 * of.line as usize, bytes as u64), (2 * of.line as usize + 1, (bytes >> 64) as u64)] {
                 if mask != 0 {
                     self.init.set(n, mask);
                 }

@@ -9,7 +9,7 @@ pub(crate) const WORD: usize = 4;
 /// Words of one line that a warp accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WordsOfLine {
-    pub(crate) line: usize,
+    pub(crate) line: u32,
     /// One bit per word.
     pub(crate) words: u32,
 }

@@ -118,10 +118,10 @@ impl Apart {
     }
 
     /// Records an access to words of a line of the memory from [`GLOBAL_BASE`].
-    pub(crate) fn touch_words(&mut self, of: WordsOfLine, write: bool) {
+    pub(crate) fn touch_words(&mut self, line: usize, of: WordsOfLine, write: bool) {
         const LINES: usize = PAGE / LINE;
-        let touched = self.touched(of.line / LINES, write);
-        let (bytes, n) = (of.bytes(), of.line % LINES * 2);
+        let touched = self.touched(line / LINES, write);
+        let (bytes, n) = (of.bytes(), line % LINES * 2);
         touched[n] |= bytes as u64;
         touched[n + 1] |= (bytes >> 64) as u64;
     }

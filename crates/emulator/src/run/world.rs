@@ -138,11 +138,19 @@ impl World {
         }
     }
 
-    /// Records an access to words of global memory, of one buffer.
-    pub(crate) fn touch_lines(&mut self, address: u64, lines: &[WordsOfLine], write: bool) {
+    /// Records an access to words of one buffer, whose lines are counted from the `first` one of the memory from
+    /// [`GLOBAL_BASE`](crate::memory::window::GLOBAL_BASE).
+    pub(crate) fn touch_lines(
+        &mut self,
+        address: u64,
+        (first, lines): (usize, &[WordsOfLine]),
+        write: bool,
+    ) {
         self.global.note_use(address, write);
         if let Some(apart) = &mut self.apart {
-            lines.iter().for_each(|of| apart.touch_words(*of, write));
+            for of in lines {
+                apart.touch_words(first + of.line as usize, *of, write);
+            }
         }
     }
 

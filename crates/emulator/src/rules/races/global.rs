@@ -309,12 +309,12 @@ impl GlobalRaces {
         self.note(cta, cta.who(warp), access, stream)
     }
 
-    /// Records a weak access of a warp to words, by line of the memory from [`GLOBAL_BASE`]. Returns false if it is unusual or a race:
+    /// Records a weak access of a warp to words of lines, which are counted from the `first` one of the memory from [`GLOBAL_BASE`]. Returns false if it is unusual or a race:
     /// then [`GlobalRaces::access`], byte by byte, tells. What has been recorded by then is recorded again, which changes nothing.
     pub(crate) fn access_lines(
         &mut self,
         cta: &Races,
-        lines: &[WordsOfLine],
+        (first, lines): (usize, &[WordsOfLine]),
         write: bool,
         warp: u32,
     ) -> bool {
@@ -332,7 +332,8 @@ impl GlobalRaces {
             observed: |_| false,
         };
         lines.iter().all(|of| {
-            let (page, line) = (of.line / LINES, of.line % LINES);
+            let line = first + of.line as usize;
+            let (page, line) = (line / LINES, line % LINES);
             let page = match self.pages.get_mut(page) {
                 Some(page) => page,
                 None => new_page(&mut self.pages, page),
