@@ -44,10 +44,19 @@ impl Path {
         Self(FORCED.get().unwrap_or_default())
     }
 
-    /// Runs a hot loop on this path. A caller of many short loops asks for the path once.
+    /// Runs a short loop on this path. A caller of many such loops asks for the path once.
+    ///
+    /// Vectors have at most 256 bits: wider ones gain little over 32 lanes, and every set is one more to compile.
     #[inline(always)]
-    pub fn run<Op: WithSimd>(self, op: Op) -> Op::Output {
-        self.0.dispatch(op)
+    pub fn run<Op: NullaryFnOnce>(self, op: Op) -> Op::Output {
+        match self.0 {
+            #[cfg(target_arch = "x86_64")]
+            Arch::V3(simd) => simd.vectorize(op),
+            #[cfg(target_arch = "x86_64")]
+            Arch::V4(simd) => pulp::x86::V3::vectorize(*simd, op),
+            // NEON is part of the target.
+            _ => op.call(),
+        }
     }
 
     /// Runs `f` with this path forced for all hot loops of the current thread.

@@ -84,5 +84,5 @@ pub(crate) fn part(from: u32, width: u32) -> Row {
 /// The first bit of a part, and the mask of its length, by the `imm` of its row.
 #[inline(always)]
 pub(crate) fn part_mask(imm: u64) -> (u64, u64) {
-    (imm & 0x3F, u64::MAX >> (64 - (imm >> 8) & 63))
+    (imm & 0x3F, u64::MAX >> ((64 - (imm >> 8)) & 63))
 }

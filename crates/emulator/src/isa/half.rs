@@ -68,7 +68,10 @@ macro_rules! two {
     };
 }
 
-fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<fn(u64) -> Exec>) -> Decoded {
+/// The row with these flags.
+type OfFlags = fn(u64) -> Exec;
+
+fn binary(d: &mut Decoder<'_>, i: &Instruction, of_type: fn(Type) -> Option<OfFlags>) -> Decoded {
     let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(&mut words)?;
     words.done()?;

@@ -224,7 +224,9 @@ impl Region {
         }
         for of in lines {
             let bytes = of.bytes();
-            for (n, mask) in [(2 * of.line as usize, bytes as u64), (2 * of.line as usize + 1, (bytes >> 64) as u64)] {
+            for (n, mask) in
+                [(2 * of.line as usize, bytes as u64), (2 * of.line as usize + 1, (bytes >> 64) as u64)]
+            {
                 if mask != 0 {
                     self.init.set(n, mask);
                 }

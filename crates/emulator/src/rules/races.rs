@@ -415,7 +415,9 @@ impl Races {
         let by = Epoch::new(warp, clock[warp as usize], false);
         let order = SharedOrder { by, clock, modifies: false, observed: |_| false, own_warp: &self.own_warp };
         let shared = &mut self.shared;
-        lines.iter().all(|of| shared.update_words(of.line as usize, of.words, |kept| kept.step(write, &order)).is_ok())
+        lines.iter().all(|of| {
+            shared.update_words(of.line as usize, of.words, |kept| kept.step(write, &order)).is_ok()
+        })
     }
 
     /// As [`Races::shared`], taking into account the writes that strong reads have observed.

@@ -23,7 +23,7 @@ impl WordsOfLine {
             let mut all = [0; 16];
             let mut n = 0;
             while n < 64 {
-                if n / 4 >> (n % 4) & 1 == 1 {
+                if (n / 4) >> (n % 4) & 1 == 1 {
                     all[n / 4] |= 0xF << (n % 4 * 4);
                 }
                 n += 1;

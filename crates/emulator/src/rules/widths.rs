@@ -1,4 +1,4 @@
-//! In builds with debug assertions: checks that no register holds bits above its width.
+//! On demand ([`Options::check_widths`](crate::Options::check_widths)), for tests of the emulator: checks that no register holds bits above its width.
 //!
 //! A slot of the 32-bit bank holds registers of 8, 16 and 32 bits. Rows read narrow ones as if they were zero-extended, so a row that
 //! writes one must leave the bits above it zero. Decoders refuse registers that are narrower than a result (`Decoder::dst_as`); this

@@ -64,6 +64,8 @@ pub struct Options {
     /// them. One is a proxy fence between `mbarrier.init` and a copy that signals the object in the same CTA; the other is
     /// `bar.warp.sync` between a lane's `tensormap.replace` and its warp's `tensormap.cp_fenceproxy`.
     pub check_fences: bool,
+    /// Whether every instruction is checked to leave no bits above the width of a register: a test of the emulator itself.
+    pub check_widths: bool,
     /// How violations are handled.
     pub judge: Judge,
     /// The fill byte of memory and registers that nothing has written.
@@ -98,6 +100,7 @@ impl Default for Options {
             check_loads: false,
             check_races: true,
             check_fences: false,
+            check_widths: false,
             judge: Judge::Strict,
             poison: POISON,
             stack_bytes: None,

@@ -194,21 +194,13 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
 }
 
-fn registers(
-    (kernel, poison, workspace): (&Kernel, u8, u64),
-    launch: &Launch,
-    globals: &[u64],
-    cta: &Cta,
-    (warp, spare): (u32, Option<Registers>),
+/// Registers that nothing has written. Those of a warp of this kernel that has ended have the same slots.
+fn blank(
+    kernel: &Kernel,
+    (poison, local_bytes, most_local): (u8, usize, usize),
+    spare: Option<Registers>,
 ) -> Registers {
-    let local_bytes = if kernel.functions.is_empty() {
-        kernel.local_bytes
-    } else {
-        kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
-    };
-    let most_local = frames::most_local(launch);
-    // Registers of a warp of this kernel that has ended have the same slots.
-    let mut r = match spare {
+    match spare {
         Some(mut spare) => {
             spare.w.fill([0; LANES]);
             spare.d.fill([0; LANES]);
@@ -232,7 +224,23 @@ fn registers(
             local_bytes,
             most_local,
         },
+    }
+}
+
+/// The registers of a warp at the start, with constants and special registers.
+fn registers(
+    (kernel, poison, workspace): (&Kernel, u8, u64),
+    launch: &Launch,
+    globals: &[u64],
+    cta: &Cta,
+    (warp, spare): (u32, Option<Registers>),
+) -> Registers {
+    let local_bytes = if kernel.functions.is_empty() {
+        kernel.local_bytes
+    } else {
+        kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
     };
+    let mut r = blank(kernel, (poison, local_bytes, frames::most_local(launch)), spare);
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,
         Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
@@ -307,8 +315,8 @@ fn registers(
             Special::Laneid => std::array::from_fn(|lane| lane as u64),
             Special::LanemaskEq => masks(|bit| bit),
             Special::LanemaskLt => masks(|bit| bit - 1),
-            Special::LanemaskLe => masks(|bit| bit - 1 | bit),
-            Special::LanemaskGt => masks(|bit| !(bit - 1 | bit)),
+            Special::LanemaskLe => masks(|bit| (bit - 1) | bit),
+            Special::LanemaskGt => masks(|bit| !((bit - 1) | bit)),
             Special::LanemaskGe => masks(|bit| !(bit - 1)),
             other => [common(other); LANES],
         }

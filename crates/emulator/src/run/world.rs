@@ -38,6 +38,7 @@ pub(crate) struct World {
     pub(crate) check_init: bool,
     pub(crate) check_loads: bool,
     pub(crate) check_fences: bool,
+    pub(crate) check_widths: bool,
     pub(crate) random: Random,
     /// Whether `mbarrier.try_wait` may time out before the phase is complete: only under random schedules.
     pub(crate) gives_up: bool,
@@ -97,6 +98,7 @@ impl World {
             check_init: options.check_init,
             check_loads: options.check_loads,
             check_fences: options.check_fences,
+            check_widths: options.check_widths,
             random: Random(options.seed),
             gives_up: options.seed != 0,
             stream,
@@ -140,12 +142,7 @@ impl World {
 
     /// Records an access to words of one buffer, whose lines are counted from the `first` one of the memory from
     /// [`GLOBAL_BASE`](crate::memory::window::GLOBAL_BASE).
-    pub(crate) fn touch_lines(
-        &mut self,
-        address: u64,
-        (first, lines): (usize, &[WordsOfLine]),
-        write: bool,
-    ) {
+    pub(crate) fn touch_lines(&mut self, address: u64, (first, lines): (usize, &[WordsOfLine]), write: bool) {
         self.global.note_use(address, write);
         if let Some(apart) = &mut self.apart {
             for of in lines {

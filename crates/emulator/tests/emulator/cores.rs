@@ -74,7 +74,7 @@ fn end(ptx: &str, seed: u64, judge: Judge, threads: usize) -> End {
     let new = memory.allocate(1 << 16);
     let params = [out.to_le_bytes(), new.to_le_bytes()].concat();
     let launch = Launch { grid: [GRID, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0, params };
-    let options = Options { seed, judge, threads, fuel: 3_000_000, ..Options::default() };
+    let options = Options { seed, judge, threads, fuel: 3_000_000, check_widths: true, ..Options::default() };
     let mut told = Told::default();
     let counts = launch_with(&InStream::new(&program, kernel, &launch), &mut memory, &options, &mut told);
     let bytes = [out, new].into_iter().flat_map(|at| memory.bytes(at).unwrap().to_vec()).collect();

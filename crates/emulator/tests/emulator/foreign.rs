@@ -94,7 +94,8 @@ pub(crate) fn run_and_listen(text: &str, how: &How, said: &mut Said) -> Result<V
         let params = if kernel.param_bytes == 0 { Vec::new() } else { out.to_le_bytes().to_vec() };
         let launch = Launch { grid: how.grid, block: how.block, shared_bytes: how.shared_bytes, params };
         let step = InStream { cluster: how.cluster, ..InStream::new(&program, kernel, &launch) };
-        let options = Options { seed, fuel: how.fuel, judge: how.judge, ..Options::default() };
+        let options =
+            Options { seed, fuel: how.fuel, judge: how.judge, check_widths: true, ..Options::default() };
         launch_with(&step, &mut memory, &options, said)?;
         let bytes = memory.bytes(out).unwrap_or_default();
         let words = bytes.chunks_exact(4).map(|w| u32::from_le_bytes([w[0], w[1], w[2], w[3]])).collect();

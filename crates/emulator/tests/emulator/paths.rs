@@ -106,9 +106,22 @@ fn kernel() -> String {
 /// Three sources for each thread: numbers at every turn, and any bits.
 fn sources() -> Vec<u8> {
     let turns: [u64; 16] = [
-        0, 1, 0x8000_0000_8000_0000, 0x007F_FFFF_0080_0000, 0x3F80_0000_3F80_0001, 0x7F7F_FFFF_7F80_0000, 0xFFC0_0000_FF80_0001,
-        0x0010_0000_0000_0000, 0x7FF0_0000_0000_0000, 0x7FF8_0000_0000_0001, 0x3FF0_0000_0000_0000, 0x3C00_7BFF_0400_8400,
-        0x7C00_FC01_03FF_3BFF, 0x4248_C248_4049_C049, 0x0000_001F_0000_0020, u64::MAX,
+        0,
+        1,
+        0x8000_0000_8000_0000,
+        0x007F_FFFF_0080_0000,
+        0x3F80_0000_3F80_0001,
+        0x7F7F_FFFF_7F80_0000,
+        0xFFC0_0000_FF80_0001,
+        0x0010_0000_0000_0000,
+        0x7FF0_0000_0000_0000,
+        0x7FF8_0000_0000_0001,
+        0x3FF0_0000_0000_0000,
+        0x3C00_7BFF_0400_8400,
+        0x7C00_FC01_03FF_3BFF,
+        0x4248_C248_4049_C049,
+        0x0000_001F_0000_0020,
+        u64::MAX,
     ];
     let mut state = 7u64;
     let mut any = || {
@@ -118,7 +131,9 @@ fn sources() -> Vec<u8> {
         state
     };
     let one = |n: u32| {
-        (0..3).map(|k| if n < THREADS / 2 { turns[(n >> (4 * k)) as usize % 16] } else { any() }).collect::<Vec<_>>()
+        (0..3)
+            .map(|k| if n < THREADS / 2 { turns[(n >> (4 * k)) as usize % 16] } else { any() })
+            .collect::<Vec<_>>()
     };
     (0..THREADS).flat_map(one).flat_map(u64::to_le_bytes).collect()
 }
@@ -133,7 +148,10 @@ fn every_set_of_vector_instructions_gives_the_same_bits() {
         let to = memory.allocate(8 * (THREADS as usize) * (WORDS.len() + DOUBLE_WORDS.len()));
         let params = [from, to].into_iter().flat_map(u64::to_le_bytes).collect();
         let how = Launch { grid: [THREADS / 128, 1, 1], block: [128, 1, 1], shared_bytes: 0, params };
-        path.force(|| launch(&program, kernel, &how, &mut memory, &Options::default())).unwrap();
+        path.force(|| {
+            launch(&program, kernel, &how, &mut memory, &Options { check_widths: true, ..Options::default() })
+        })
+        .unwrap();
         memory.bytes(to).unwrap().to_vec()
     };
     let paths = Path::available();

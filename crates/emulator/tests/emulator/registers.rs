@@ -212,7 +212,7 @@ fn run(text: &str, registers: Registers, seed: u64) -> Result<Vec<u8>, Stop> {
     let out = memory.allocate(THREADS as usize * 4 * (RESULTS + 1));
     let how =
         Launch { grid: [1; 3], block: [THREADS, 1, 1], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
-    let options = Options { seed, fuel: 10_000_000, ..Options::default() };
+    let options = Options { seed, fuel: 10_000_000, check_widths: true, ..Options::default() };
     launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &options)?;
     Ok(memory.bytes(out).unwrap().to_vec())
 }

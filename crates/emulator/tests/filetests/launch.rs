@@ -57,6 +57,7 @@ pub(crate) fn run(test: &Test, seed: u64, registers: Registers, threads: usize) 
         })
         .collect();
     let options = Options {
+        check_widths: true,
         seed,
         fuel: test.fuel,
         check_init: test.checks.initialisation,

@@ -89,7 +89,7 @@ impl Run {
         let program = load(ptx)?;
         let kernel =
             program.kernel(self.entry).ok_or_else(|| Stop::Launch(format!("no entry {}", self.entry)))?;
-        let options = Options { seed, fuel, ..Options::default() };
+        let options = Options { seed, fuel, check_widths: true, ..Options::default() };
         let mut memory = GlobalMemory::default();
         let mut params = vec![0; kernel.param_bytes];
         let mut addresses = Vec::new();

@@ -2,7 +2,9 @@
 
 use super::square::square_by_rows;
 use super::tables::{SIN, TANH};
-use super::{Columns, IMPLICIT, NAN, ONE, Row, SIGN, columns, cut, exponent, fraction, is_nan, rows, shifted};
+use super::{
+    Columns, IMPLICIT, NAN, ONE, Row, SIGN, columns, cut, exponent, fraction, is_nan, rows, shifted,
+};
 
 /// `MUFU.SIN`: the sine of `a` turns (not radians).
 #[inline(always)]

@@ -2,8 +2,8 @@
 
 use numerics::convert::f64_to;
 use numerics::float::{
-    add_bf16, add_f16, add_f32, add_f32_nearest, fma_f32, fma_f32_nearest, may_be_tiny, mul_bf16, mul_f16, mul_f32,
-    mul_f32_nearest,
+    add_bf16, add_f16, add_f32, add_f32_nearest, fma_f32, fma_f32_nearest, may_be_tiny, mul_bf16, mul_f16,
+    mul_f32, mul_f32_nearest,
 };
 use numerics::{Format, Rounding};
 
@@ -14,9 +14,31 @@ const NEAR: Rounding = Rounding::NearestEven;
 /// Floats at every turn: zeros, subnormals, the smallest normals and their neighbours, powers of two, the largest, infinities, NaNs.
 fn specials() -> Vec<u32> {
     let magnitudes = [
-        0, 1, 2, 0x0040_0000, 0x007F_FFFE, 0x007F_FFFF, 0x0080_0000, 0x0080_0001, 0x0100_0000, 0x1F80_0000, 0x2000_0000,
-        0x3380_0000, 0x3F00_0000, 0x3F7F_FFFF, 0x3F80_0000, 0x3F80_0001, 0x3FFF_FFFF, 0x4B00_0000, 0x5F80_0000, 0x7F00_0000,
-        0x7F7F_FFFF, 0x7F80_0000, 0x7F80_0001, 0x7FC0_0000, 0x7FFF_FFFF,
+        0,
+        1,
+        2,
+        0x0040_0000,
+        0x007F_FFFE,
+        0x007F_FFFF,
+        0x0080_0000,
+        0x0080_0001,
+        0x0100_0000,
+        0x1F80_0000,
+        0x2000_0000,
+        0x3380_0000,
+        0x3F00_0000,
+        0x3F7F_FFFF,
+        0x3F80_0000,
+        0x3F80_0001,
+        0x3FFF_FFFF,
+        0x4B00_0000,
+        0x5F80_0000,
+        0x7F00_0000,
+        0x7F7F_FFFF,
+        0x7F80_0000,
+        0x7F80_0001,
+        0x7FC0_0000,
+        0x7FFF_FFFF,
     ];
     magnitudes.into_iter().flat_map(|bits| [bits, bits | 1 << 31]).collect()
 }
@@ -37,10 +59,17 @@ fn drawn(random: &mut Random, near_tiny: bool) -> [u32; 3] {
 
 fn check([a, b, c]: [u32; 3]) {
     for (ftz, sat) in [(false, false), (true, false), (false, true), (true, true)] {
-        assert_eq!(add_f32_nearest(a, b, ftz, sat), add_f32(a, b, NEAR, ftz, sat), "{a:#x} + {b:#x} {ftz} {sat}");
+        assert_eq!(
+            add_f32_nearest(a, b, ftz, sat),
+            add_f32(a, b, NEAR, ftz, sat),
+            "{a:#x} + {b:#x} {ftz} {sat}"
+        );
         let exact = mul_f32(a, b, NEAR, ftz, sat);
         let quick = mul_f32_nearest(a, b, ftz, sat);
-        assert!(quick == exact || ftz && may_be_tiny(quick), "{a:#x} * {b:#x} {ftz} {sat}: {quick:#x}, {exact:#x}");
+        assert!(
+            quick == exact || ftz && may_be_tiny(quick),
+            "{a:#x} * {b:#x} {ftz} {sat}: {quick:#x}, {exact:#x}"
+        );
         let exact = fma_f32(a, b, c, NEAR, ftz, sat);
         let quick = fma_f32_nearest(a, b, c, ftz, sat);
         assert!(
@@ -83,8 +112,10 @@ fn fused_products_are_those_of_exact_arithmetic() {
 /// harm.
 #[test]
 fn half_precision_in_one_rounding() {
-    let turns = [0, 1, 0x3FF, 0x400, 0x401, 0x1400, 0x3BFF, 0x3C00, 0x3C01, 0x4248, 0x7BFF, 0x7C00, 0x7C01, 0x7E00];
-    let brain = [0, 1, 0x7F, 0x80, 0x81, 0x1F80, 0x3F7F, 0x3F80, 0x3F81, 0x4049, 0x5F80, 0x7F7F, 0x7F80, 0x7FC0];
+    let turns =
+        [0, 1, 0x3FF, 0x400, 0x401, 0x1400, 0x3BFF, 0x3C00, 0x3C01, 0x4248, 0x7BFF, 0x7C00, 0x7C01, 0x7E00];
+    let brain =
+        [0, 1, 0x7F, 0x80, 0x81, 0x1F80, 0x3F7F, 0x3F80, 0x3F81, 0x4049, 0x5F80, 0x7F7F, 0x7F80, 0x7FC0];
     for b in turns.into_iter().chain(brain).flat_map(|b: u16| [b, b | 0x8000]) {
         for a in 0..=u16::MAX {
             for (format, sum, product) in [

@@ -7,8 +7,8 @@
 //!
 //! This is checked only after the detector has found a conflict: ordered accesses cost nothing.
 
-use std::cell::Cell;
 use rustc_hash::FxHashMap;
+use std::cell::Cell;
 
 use super::accesses::{Accesses, Mark};
 use super::clock::WARPS;

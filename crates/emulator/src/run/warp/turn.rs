@@ -257,7 +257,7 @@ impl Rows<'_, '_> {
             if CAREFUL && let Some(before) = &watched {
                 livelock::after(self.m, before);
             }
-            if cfg!(debug_assertions) {
+            if self.m.world.check_widths {
                 crate::rules::widths::check(self.m, pc, flow);
             }
             if self.aligned != 0 {
