@@ -5,6 +5,8 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
+
 use super::assumptions::AssumptionsArgs;
 use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
@@ -13,7 +15,6 @@ use super::ops::OpsArgs;
 use crate::gate::Shard;
 use crate::job::Options;
 use crate::report::Format;
-use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
 /// Show, with evidence, what SM12x GPUs and their toolchains do, and whether kernels are correct.
 #[derive(Debug, Parser)]

@@ -1,14 +1,13 @@
 //! `assumptions`: facts that the emulator takes on trust, each with a snippet that tests it.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::fmt::Write as _;
 
 use clap::Args;
+use miette::Diagnostic;
 use numerics::tensor_core::{Model, Part};
 
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::output;
 use crate::assumptions::{self, Status};
 

@@ -1,16 +1,15 @@
 //! `audit`: the device code in files, and how it runs on a device.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::path::PathBuf;
 use std::str::FromStr;
 
 use clap::{Args, ValueEnum};
+use miette::Diagnostic;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::audit::Which;

@@ -1,6 +1,5 @@
 //! `bench`: analyses the time of a decode step, and measures the pipeline.
 
-use super::timing::TimesError;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
@@ -9,6 +8,7 @@ use super::args::OutputArgs;
 use super::error::CliError;
 use super::format::{self, Formats};
 use super::output;
+use super::timing::TimesError;
 use super::timing::{self, TimingArgs};
 use crate::bench::{self, Classes};
 use crate::job::Context;

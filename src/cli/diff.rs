@@ -1,14 +1,13 @@
 //! `diff`: prints the changes between two records.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::path::PathBuf;
 
 use clap::Args;
+use miette::Diagnostic;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::gate;

@@ -1,13 +1,12 @@
 //! `doctor`: what this machine can run, each answer obtained by running it.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::fmt::Write as _;
 
 use clap::Args;
+use miette::Diagnostic;
 
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};

@@ -1,17 +1,16 @@
 //! `emulate`: runs kernels of a PTX or CUDA C++ file, of a launch file or of Triton's cache on the CPU.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::path::PathBuf;
 
 use clap::Args;
 use emulator::trials::{Launched, Launching, Plan, Rules};
 use emulator::{self, GlobalMemory, Options, Profile};
+use miette::Diagnostic;
 
 use super::contract::ContractArgs;
 use super::emulate_report::{Report, listed};
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{Formats, lacks, parser};
 use super::model::ModelArgs;
 use super::output;

@@ -1,15 +1,14 @@
 //! `exec`: a CUDA program on a simulated GPU.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use miette::Diagnostic;
 
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
 use super::rules::RulesArgs;

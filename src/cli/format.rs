@@ -1,11 +1,10 @@
 //! `--format`: each command lists its formats, and clap refuses others and prints this list.
 
-use super::error::CommandError;
-use super::exit;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 use miette::Diagnostic;
 
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use crate::report::Format;
 
 /// The formats of a command, each with a description.

@@ -1,15 +1,14 @@
 //! `gate`: compares a run with its baseline and its expectations.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use miette::Diagnostic;
 
 use super::args::{JobArgs, OutputArgs};
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Date, Disagreement, Judgement, LeftOut, Merger, Question};

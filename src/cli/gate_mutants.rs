@@ -1,12 +1,12 @@
 //! `gate --kernels DIR --mutants`: the mutants that are created, and those that survive.
 
-use super::gate::GateError;
 use std::path::Path;
 
 use clap::Args;
 
 use super::error::CliError;
 use super::format;
+use super::gate::GateError;
 use super::gate::{FORMATS, GateReports};
 use super::output;
 use crate::gate::{self, Judgement};

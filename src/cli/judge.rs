@@ -1,6 +1,5 @@
 //! `judge`: applies the reference to tensors that another stack produced.
 
-use super::findings::Findings;
 use std::path::PathBuf;
 
 use clap::Args;
@@ -8,6 +7,7 @@ use serde::Serialize;
 
 use super::args::OutputArgs;
 use super::error::CliError;
+use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
 use crate::frame::family::Family as _;

@@ -1,16 +1,15 @@
 //! `kernels build`: compiles the kernels of `moe` ahead of time, to PTX or to machine code.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
+use miette::Diagnostic;
 use ptx::arch::Target;
 use rayon::prelude::*;
 
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::output;
 use super::ways::TrialArgs;
 use crate::frame::admission::Limits;

@@ -1,7 +1,5 @@
 //! `lint`: checks any PTX with toolkits and targets.
 
-use super::error::CommandError;
-use super::exit;
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,7 +12,8 @@ use miette::{
 };
 
 use super::args::{OutputArgs, seconds};
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::job::{self, Context, Job};

@@ -1,16 +1,15 @@
 //! `merge`: combines records of many machines, or of the shards of one job, into one.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::collections::VecDeque;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use miette::Diagnostic;
 use rayon::prelude::*;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Disagreement, Merger};

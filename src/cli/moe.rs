@@ -1,18 +1,17 @@
 //! `moe`: runs the pipeline, tile by tile, and compares it with its reference.
 
-use super::error::CommandError;
-use super::exit;
-use super::findings::Findings;
-use miette::Diagnostic;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use miette::Diagnostic;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
+use super::findings::Findings;
 use super::moe_formats::{self, Word};
 use super::output;
 use super::runner::RunnerArgs;

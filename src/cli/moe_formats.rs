@@ -1,9 +1,9 @@
 //! `--pair` of `moe`, the operand formats of the GEMMs, and `--format`, the output format, which once named both.
 
-use super::format::FormatError;
 use clap::builder::{PossibleValue, PossibleValuesParser, TypedValueParser};
 
 use super::error::CliError;
+use super::format::FormatError;
 use super::format::Formats;
 use crate::moe::case::FormatPair;
 use crate::report::Format;

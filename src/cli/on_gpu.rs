@@ -1,16 +1,15 @@
 //! The GPU that the command without a verb uses.
 
-use super::error::CommandError;
-use super::exit;
-use emulator::device::Failure;
-use miette::Diagnostic;
 use std::str::FromStr;
 use std::time::Duration;
 
 use clap::Args;
+use emulator::device::Failure;
+use miette::Diagnostic;
 
 use super::device::{DeviceArgs, DeviceName};
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use crate::gpu::GpuDevice;
 use crate::job::{Context, JobError};
 

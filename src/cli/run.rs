@@ -1,14 +1,13 @@
 //! `run`: executes snippets on a device, check by check.
 
-use super::error::CommandError;
-use super::exit;
-use super::findings::Findings;
 use clap::Args;
 use miette::Diagnostic;
 
 use super::args::OutputArgs;
 use super::device::DeviceArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
+use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
 use crate::job::{self, Context, Question};

@@ -1,19 +1,18 @@
 //! `selftest`: compares recorded results with the emulator.
 
-use super::error::CommandError;
-use super::exit;
-use super::on_gpu::OnGpuError;
-use miette::Diagnostic;
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use miette::Diagnostic;
 use vectors::Recording;
 use vectors::digests::Digests;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::format::{self, Formats};
 use super::model::ModelArgs;
+use super::on_gpu::OnGpuError;
 use super::output;
 use super::vectors::FreshArgs;
 use crate::job::Context;

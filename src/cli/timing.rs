@@ -1,15 +1,14 @@
 //! `bench --device`: measures every stage on a GPU, tile by tile.
 
-use super::error::CommandError;
-use super::exit;
-use miette::Diagnostic;
 use std::path::Path;
 
 use clap::{Args, ValueEnum};
 use emulator::device::Device as _;
+use miette::Diagnostic;
 
 use super::device::{DeviceArgs, DeviceName};
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::ways::{KernelArgs, WayArgs};
 use crate::bench::{self, Bench, Effort};
 use crate::frame::compile::Compiler;

@@ -1,6 +1,5 @@
 //! `vectors record`, and new results of a GPU for `selftest --device`.
 
-use super::on_gpu::OnGpuError;
 use std::fmt::Write as _;
 use std::path::PathBuf;
 
@@ -10,6 +9,7 @@ use vectors::{Recording, WarpOp};
 
 use super::device::{DeviceArgs, DeviceName};
 use super::error::CliError;
+use super::on_gpu::OnGpuError;
 use super::output;
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;

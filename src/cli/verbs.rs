@@ -1,13 +1,13 @@
 //! The whole job, and the commands for the matrix, records, templates and toolkits.
 
-use super::findings::Findings;
-use super::format::FormatError;
 use std::fmt::Write as _;
 
 use ptx::arch::Target;
 
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::error::CliError;
+use super::findings::Findings;
+use super::format::FormatError;
 use super::{output, page, timing};
 use crate::gate;
 use crate::job::{self, Context, Job};

@@ -6,6 +6,7 @@ use std::sync::OnceLock;
 
 use emulator::Modifiers;
 use ptx::arch::{PtxIsa, Suffix, Target};
+use ptx::scan::instructions;
 use regex::Regex;
 use serde::Deserialize;
 
@@ -23,7 +24,6 @@ use crate::record::Outcome;
 use crate::snippet::{Code, Filter, Library, Variant};
 use crate::store;
 use crate::toolkit::Toolkit;
-use ptx::scan::instructions;
 
 const TABLE: &str = include_str!("instead.yaml");
 

@@ -6,6 +6,7 @@ mod value;
 use std::path::{Path, PathBuf};
 
 use emulator::{GlobalMemory, Kernel, Parameter};
+use value::scalar;
 
 use super::arguments::{WARP, takes_address, unfit};
 use super::content::Files;
@@ -17,7 +18,6 @@ use super::session::{Buffer, Module, Session, Step, Value, Variable};
 use super::triton;
 use crate::header::{self, read_text};
 use crate::job::Context;
-use value::scalar;
 
 /// An error: at a value of the file, or without a location in it.
 enum Fault {

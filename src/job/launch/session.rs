@@ -1,9 +1,9 @@
 //! The session of launches: everything read and checked. It refers to buffers, because each trial assigns new addresses.
 
-use emulator::argument::{Element, Shape};
 use std::ops::Range;
 use std::sync::Arc;
 
+use emulator::argument::{Element, Shape};
 use emulator::{GlobalMemory, HostBytes, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
 
 use super::available_memory::available_memory;

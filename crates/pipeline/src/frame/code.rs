@@ -6,6 +6,8 @@
 
 use std::time::Duration;
 
+use record::TileRow;
+
 use super::admission::{self, Blocked, LaunchSize, Limits};
 use super::compile::{Compiler, KernelSource};
 use crate::kernel::{KernelError, Library};
@@ -35,6 +37,21 @@ pub struct Code {
     pub resources: Option<Resources>,
     /// Whether it may be launched, with a remark on its cost (empty if there is none).
     pub verdict: Result<String, Blocked>,
+}
+
+impl Code {
+    /// Enters what ptxas says of a kernel whose CTAs have this much dynamic shared memory.
+    pub fn enter(self, row: &mut TileRow, dynamic_shared: u32) {
+        if let Some(used) = self.resources {
+            row.shared = Some(dynamic_shared + used.static_shared);
+            row.registers = Some(used.registers);
+            row.spills = Some((used.spill_stores, used.spill_loads));
+        }
+        match self.verdict {
+            Ok(remark) => row.remark = remark,
+            Err(blocked) => row.blocked = Some(blocked.0),
+        }
+    }
 }
 
 /// A compiler and a ptxas, for one device.

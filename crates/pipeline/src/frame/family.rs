@@ -15,7 +15,7 @@ use numerics::tensor_core::Model;
 use ptx::arch::Target;
 use record::{
     CheckResult, ConfigurationName, ExerciseRow, FamilyRow, FaultCoverageRow, FaultRow, StageName,
-    StageResult, TileTable, TrialRow, Verdict,
+    StageResult, TileRow, TileTable, TrialRow, Verdict,
 };
 
 use super::admission::{Limits, Toolchain};
@@ -83,6 +83,26 @@ pub struct TableQuestion<'a> {
     pub assembler: Option<&'a Assembler<'a>>,
     /// The target of the kernels.
     pub target: Target,
+}
+
+impl TableQuestion<'_> {
+    /// Returns the row of a configuration of which nothing is known yet.
+    #[must_use]
+    pub fn row(&self, family: &str, configuration: ConfigurationName) -> TileRow {
+        TileRow {
+            family: family.to_owned(),
+            configuration,
+            target: self.target.into(),
+            toolkit: self.toolchain.map(|toolchain| toolchain.toolkit.into()),
+            depth: None,
+            shared: None,
+            shared_limit: Limits::SM12X.shared,
+            registers: None,
+            spills: None,
+            blocked: None,
+            remark: String::new(),
+        }
+    }
 }
 
 /// A family of kernels.

@@ -3,6 +3,7 @@
 use emulator::device::{Argument, Device, Launch, Module};
 
 use super::RunError;
+use super::admission::LaunchSize;
 use crate::kernel::{self, Kernel, Names};
 
 /// Returns the launch of a loaded kernel. `names` has the values of its expressions, `argument` those of its arguments.
@@ -17,11 +18,7 @@ pub fn prepared(
     argument: impl Fn(&str) -> Option<Argument>,
 ) -> Result<Launch, RunError> {
     let header = |message: String| RunError::Header { file: kernel.file.clone(), message };
-    let small = |text: &str| {
-        let value = kernel::evaluate(text, names)
-            .map_err(|source| RunError::Expression { file: kernel.file.clone(), source })?;
-        u32::try_from(value).map_err(|_| header(format!("`{text}` is {value}, which exceeds 32 bits")))
-    };
+    let small = |text: &str| value(kernel, text, names);
     let parameters = device
         .parameters(module, &kernel.entry)
         .ok_or_else(|| header(format!("the source has no entry `{}`", kernel.entry)))?;
@@ -60,5 +57,25 @@ pub fn prepared(
         programmatic: false,
         cluster: [1, 1, 1],
         cooperative: false,
+    })
+}
+
+/// Returns what a CTA of a kernel takes by its header, with the values of the header's expressions.
+///
+/// # Errors
+/// [`RunError::Expression`] and [`RunError::Header`] if the header names something unknown, or a value exceeds 32 bits.
+pub fn size(kernel: &Kernel, names: &Names) -> Result<LaunchSize, RunError> {
+    let [threads, dynamic_shared] = [&kernel.block, &kernel.smem].map(|text| value(kernel, text, names));
+    Ok(LaunchSize { threads: threads?, dynamic_shared: dynamic_shared? })
+}
+
+/// The value of an expression of a header.
+fn value(kernel: &Kernel, text: &str, names: &Names) -> Result<u32, RunError> {
+    let file = || kernel.file.clone();
+    let value =
+        kernel::evaluate(text, names).map_err(|source| RunError::Expression { file: file(), source })?;
+    u32::try_from(value).map_err(|_| RunError::Header {
+        file: file(),
+        message: format!("`{text}` is {value}, which exceeds 32 bits"),
     })
 }

@@ -6,12 +6,12 @@ use std::sync::Arc;
 use numerics::tensor_core::Model;
 use record::{
     ConfigurationName, Count, ExerciseRow, FamilyRow, FaultCoverageRow, FaultRow, StageName, StageRow,
-    TileRow, TileTable, TrialRow, Verdict,
+    TileTable, TrialRow, Verdict,
 };
 
 use super::case::{Case, Slots, built_in};
 use super::configuration::{Configuration, Layout, Scales};
-use super::problem::{Data, Side};
+use super::problem::{self, Data, Side};
 use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
 use crate::frame::code::{Assembler, CodeError};
 use crate::frame::compile::KernelSource;
@@ -20,6 +20,7 @@ use crate::frame::family::{
 };
 use crate::frame::kept::Kept;
 use crate::frame::known::KnownFailure;
+use crate::frame::launch;
 use crate::frame::stream::{PreparedStream, Problem};
 use crate::frame::{Memo, TrialError};
 use crate::kernel::{Kernel, KernelError, Library};
@@ -201,37 +202,18 @@ impl Family for KvCache {
     }
 
     fn table(&self, _: &[SharedTrial], question: &TableQuestion<'_>) -> Result<TileTable, CodeError> {
-        let limits = Limits::SM12X;
         let row = |of: Configuration| {
-            let mut row = TileRow {
-                family: FAMILY.to_owned(),
-                configuration: of.name(),
-                target: question.target.into(),
-                toolkit: question.toolchain.map(|t| t.toolkit.into()),
-                depth: None,
-                shared: None,
-                shared_limit: limits.shared,
-                registers: None,
-                spills: None,
-                blocked: of.blocked().map(str::to_owned),
-                remark: String::new(),
-            };
+            let mut row = question.row(FAMILY, of.name());
+            row.blocked = of.blocked().map(str::to_owned);
             let kernel = kernel(question.library)?;
             let needs = kernel.needs.iter().map(String::as_str);
             let lacking = question.toolchain.and_then(|toolchain| toolchain.lacking(needs));
             row.blocked = row.blocked.or(lacking);
-            if let (None, Some(assembler)) = (&row.blocked, question.assembler) {
+            // No option of a case changes the code.
+            let size = built_in().cases.first().and_then(|case| size(kernel, case, of));
+            if let (None, Some(assembler), Some(size)) = (&row.blocked, question.assembler, size) {
                 let source = KernelSource { kernel, defines: of.defines() };
-                let code = assembler.code(question.library, &source, SIZE)?;
-                if let Some(used) = code.resources {
-                    row.shared = Some(used.static_shared);
-                    row.registers = Some(used.registers);
-                    row.spills = Some((used.spill_stores, used.spill_loads));
-                }
-                match code.verdict {
-                    Ok(remark) => row.remark = remark,
-                    Err(blocked) => row.blocked = Some(blocked.0),
-                }
+                assembler.code(question.library, &source, size)?.enter(&mut row, size.dynamic_shared);
             }
             Ok(row)
         };
@@ -240,8 +222,15 @@ impl Family for KvCache {
     }
 }
 
-/// What a CTA takes: the header's `block` and no dynamic shared memory.
-const SIZE: LaunchSize = LaunchSize { threads: 64, dynamic_shared: 0 };
+/// The most that a CTA takes by the header; `None` if that has a mistake, which the trial itself reports with its stage.
+fn size(kernel: &Kernel, case: &Case, of: Configuration) -> Option<LaunchSize> {
+    let [keys, values] = Side::ALL.map(|side| launch::size(kernel, &problem::names(case, of, side)).ok());
+    let (keys, values) = (keys?, values?);
+    Some(LaunchSize {
+        threads: keys.threads.max(values.threads),
+        dynamic_shared: keys.dynamic_shared.max(values.dynamic_shared),
+    })
+}
 
 impl family::Trial for Trial {
     fn family(&self) -> &'static dyn Family {
@@ -322,7 +311,8 @@ impl family::Trial for Trial {
         let kernel = kernel(library)?;
         let needs = kernel.needs.iter().map(String::as_str);
         let lacking = toolchain.and_then(|toolchain| toolchain.lacking(needs)).map(Blocked);
-        let blocked = self.blocked.clone().or(lacking).or_else(|| SIZE.within(limits).err());
+        let exceeding = || size(kernel, &self.case, self.configuration)?.within(limits).err();
+        let blocked = self.blocked.clone().or(lacking).or_else(exceeding);
         Ok(Arc::new(Self { blocked, ..self.clone() }))
     }
 
@@ -334,7 +324,8 @@ impl family::Trial for Trial {
         let mut trial = self.clone();
         let mut remark = String::new();
         for source in self.sources(library)? {
-            match assembler.code(library, &source, SIZE) {
+            let Some(size) = size(source.kernel, &self.case, self.configuration) else { continue };
+            match assembler.code(library, &source, size) {
                 // The trial itself reports a compilation failure, with its stage.
                 Err(CodeError::Nvrtc(_)) => {}
                 code => match code?.verdict {

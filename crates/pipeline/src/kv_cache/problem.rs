@@ -9,6 +9,7 @@ use super::case::{Case, Regime, Slots};
 use super::configuration::{Configuration, Layout, Scales};
 use super::judge;
 use crate::frame::stream::{self, Content, Step, Stored};
+use crate::kernel::Names;
 
 /// Elements that share a scale.
 pub(super) const BLOCK: usize = 16;
@@ -194,18 +195,10 @@ impl stream::Problem for Data {
     fn steps(&self) -> Vec<Step> {
         let step = |side: Side| {
             let [source, global, codes, scales] = side.buffers();
-            let swizzled = side == Side::Values && self.configuration.scales == Scales::Swizzled;
-            let names = [
-                ("tokens", self.case.tokens),
-                ("heads", self.case.heads),
-                ("page", self.case.page),
-                ("head", self.configuration.head),
-                ("swizzled", usize::from(swizzled)),
-            ];
             Step {
                 stage: side.stage().into(),
                 kernel: 0,
-                names: names.into_iter().map(|(name, value)| (name, value as u64)).collect(),
+                names: names(&self.case, self.configuration, side),
                 buffers: vec![("source", source), ("global", global), ("codes", codes), ("scales", scales)],
             }
         };
@@ -220,4 +213,17 @@ impl stream::Problem for Data {
     fn judge(&self, stored: &Stored) -> Vec<StageResult> {
         Side::ALL.into_iter().map(|side| judge::stage(self, side, stored)).collect()
     }
+}
+
+/// The values of the expressions of a header, for keys or values.
+pub(super) fn names(case: &Case, configuration: Configuration, side: Side) -> Names {
+    let swizzled = side == Side::Values && configuration.scales == Scales::Swizzled;
+    let names = [
+        ("tokens", case.tokens),
+        ("heads", case.heads),
+        ("page", case.page),
+        ("head", configuration.head),
+        ("swizzled", usize::from(swizzled)),
+    ];
+    names.into_iter().map(|(name, value)| (name, value as u64)).collect()
 }

@@ -49,19 +49,7 @@ pub fn side(tile: Tile, swap_ab: bool) -> String {
 fn row(question: &TableQuestion<'_>, of: &Configuration, compiles: bool) -> Result<TileRow, CodeError> {
     let Configuration { tile, swap_ab, path, load } = *of;
     let (limits, toolchain) = (Limits::SM12X, question.toolchain);
-    let mut row = TileRow {
-        family: FAMILY.to_owned(),
-        configuration: of.name(),
-        target: question.target.into(),
-        toolkit: toolchain.map(|t| t.toolkit.into()),
-        depth: None,
-        shared: None,
-        shared_limit: limits.shared,
-        registers: None,
-        spills: None,
-        blocked: None,
-        remark: String::new(),
-    };
+    let mut row = question.row(FAMILY, of.name());
     let pair = Settings::GPT_OSS.pair;
     let kernel = question.library.gemm(pair, path, load)?;
     let admitted = match admission::admit(&Question { pair, tile, swap_ab, kernel, path, toolchain, limits })
@@ -78,15 +66,6 @@ fn row(question: &TableQuestion<'_>, of: &Configuration, compiles: bool) -> Resu
     // The setup that gpt-oss uses.
     let setup = Setup::plain(admitted.config);
     let [_, _, _, gemm, _, _] = sources::of_run(question.library, &Settings::GPT_OSS, &setup)?;
-    let code = assembler.code(question.library, &gemm, admitted.size)?;
-    if let Some(used) = code.resources {
-        row.shared = Some(admitted.size.dynamic_shared + used.static_shared);
-        row.registers = Some(used.registers);
-        row.spills = Some((used.spill_stores, used.spill_loads));
-    }
-    match code.verdict {
-        Ok(remark) => row.remark = remark,
-        Err(blocked) => row.blocked = Some(blocked.0),
-    }
+    assembler.code(question.library, &gemm, admitted.size)?.enter(&mut row, admitted.size.dynamic_shared);
     Ok(row)
 }
