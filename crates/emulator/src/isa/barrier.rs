@@ -11,7 +11,7 @@ use crate::front::words::Refusal;
 use crate::memory::window::{Window, window_of};
 use crate::rules::order::{Fence, Scope};
 use crate::run::cta::Acquired;
-use crate::run::machine::{Flow, Machine, World, lanes};
+use crate::run::machine::{Flow, LANES, Machine, World, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 
@@ -95,8 +95,10 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         return flow;
     }
     let lane = m.mask.trailing_zeros() as usize;
-    let id = m.r.w[row.a as usize][lane];
-    if id > 15 || lanes(m.mask).any(|i| m.r.w[row.a as usize][i] != id) {
+    let ids = &m.r.w[row.a as usize];
+    let id = ids[lane];
+    let others = (0..LANES).fold(0u32, |others, i| others | u32::from(ids[i] != id) << i);
+    if id > 15 || others & m.mask != 0 {
         return m.fail(
             Fault::new(
                 Rule::Barrier,

@@ -101,6 +101,19 @@ fn shfl(
     let (b, c) = (m.r.w[b as usize], m.r.w[c as usize]);
     let mut in_range = 0u32;
     let mut out = a;
+    if parties.are_whole_warp() {
+        // Every lane participates: no read can go wrong.
+        for lane in 0..LANES {
+            let segment = (c[lane] >> 8 & 31) as usize;
+            let limit = (lane & segment) | (c[lane] as usize & 31 & !segment);
+            let (from, within) = source(lane, b[lane] as usize & 31, segment, limit);
+            in_range |= u32::from(within) << lane;
+            out[lane] = a[if within { from % LANES } else { lane }];
+        }
+        m.r.w[row.d as usize] = out;
+        m.set_predicate(row.b, in_range);
+        return Flow::Next;
+    }
     for party in parties {
         for lane in lanes(party) {
             let segment = (c[lane] >> 8 & 31) as usize;

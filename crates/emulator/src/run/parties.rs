@@ -10,6 +10,14 @@ pub(crate) struct Parties {
     left: u32,
 }
 
+impl Parties {
+    /// Whether all lanes of the warp form one set.
+    #[inline]
+    pub(crate) fn are_whole_warp(&self) -> bool {
+        self.left == !0 && self.masks.iter().fold(!0, |all, mask| all & mask) == !0
+    }
+}
+
 impl Iterator for Parties {
     type Item = u32;
 
@@ -38,6 +46,9 @@ impl Machine<'_> {
     pub(crate) fn parties(&mut self, slot: u32) -> Result<Parties, Flow> {
         let masks = self.r.w[slot as usize];
         let all = Parties { masks, left: self.mask };
+        if all.are_whole_warp() {
+            return Ok(all);
+        }
         for party in all.clone() {
             let lane = party.trailing_zeros() as usize % LANES;
             let wanted = masks[lane];

@@ -162,6 +162,9 @@ impl Warp {
     fn choose(&self, cta: &Cta, world: &World, turns: Option<Turns>) -> Option<usize> {
         let fragments = &self.lanes.fragments;
         let n = fragments.len();
+        if let [only] = fragments.as_slice() {
+            return ready(only, cta, world).then_some(0);
+        }
         let mut in_order =
             (0..n).map(|i| (self.current + i) % n).filter(|i| ready(&fragments[*i], cta, world));
         match turns {
