@@ -1,8 +1,8 @@
 //! Loads and stores of a whole warp, or of some of its lanes, at any addresses of one buffer or of shared memory: their words are
 //! gathered by line, and a line's words are checked at once.
 //!
-//! Like [`spans`](super::spans), this raises no faults. Whatever is unusual is declined before any visible change, and the access is
-//! made lane by lane, which finds the fault and its lane.
+//! Like [`spans`](super::spans), this raises no faults. Whatever is unusual is declined before memory changes, and the access is made
+//! lane by lane, which finds the fault and its lane. What the race detector has recorded by then is recorded again, which changes nothing.
 
 use pulp::NullaryFnOnce;
 
