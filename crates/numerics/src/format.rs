@@ -71,6 +71,7 @@ impl Layout {
     }
 
     /// The code of the largest finite magnitude.
+    #[inline(always)]
     pub(crate) const fn max_finite(self) -> u64 {
         let ones = (1 << self.magnitude_bits()) - 1;
         match self.specials {

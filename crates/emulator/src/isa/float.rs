@@ -117,10 +117,27 @@ fn bf16_to_f32(x: u16) -> u32 {
     u32::from(x) << 16
 }
 
-/// The flags of a row that rounds to nearest even: `.ftz` and `.sat`.
-#[inline(always)]
-fn flags(imm: u64) -> (bool, bool) {
-    (imm & FTZ != 0, imm & SAT != 0)
+/// The row of a function that rounds to nearest even, for a mode's `.ftz` and `.sat`. What kernels use has rows of its own, which spend
+/// nothing on the other flags.
+macro_rules! flagged {
+    ($mode:ident, |$ftz:ident| $exec:expr) => {
+        if $mode.ftz {
+            const $ftz: bool = true;
+            $exec
+        } else {
+            const $ftz: bool = false;
+            $exec
+        }
+    };
+    ($mode:ident, |$ftz:ident, $sat:ident| $exec:expr) => {
+        if $mode.sat {
+            const $sat: bool = true;
+            flagged!($mode, |$ftz| $exec)
+        } else {
+            const $sat: bool = false;
+            flagged!($mode, |$ftz| $exec)
+        }
+    };
 }
 
 pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -148,10 +165,9 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            by_lane!(imm; |a: u32, b: u32| -> u32 {
-                let (ftz, sat) = flags(imm);
-                float::add_f32_nearest(a, b ^ sign(imm), ftz, sat)
-            }),
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(imm; |a: u32, b: u32| -> u32 {
+                float::add_f32_nearest(a, b ^ sign(imm), FLUSH, CLAMP)
+            })),
         ),
         Kind::F32 => (Type::F32, |m, row| {
             let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
@@ -159,9 +175,9 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            by_lane!(imm; |a: u64, b: u64| -> u64 {
-                pair!(|a, b| float::add_f32_nearest(a, b ^ sign(imm), imm & FTZ != 0, false))
-            }),
+            flagged!(mode, |FLUSH| by_lane!(imm; |a: u64, b: u64| -> u64 {
+                pair!(|a, b| float::add_f32_nearest(a, b ^ sign(imm), FLUSH, false))
+            })),
         ),
         Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
             let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
@@ -225,13 +241,11 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            by_lane!(imm; |a: u32, b: u32| -> u32 {
-                let (ftz, sat) = flags(imm);
-                float::mul_f32_nearest(a, b, ftz, sat)
-            } unless |quick| { may_be_tiny(quick) } => {
-                let (ftz, sat) = flags(imm);
-                float::mul_f32(a, b, Rounding::NearestEven, ftz, sat)
-            }),
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(_imm; |a: u32, b: u32| -> u32 {
+                float::mul_f32_nearest(a, b, FLUSH, CLAMP)
+            } unless |quick| { FLUSH && may_be_tiny(quick) } => {
+                float::mul_f32(a, b, Rounding::NearestEven, FLUSH, CLAMP)
+            })),
         ),
         Kind::F32 => (Type::F32, |m, row| {
             let mode = Mode::from(row.imm);
@@ -239,11 +253,11 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            by_lane!(imm; |a: u64, b: u64| -> u64 {
-                pair!(|a, b| float::mul_f32_nearest(a, b, imm & FTZ != 0, false))
-            } unless |quick| { pair_may_be_tiny(quick) } => {
-                pair!(|a, b| float::mul_f32(a, b, Rounding::NearestEven, imm & FTZ != 0, false))
-            }),
+            flagged!(mode, |FLUSH| by_lane!(_imm; |a: u64, b: u64| -> u64 {
+                pair!(|a, b| float::mul_f32_nearest(a, b, FLUSH, false))
+            } unless |quick| { FLUSH && pair_may_be_tiny(quick) } => {
+                pair!(|a, b| float::mul_f32(a, b, Rounding::NearestEven, FLUSH, false))
+            })),
         ),
         Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
             let mode = Mode::from(row.imm);
@@ -275,13 +289,11 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (ty, exec): (Type, Exec) = match kind {
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
-            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 {
-                let (ftz, sat) = flags(imm);
-                float::fma_f32_nearest(a, b, c, ftz, sat)
-            } unless |quick| { may_be_tiny(quick) } => {
-                let (ftz, sat) = flags(imm);
-                float::fma_f32(a, b, c, Rounding::NearestEven, ftz, sat)
-            }),
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(_imm; |a: u32, b: u32, c: u32| -> u32 {
+                float::fma_f32_nearest(a, b, c, FLUSH, CLAMP)
+            } unless |quick| { FLUSH && may_be_tiny(quick) } => {
+                float::fma_f32(a, b, c, Rounding::NearestEven, FLUSH, CLAMP)
+            })),
         ),
         Kind::F32 => (Type::F32, |m, row| {
             let mode = Mode::from(row.imm);
@@ -289,11 +301,11 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
-            by_lane!(imm; |a: u64, b: u64, c: u64| -> u64 {
-                pair!(|a, b, c| float::fma_f32_nearest(a, b, c, imm & FTZ != 0, false))
-            } unless |quick| { pair_may_be_tiny(quick) } => {
-                pair!(|a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven, imm & FTZ != 0, false))
-            }),
+            flagged!(mode, |FLUSH| by_lane!(_imm; |a: u64, b: u64, c: u64| -> u64 {
+                pair!(|a, b, c| float::fma_f32_nearest(a, b, c, FLUSH, false))
+            } unless |quick| { FLUSH && pair_may_be_tiny(quick) } => {
+                pair!(|a, b, c| float::fma_f32(a, b, c, Rounding::NearestEven, FLUSH, false))
+            })),
         ),
         Kind::F32x2 if !mode.sat => (Type::B64, |m, row| {
             let mode = Mode::from(row.imm);

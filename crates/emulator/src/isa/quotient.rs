@@ -7,6 +7,7 @@ use ptx::{Instruction, Type};
 
 use super::float::Mode;
 use super::lanewise::{d, halves, push, w};
+use crate::run::vectors::by_warp;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -49,10 +50,10 @@ pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => w!(|a, b| float::div_approx_f32(a, b, false)),
-        (Some("approx"), Type::F32, true) => w!(|a, b| float::div_approx_f32(a, b, true)),
-        (Some(_), Type::F32, false) => w!(|a, b| float::div_full_f32(a, b, false)),
-        (Some(_), Type::F32, true) => w!(|a, b| float::div_full_f32(a, b, true)),
+        (Some("approx"), Type::F32, false) => by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, false) }),
+        (Some("approx"), Type::F32, true) => by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, true) }),
+        (Some(_), Type::F32, false) => by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, false) }),
+        (Some(_), Type::F32, true) => by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, true) }),
         (None, Type::F32, _) => div_f32,
         (None, Type::F64, false) => div_f64,
         _ => return refuse(i),
@@ -77,8 +78,8 @@ fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => w!(|a| float::rcp_approx_f32(a, false)),
-        (Some("approx"), Type::F32, true) => w!(|a| float::rcp_approx_f32(a, true)),
+        (Some("approx"), Type::F32, false) => by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, false) }),
+        (Some("approx"), Type::F32, true) => by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, true) }),
         (Some("approx"), Type::F64, true) => d!(|a| float::rcp_approx_ftz_f64(a)),
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::rcp_f32(a, mode.rounding, mode.ftz))
@@ -96,8 +97,8 @@ fn sqrt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => w!(|a| float::sqrt_approx_f32(a, false)),
-        (Some("approx"), Type::F32, true) => w!(|a| float::sqrt_approx_f32(a, true)),
+        (Some("approx"), Type::F32, false) => by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, false) }),
+        (Some("approx"), Type::F32, true) => by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, true) }),
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::sqrt_f32(a, mode.rounding, mode.ftz))
         }
@@ -128,21 +129,21 @@ fn function(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (i.opcode.as_str(), ty, ftz) {
-        ("rsqrt", Type::F32, false) => w!(|a| float::rsqrt_approx_f32(a, false)),
-        ("rsqrt", Type::F32, true) => w!(|a| float::rsqrt_approx_f32(a, true)),
+        ("rsqrt", Type::F32, false) => by_warp!(|a: u32| -> u32 { float::rsqrt_approx_f32_lanes(&a, false) }),
+        ("rsqrt", Type::F32, true) => by_warp!(|a: u32| -> u32 { float::rsqrt_approx_f32_lanes(&a, true) }),
         ("rsqrt", Type::F64, false) => d!(|a| float::rsqrt_approx_f64(a)),
         ("rsqrt", Type::F64, true) => d!(|a| float::rsqrt_approx_ftz_f64(a)),
-        ("sin", Type::F32, _) => w!(|a| float::sin_approx_f32(a)),
-        ("cos", Type::F32, _) => w!(|a| float::cos_approx_f32(a)),
-        ("lg2", Type::F32, false) => w!(|a| float::lg2_approx_f32(a, false)),
-        ("lg2", Type::F32, true) => w!(|a| float::lg2_approx_f32(a, true)),
-        ("ex2", Type::F32, false) => w!(|a| float::ex2_approx_f32(a, false)),
-        ("ex2", Type::F32, true) => w!(|a| float::ex2_approx_f32(a, true)),
+        ("sin", Type::F32, _) => by_warp!(|a: u32| -> u32 { float::sin_approx_f32_lanes(&a) }),
+        ("cos", Type::F32, _) => by_warp!(|a: u32| -> u32 { float::cos_approx_f32_lanes(&a) }),
+        ("lg2", Type::F32, false) => by_warp!(|a: u32| -> u32 { float::lg2_approx_f32_lanes(&a, false) }),
+        ("lg2", Type::F32, true) => by_warp!(|a: u32| -> u32 { float::lg2_approx_f32_lanes(&a, true) }),
+        ("ex2", Type::F32, false) => by_warp!(|a: u32| -> u32 { float::ex2_approx_f32_lanes(&a, false) }),
+        ("ex2", Type::F32, true) => by_warp!(|a: u32| -> u32 { float::ex2_approx_f32_lanes(&a, true) }),
         ("ex2", Type::F16, false) => w!(|a| u32::from(float::ex2_approx_f16(a as u16))),
         ("ex2", Type::F16x2, false) => w!(|a| halves!(a, |x| float::ex2_approx_f16(x))),
         ("ex2", Type::Bf16, true) => w!(|a| u32::from(float::ex2_approx_bf16(a as u16))),
         ("ex2", Type::Bf16x2, true) => w!(|a| halves!(a, |x| float::ex2_approx_bf16(x))),
-        ("tanh", Type::F32, false) => w!(|a| float::tanh_approx_f32(a)),
+        ("tanh", Type::F32, false) => by_warp!(|a: u32| -> u32 { float::tanh_approx_f32_lanes(&a) }),
         ("tanh", Type::F16, false) => w!(|a| u32::from(float::tanh_approx_f16(a as u16))),
         ("tanh", Type::F16x2, false) => w!(|a| halves!(a, |x| float::tanh_approx_f16(x))),
         ("tanh", Type::Bf16, false) => w!(|a| u32::from(float::tanh_approx_bf16(a as u16))),

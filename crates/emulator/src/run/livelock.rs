@@ -176,22 +176,22 @@ pub(crate) fn after(m: &mut Machine<'_>, before: &Before) {
 
 /// The bytes from a place on, with zeros behind the end of its memory.
 fn bytes(m: &mut Machine<'_>, place: Place) -> [u8; MOST_BYTES] {
-    let mut out = [0; MOST_BYTES];
-    for (n, byte) in out.iter_mut().enumerate() {
-        let found = match place {
-            Place::Global(at) => {
-                let found = m.world.global.locate(at + n as u64, 1).ok();
-                found.and_then(|(index, place)| m.world.global.region(index).get::<1>(place))
-            }
-            Place::Shared(at) => m.cta.shared.get::<1>(at + n),
-            Place::Local(at) => m.r.local.get::<1>(at + n),
-        };
-        match found {
-            Some([found]) => *byte = found,
-            None => break,
+    let (region, at) = match place {
+        Place::Global(at) => match m.world.global.locate(at, 1) {
+            Ok((index, place)) => (m.world.global.region(index), place),
+            Err(_) => return [0; MOST_BYTES],
+        },
+        Place::Shared(at) => (&m.cta.shared, at),
+        Place::Local(at) => (&m.r.local, at),
+    };
+    region.get(at).unwrap_or_else(|| {
+        let mut out = [0; MOST_BYTES];
+        for (n, byte) in out.iter_mut().enumerate() {
+            let Some([found]) = region.get::<1>(at + n) else { break };
+            *byte = found;
         }
-    }
-    out
+        out
+    })
 }
 
 /// A window.

@@ -114,13 +114,42 @@ impl<L: Lane<S, D>, S: Sources, D: Held> NullaryFnOnce for Warp<'_, L, S, D> {
         if doubt != 0 {
             settle::<L, S, D>(imm, &registers, &mut out);
         }
-        let to = &mut D::bank_mut(r)[row.d as usize];
-        if mask == !0 {
-            *to = out;
-        } else {
-            for lane in 0..LANES {
-                to[lane] = if mask >> lane & 1 == 1 { out[lane] } else { to[lane] };
-            }
+        put(&mut D::bank_mut(r)[row.d as usize], &out, mask);
+    }
+}
+
+/// What all lanes compute, in loops over them.
+pub(crate) trait Lanes<S: Sources, D> {
+    fn all(sources: S::Registers) -> [D; LANES];
+}
+
+/// All lanes of a row, at once.
+struct Together<'m, L, S, D> {
+    r: &'m mut Registers,
+    row: &'m Row,
+    mask: u32,
+    of: std::marker::PhantomData<(L, S, D)>,
+}
+
+impl<L: Lanes<S, D>, S: Sources, D: Held> NullaryFnOnce for Together<'_, L, S, D> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        let Self { r, row, mask, .. } = self;
+        let out = L::all(S::read(r, row));
+        put(&mut D::bank_mut(r)[row.d as usize], &out, mask);
+    }
+}
+
+/// Gives the active lanes their results.
+#[inline(always)]
+fn put<D: Held>(to: &mut [D; LANES], out: &[D; LANES], mask: u32) {
+    if mask == !0 {
+        *to = *out;
+    } else {
+        for lane in 0..LANES {
+            to[lane] = if mask >> lane & 1 == 1 { out[lane] } else { to[lane] };
         }
     }
 }
@@ -141,6 +170,14 @@ fn settle<L: Lane<S, D>, S: Sources, D: Held>(imm: u64, registers: &S::Registers
 pub(crate) fn run<L: Lane<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let path: Path = m.world.path;
     path.run(Warp::<L, S, D> { r: m.r, row, mask: m.mask, of: std::marker::PhantomData });
+    Flow::Next
+}
+
+/// As [`run`], for [`Lanes`].
+#[inline(always)]
+pub(crate) fn run_together<L: Lanes<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let path: Path = m.world.path;
+    path.run(Together::<L, S, D> { r: m.r, row, mask: m.mask, of: std::marker::PhantomData });
     Flow::Next
 }
 
@@ -173,4 +210,16 @@ macro_rules! by_lane {
     }};
 }
 
-pub(crate) use by_lane;
+/// `by_warp!(|a: u32, b: u64| -> u64 { … })`: an `Exec` of what all lanes compute, where the sources and the result are arrays over the lanes.
+macro_rules! by_warp {
+    (|$($source:ident: $ty:ty),+| -> $to:ty $value:block) => {{
+        struct Of;
+        impl $crate::run::vectors::Lanes<($($ty,)+), $to> for Of {
+            #[inline(always)]
+            fn all(($($source,)+): ($([$ty; $crate::run::machine::LANES],)+)) -> [$to; $crate::run::machine::LANES] $value
+        }
+        $crate::run::vectors::run_together::<Of, ($($ty,)+), $to> as $crate::front::program::Exec
+    }};
+}
+
+pub(crate) use {by_lane, by_warp};

@@ -30,8 +30,14 @@ impl Pick {
     /// Maps numbers to integers in the same order.
     #[inline(always)]
     const fn rank(self, bits: u32) -> i32 {
-        let magnitude = (bits & (self.sign - 1)).cast_signed();
-        if bits & self.sign != 0 { -1 - magnitude } else { magnitude }
+        let aligned = (bits << self.sign.leading_zeros()).cast_signed();
+        // All bits but the sign are inverted in negative numbers.
+        aligned ^ (aligned >> 31) & i32::MAX
+    }
+
+    #[inline(always)]
+    const fn is_nan(self, bits: u32) -> bool {
+        (bits & (self.sign - 1)).cast_signed() > self.infinity.cast_signed()
     }
 
     #[inline(always)]
@@ -41,7 +47,7 @@ impl Pick {
         let extra = if self.xorsign_abs { (a ^ b) & self.sign } else { 0 };
         let (x, y) = (a & keep, b & keep);
         let first = (self.rank(x) >= self.rank(y)) == self.greater;
-        let (x_is_nan, y_is_nan) = (x & (self.sign - 1) > self.infinity, y & (self.sign - 1) > self.infinity);
+        let (x_is_nan, y_is_nan) = (self.is_nan(x), self.is_nan(y));
         let number = if !x_is_nan & (first | y_is_nan) { x } else { y } | extra;
         if x_is_nan & y_is_nan | self.nan & (x_is_nan | y_is_nan) { self.canonical } else { number }
     }

@@ -1,40 +1,44 @@
 //! `MUFU.RCP`, `MUFU.RSQ` and `MUFU.SQRT`: reciprocal, reciprocal square root and square root.
 
-use super::square::square_by_rows;
+use super::square::square;
 use super::tables::{RCP, RSQ, SQRT};
-use super::{Columns, INFINITY, NAN, SIGN, columns, exponent, float, fraction, is_nan};
+use super::{Function, INFINITY, NAN, Row, SIGN, exponent, float, fraction, is_nan, rows};
 
 /// `MUFU.RCP`: `1/a`, with 128 segments from 1 to 2.
-#[inline(always)]
-#[must_use]
-pub fn rcp(a: u32) -> u32 {
-    static COLUMNS: Columns<128> = columns(&RCP, 13, 0x7E7, 0);
-    let (sign, e, x) = (a & SIGN, exponent(a), a & 0xFFFF);
-    let r = COLUMNS.at(fraction(a) >> 16, x, square_by_rows(x << 1));
-    let finite = sign | float(253 - e, (r * (1.0 / 32768.0)) as i32);
-    let infinite = if is_nan(a) { NAN } else { sign };
-    let nonzero = if e == 255 { infinite } else { finite };
-    if e == 0 { sign | INFINITY } else { nonzero }
-}
+pub(crate) struct Rcp;
 
-/// The operand of a root, reduced to the range from 1 to 4, which has 64 segments below 2 and 64 above.
-struct Radicand {
-    segment: u32,
-    x: u32,
-    /// Whether the exponent is odd, so that the number lies between 2 and 4.
-    odd: bool,
-    /// Half of the exponent, rounded down.
-    half: i32,
-}
-
-impl Radicand {
+impl Function for Rcp {
     #[inline(always)]
-    const fn from_bits(a: u32) -> Self {
-        let e = exponent(a) - 127;
-        let odd = e & 1 == 1;
-        let segment = (odd as u32) << 6 | fraction(a) >> 17;
-        Self { segment, x: a & 0x1_FFFF, odd, half: e >> 1 }
+    fn place(a: u32) -> (u32, u32) {
+        (fraction(a) >> 16, a & 0xFFFF)
     }
+
+    #[inline(always)]
+    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
+        static ROWS: [Row; 128] = rows(&RCP, 13, 0x7E7);
+        (ROWS[segment as usize % 128].sum(x.into(), square(x << 1), 0) >> 15) as u32
+    }
+
+    #[inline(always)]
+    fn result(a: u32, interpolated: u32) -> u32 {
+        let (sign, e) = (a & SIGN, exponent(a));
+        let finite = sign | float(253 - e, interpolated.cast_signed());
+        let infinite = if is_nan(a) { NAN } else { sign };
+        let nonzero = if e == 255 { infinite } else { finite };
+        if e == 0 { sign | INFINITY } else { nonzero }
+    }
+}
+
+/// The place of the operand of a root, reduced to the range from 1 to 4, which has 64 segments below 2 and 64 above.
+#[inline(always)]
+const fn place_of_radicand(a: u32) -> (u32, u32) {
+    ((power(a) as u32 & 1) << 6 | fraction(a) >> 17, a & 0x1_FFFF)
+}
+
+/// The exponent of the operand of a root. The number is reduced by a power of four: half of this, rounded down.
+#[inline(always)]
+const fn power(a: u32) -> i32 {
+    exponent(a) - 127
 }
 
 /// What a root of zeros, infinities, NaNs and negative numbers is, or else `finite`.
@@ -46,25 +50,49 @@ fn root(a: u32, [zero, infinity]: [u32; 2], finite: u32) -> u32 {
 }
 
 /// `MUFU.RSQ`: `1/√a`; a zero yields an infinity of the same sign.
-#[inline(always)]
-#[must_use]
-pub fn rsq(a: u32) -> u32 {
-    static COLUMNS: Columns<128> = columns(&RSQ, 14, 0x3FFF, 2);
-    let Radicand { segment, x, half, .. } = Radicand::from_bits(a);
-    let r = COLUMNS.at(segment, x, square_by_rows(x));
-    let between = float(126 - half, (r * (1.0 / 65536.0)) as i32);
-    // A power of four has an exact result, which the segment's coefficients would miss.
-    let exact = segment == 0 && x == 0;
-    root(a, [INFINITY, 0], if exact { float(127 - half, 1 << 23) } else { between })
+pub(crate) struct Rsq;
+
+impl Function for Rsq {
+    #[inline(always)]
+    fn place(a: u32) -> (u32, u32) {
+        place_of_radicand(a)
+    }
+
+    #[inline(always)]
+    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
+        static ROWS: [Row; 128] = rows(&RSQ, 14, 0x3FFF);
+        (ROWS[segment as usize % 128].at(x, 2) >> 16) as u32
+    }
+
+    #[inline(always)]
+    fn result(a: u32, interpolated: u32) -> u32 {
+        let half = power(a) >> 1;
+        let between = float(126 - half, interpolated.cast_signed());
+        // A power of four has an exact result, which the segment's coefficients would miss.
+        let exact = fraction(a) == 0 && power(a) & 1 == 0;
+        root(a, [INFINITY, 0], if exact { float(127 - half, 1 << 23) } else { between })
+    }
 }
 
 /// `MUFU.SQRT`: `√a`, from a separate table.
-#[inline(always)]
-#[must_use]
-pub fn sqrt(a: u32) -> u32 {
-    static COLUMNS: Columns<128> = columns(&SQRT, 15, 0x7FFF, 1);
-    let Radicand { segment, x, odd, half } = Radicand::from_bits(a);
-    // From 2 to 4, the operand's steps are twice as wide.
-    let r = COLUMNS.at(segment, x << u32::from(odd), square_by_rows(x));
-    root(a, [0, INFINITY], float(127 + half, (r * (1.0 / 131_072.0)) as i32))
+pub(crate) struct Sqrt;
+
+impl Function for Sqrt {
+    #[inline(always)]
+    fn place(a: u32) -> (u32, u32) {
+        place_of_radicand(a)
+    }
+
+    #[inline(always)]
+    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
+        static ROWS: [Row; 128] = rows(&SQRT, 15, 0x7FFF);
+        // From 2 to 4, the operand's steps are twice as wide.
+        let wide = i64::from(x) << (segment >> 6 & 1);
+        (ROWS[segment as usize % 128].sum(wide, square(x), 1) >> 17) as u32
+    }
+
+    #[inline(always)]
+    fn result(a: u32, interpolated: u32) -> u32 {
+        root(a, [0, INFINITY], float(127 + (power(a) >> 1), interpolated.cast_signed()))
+    }
 }

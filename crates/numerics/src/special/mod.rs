@@ -6,8 +6,8 @@
 //! envytools describes for the G80. The tables were recovered from exhaustive outputs of an H200: for each segment, exactly
 //! one triple of integers reproduces the outputs for all mantissas.
 //!
-//! No function branches, so that a loop over lanes becomes vector instructions. The functions flush subnormal operands and results, as the unit does; [`crate::float`] adds the instructions that ptxas
-//! emits around it. docs/numerics.md lists the GPUs on which each function was verified for all inputs.
+//! The functions flush subnormal operands and results, as the unit does; [`crate::float`] adds the instructions that ptxas emits around
+//! it. docs/numerics.md lists the GPUs on which each function was verified for all inputs.
 
 mod double;
 mod inverse;
@@ -17,9 +17,9 @@ mod tables;
 mod trigonometric;
 
 pub use double::{rcp64h, rsq64h};
-pub use inverse::{rcp, rsq, sqrt};
-pub use power::{ex2, lg2};
-pub use trigonometric::{cos, sin, tanh};
+pub(crate) use inverse::{Rcp, Rsq, Sqrt};
+pub(crate) use power::{Ex2, Lg2};
+pub(crate) use trigonometric::{Cos, Sin, Tanh};
 
 use crate::format::NAN_F32 as NAN;
 use square::square;
@@ -80,40 +80,45 @@ impl Row {
     }
 }
 
-/// The coefficients of all segments, for loops over lanes: the sum is an integer below 2^53, which a double holds exactly.
-struct Columns<const N: usize> {
-    constant: [f64; N],
-    linear: [f64; N],
-    quadratic: [f64; N],
+/// A function of the unit in three steps. The first and the last have no branches, so that a loop over lanes becomes vector
+/// instructions. Between them lie the tables: vectors would have to gather every entry, which costs more than the arithmetic gains.
+pub(crate) trait Function {
+    /// The segment of an operand, and the distance from its start.
+    fn place(a: u32) -> (u32, u32);
+
+    /// What the table gives for an operand at this place.
+    fn interpolate(a: u32, segment: u32, x: u32) -> u32;
+
+    /// The result, also for operands without a place: what the table gives for them does not matter.
+    fn result(a: u32, interpolated: u32) -> u32;
 }
 
-/// Prepares the columns of a table: as [`rows`], with the quadratic term shifted left by `quadratic_places`.
-const fn columns<const N: usize>(
-    table: &[[i32; 3]; N],
-    places: u32,
-    rounding: i64,
-    quadratic_places: u32,
-) -> Columns<N> {
-    let mut columns = Columns { constant: [0.0; N], linear: [0.0; N], quadratic: [0.0; N] };
-    let mut n = 0;
-    while n < N {
-        let [constant, linear, quadratic] = table[n];
-        columns.constant[n] = (((constant as i64) << places) + rounding) as f64;
-        columns.linear[n] = linear as f64;
-        columns.quadratic[n] = ((quadratic as i64) << quadratic_places) as f64;
-        n += 1;
+/// A function of several operands.
+#[inline(always)]
+pub(crate) fn of_each<F: Function, const N: usize>(a: &[u32; N]) -> [u32; N] {
+    let (mut segments, mut offsets, mut out) = ([0; N], [0; N], [0; N]);
+    for lane in 0..N {
+        (segments[lane], offsets[lane]) = F::place(a[lane]);
     }
-    columns
+    let interpolated = interpolate_each::<F, N>(a, &segments, &offsets);
+    for lane in 0..N {
+        out[lane] = F::result(a[lane], interpolated[lane]);
+    }
+    out
 }
 
-impl<const N: usize> Columns<N> {
-    /// Returns the sum of the three terms of a segment. N is a power of two.
-    #[inline(always)]
-    fn at(&self, segment: u32, x: u32, square: u32) -> f64 {
-        let n = segment as usize % N;
-        let (x, square) = (f64::from(x.cast_signed()), f64::from(square.cast_signed()));
-        self.constant[n] + self.linear[n] * x + self.quadratic[n] * square
+/// The step between. Apart, so that it is not compiled for vectors.
+#[inline(never)]
+fn interpolate_each<F: Function, const N: usize>(
+    a: &[u32; N],
+    segments: &[u32; N],
+    offsets: &[u32; N],
+) -> [u32; N] {
+    let mut out = [0; N];
+    for lane in 0..N {
+        out[lane] = F::interpolate(a[lane], segments[lane], offsets[lane]);
     }
+    out
 }
 
 /// Builds a positive float from a biased exponent and a significand from 2^23 to 2^24, where 2^24 carries into the exponent; results
