@@ -7,12 +7,12 @@ use ptx::{Instruction, Type};
 
 use super::float::Mode;
 use super::lanewise::{d, halves, push, w};
-use crate::run::vectors::by_warp;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
+use crate::run::vectors::by_warp;
 
 const CHAPTER: &str = "Floating Point: quotients, roots, approximated functions";
 
@@ -50,10 +50,18 @@ pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, false) }),
-        (Some("approx"), Type::F32, true) => by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, true) }),
-        (Some(_), Type::F32, false) => by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, false) }),
-        (Some(_), Type::F32, true) => by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, true) }),
+        (Some("approx"), Type::F32, false) => {
+            by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, false) })
+        }
+        (Some("approx"), Type::F32, true) => {
+            by_warp!(|a: u32, b: u32| -> u32 { float::div_approx_f32_lanes(&a, &b, true) })
+        }
+        (Some(_), Type::F32, false) => {
+            by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, false) })
+        }
+        (Some(_), Type::F32, true) => {
+            by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, true) })
+        }
         (None, Type::F32, _) => div_f32,
         (None, Type::F64, false) => div_f64,
         _ => return refuse(i),
@@ -78,8 +86,12 @@ fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, false) }),
-        (Some("approx"), Type::F32, true) => by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, true) }),
+        (Some("approx"), Type::F32, false) => {
+            by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, false) })
+        }
+        (Some("approx"), Type::F32, true) => {
+            by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, true) })
+        }
         (Some("approx"), Type::F64, true) => d!(|a| float::rcp_approx_ftz_f64(a)),
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::rcp_f32(a, mode.rounding, mode.ftz))
@@ -97,8 +109,12 @@ fn sqrt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (approximate, ty, mode.ftz) {
         _ if mode.sat => return refuse(i),
-        (Some("approx"), Type::F32, false) => by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, false) }),
-        (Some("approx"), Type::F32, true) => by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, true) }),
+        (Some("approx"), Type::F32, false) => {
+            by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, false) })
+        }
+        (Some("approx"), Type::F32, true) => {
+            by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, true) })
+        }
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::sqrt_f32(a, mode.rounding, mode.ftz))
         }

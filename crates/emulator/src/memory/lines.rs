@@ -11,29 +11,85 @@ use crate::memory::window::GLOBAL_BASE;
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
 
-/// The lowest and the highest address of some lanes, and the bits in which any of them differs from the first.
-struct Ends<'a> {
+/// The distances of the addresses of some lanes from that of the first of them.
+struct Distances<'a> {
     addresses: &'a [u64; LANES],
     mask: u32,
 }
 
-impl NullaryFnOnce for Ends<'_> {
-    type Output = (u64, u64, u64);
+/// What [`Distances`] finds.
+struct Found {
+    /// 0 for inactive lanes.
+    distances: [i32; LANES],
+    low: i32,
+    high: i32,
+    /// The bits in which any distance differs from 0.
+    bits: u64,
+    /// Whether a distance is too far for 31 bits.
+    far: bool,
+}
+
+impl NullaryFnOnce for Distances<'_> {
+    type Output = Found;
 
     #[inline(always)]
-    fn call(self) -> (u64, u64, u64) {
+    fn call(self) -> Found {
+        /// All distances that remain are within this of 0.
+        const FAR: u64 = 1 << 29;
         let Self { addresses, mask } = self;
         let first = addresses[mask.trailing_zeros() as usize % LANES];
-        let (mut low, mut high, mut differences) = (first, first, 0);
-        for (lane, address) in addresses.iter().enumerate() {
-            let address = if mask >> lane & 1 == 1 { *address } else { first };
-            low = if address < low { address } else { low };
-            high = if address > high { address } else { high };
-            differences |= address.wrapping_sub(first);
+        let mut distances = [0; LANES];
+        let (mut bits, mut beyond) = (0, 0);
+        for lane in 0..LANES {
+            let active = 0_u64.wrapping_sub(u64::from(mask >> lane & 1));
+            let distance = addresses[lane].wrapping_sub(first) & active;
+            bits |= distance;
+            beyond |= distance.wrapping_add(FAR) >> 30;
+            distances[lane] = distance as u32 as i32;
         }
-        (low, high, differences)
+        let (mut low, mut high) = (0, 0);
+        for distance in distances {
+            low = if distance < low { distance } else { low };
+            high = if distance > high { distance } else { high };
+        }
+        Found { distances, low, high, bits, far: beyond != 0 }
     }
 }
+
+/// The words of each of some adjacent lines that lanes access.
+struct WordsByLine<'a, const T: usize> {
+    /// By lane, the place of its access, counted from the start of the first line.
+    places: &'a [u32; LANES],
+    mask: u32,
+    /// The first line.
+    first: u32,
+    all: &'a mut [WordsOfLine],
+}
+
+/// The words of an access of `T` bytes at a word of a line.
+#[inline(always)]
+const fn words_at<const T: usize>(place: u32) -> u32 {
+    (u32::MAX >> (32 - T / WORD)) << (place / WORD as u32 % 32)
+}
+
+impl<const T: usize> NullaryFnOnce for WordsByLine<'_, T> {
+    type Output = ();
+
+    #[inline(always)]
+    fn call(self) {
+        for (n, of) in (0..).zip(self.all) {
+            let mut words = 0;
+            for (lane, place) in self.places.iter().enumerate() {
+                let there = (place / LINE as u32 == n) & (self.mask >> lane & 1 == 1);
+                words |= if there { words_at::<T>(*place) } else { 0 };
+            }
+            *of = WordsOfLine { line: self.first + n, words };
+        }
+    }
+}
+
+/// The number of adjacent lines up to which each is compared with all lanes at once.
+const FEW: usize = 8;
 
 /// The words that a warp accesses.
 struct Lines {
@@ -41,20 +97,29 @@ struct Lines {
     /// The lowest address, before the offset of the instruction, and the length up to the end of the highest access.
     low: u64,
     len: usize,
+    /// By lane, the bytes from the lowest address.
+    from_low: [u32; LANES],
     /// By line of the buffer or of shared memory. A line may occur more than once.
     all: [WordsOfLine; LANES],
     count: usize,
 }
 
 impl Lines {
-    fn words(&self) -> &[WordsOfLine] {
-        &self.all[..self.count]
+    /// Lines to be found.
+    #[inline(always)]
+    const fn new() -> Self {
+        Self {
+            place: Place::Shared { at: 0 },
+            low: 0,
+            len: 0,
+            from_low: [0; LANES],
+            all: [WordsOfLine { line: 0, words: 0 }; LANES],
+            count: 0,
+        }
     }
 
-    /// The bytes of a lane, counted from those of the lowest address.
-    #[inline(always)]
-    fn distance(&self, address: u64) -> usize {
-        address.wrapping_sub(self.low) as usize
+    fn words(&self) -> &[WordsOfLine] {
+        &self.all[..self.count]
     }
 }
 
@@ -66,29 +131,54 @@ enum Access {
 }
 
 impl Machine<'_> {
-    /// The lines of the masked lanes' accesses of `T` bytes; `None` if they are not all aligned and in one place.
+    /// Finds the lines of the masked lanes' accesses of `T` bytes; `None` if they are not all aligned and in one place.
     #[inline(always)]
-    fn lines<const T: usize>(&mut self, space: Space, slot: u32, offset: u64) -> Option<Lines> {
+    fn find_lines<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+        lines: &mut Lines,
+    ) -> Option<()> {
         if !T.is_multiple_of(WORD) || !LINE.is_multiple_of(T) || space == Space::Local || self.mask == 0 {
             return None;
         }
-        let ends = Ends { addresses: &self.r.d[slot as usize], mask: self.mask };
-        let (low, high, differences) = self.world.path.run(ends);
-        if !differences.is_multiple_of(T as u64) || high - low >= 1 << 31 {
-            return None;
-        }
-        let len = (high - low) as usize + T;
-        let place = self.run_place::<T>(space, low.wrapping_add(offset), len / T)?;
-        // Lines of the buffer are lines of the memory, but not of memory that the host lends.
-        if place.at() % LINE != low.wrapping_add(offset) as usize % LINE {
-            return None;
-        }
-        let mut lines = Lines { place, low, len, all: [WordsOfLine::default(); LANES], count: 0 };
-        let mut last = WordsOfLine { line: u32::MAX, words: 0 };
         let addresses = &self.r.d[slot as usize];
+        let Found { distances, low, high, bits, far } =
+            self.world.path.run(Distances { addresses, mask: self.mask });
+        if far || !bits.is_multiple_of(T as u64) {
+            return None;
+        }
+        let first = addresses[self.mask.trailing_zeros() as usize % LANES];
+        let lowest = first.wrapping_add_signed(low.into());
+        let len = (high - low) as usize + T;
+        let place = self.run_place::<T>(space, lowest.wrapping_add(offset), len / T)?;
+        let start = place.at() % LINE;
+        // Lines of the buffer are lines of the memory, but not of memory that the host lends.
+        if start != lowest.wrapping_add(offset) as usize % LINE {
+            return None;
+        }
+        (lines.place, lines.low, lines.len, lines.count) = (place, lowest, len, 0);
+        let mut places = [0; LANES];
+        for lane in 0..LANES {
+            lines.from_low[lane] = distances[lane].wrapping_sub(low).cast_unsigned();
+            places[lane] = lines.from_low[lane].wrapping_add(start as u32);
+        }
+        let first = u32::try_from(place.at() / LINE).ok()?;
+        let span = (start + len).div_ceil(LINE);
+        if span <= FEW {
+            let all = &mut lines.all[..span];
+            self.world.path.run(WordsByLine::<T> { places: &places, mask: self.mask, first, all });
+            for n in 0..span {
+                let of = lines.all[n];
+                lines.all[lines.count] = of;
+                lines.count += usize::from(of.words != 0);
+            }
+            return Some(());
+        }
+        let mut last = WordsOfLine { line: u32::MAX, words: 0 };
         for lane in lanes(self.mask) {
-            let at = place.at() + lines.distance(addresses[lane]);
-            let (line, words) = ((at / LINE) as u32, (u32::MAX >> (32 - T / WORD)) << (at % LINE / WORD));
+            let (line, words) = (first + places[lane] / LINE as u32, words_at::<T>(places[lane]));
             if line == last.line {
                 last.words |= words;
                 continue;
@@ -101,30 +191,60 @@ impl Machine<'_> {
         }
         lines.all[lines.count] = last;
         lines.count += 1;
-        Some(lines)
+        Some(())
     }
 
-    /// Reports the access to the trackers of memory; `None` if that finds a fault, or may.
+    /// Reports an access to words in `len` bytes at an address to the trackers of memory; `None` if that finds a fault, or may.
     #[inline(always)]
-    fn note_lines(&mut self, lines: &Lines, offset: u64, access: Access) -> Option<()> {
+    fn note_words(
+        &mut self,
+        (place, address, len): (Place, u64, usize),
+        words: &[WordsOfLine],
+        access: Access,
+    ) -> Option<()> {
         let write = access == Access::Store;
-        match lines.place {
+        match place {
             Place::Global { at, .. } => {
-                let low = lines.low.wrapping_add(offset);
-                let first = (low.checked_sub(GLOBAL_BASE)? as usize).checked_sub(at)? / LINE;
-                self.world.touch_lines(low, (first, lines.words()), write);
+                let first = (address.checked_sub(GLOBAL_BASE)? as usize).checked_sub(at)? / LINE;
+                self.world.touch_lines(address, (first, words), write);
                 let Some(races) = &self.cta.races else { return Some(()) };
                 let World { races: world, .. } = &mut *self.world;
-                world.access_lines(races, (first, lines.words()), write, self.warp).then_some(())
+                world.access_lines(races, (first, words), write, self.warp).then_some(())
             }
             Place::Shared { at } => {
-                if self.cta.guarded.hit(at, lines.len, write) {
+                if self.cta.guarded.hit(at, len, write) {
                     return None;
                 }
                 let Some(races) = &mut self.cta.races else { return Some(()) };
-                races.shared_lines(lines.words(), write, self.warp).then_some(())
+                races.shared_lines(words, write, self.warp).then_some(())
             }
         }
+    }
+
+    /// [`Machine::note_words`] of lines, which begin at an offset from their lowest address.
+    #[inline(always)]
+    fn note_lines(&mut self, lines: &Lines, offset: u64, access: Access) -> Option<()> {
+        let at = (lines.place, lines.low.wrapping_add(offset), lines.len);
+        self.note_words(at, lines.words(), access)
+    }
+
+    /// Reads the `T` bytes that every lane reads; `None` if anything is unusual.
+    #[inline(always)]
+    pub(super) fn read_same<const T: usize>(&mut self, space: Space, address: u64) -> Option<[u8; T]> {
+        if !T.is_multiple_of(WORD) || !LINE.is_multiple_of(T) {
+            return None;
+        }
+        let place = self.run_place::<T>(space, address, 1)?;
+        let at = place.at();
+        if at % LINE != address as usize % LINE {
+            return None;
+        }
+        let words = [WordsOfLine { line: (at / LINE) as u32, words: words_at::<T>((at % LINE) as u32) }];
+        if self.world.check_init && !self.region(place).is_written(at, T) {
+            return None;
+        }
+        self.note_words((place, address, T), &words, Access::Load)?;
+        self.region(place).view(at, T)?.first_chunk().copied()
     }
 
     /// Reads `T` bytes for each masked lane; `None` if anything is unusual.
@@ -138,16 +258,16 @@ impl Machine<'_> {
         if self.strong.is_some() {
             return None;
         }
-        let lines = self.lines::<T>(space, slot, offset)?;
+        let mut lines = Lines::new();
+        self.find_lines::<T>(space, slot, offset, &mut lines)?;
         if self.world.check_init && !self.region(lines.place).lines_are_written(lines.words()) {
             return None;
         }
         self.note_lines(&lines, offset, Access::Load)?;
         let bytes = self.region(lines.place).view(lines.place.at(), lines.len)?;
         let mut out = [[0; T]; LANES];
-        let addresses = &self.r.d[slot as usize];
         for lane in lanes(self.mask) {
-            out[lane] = *bytes.get(lines.distance(addresses[lane])..)?.first_chunk()?;
+            out[lane] = *bytes.get(lines.from_low[lane] as usize..)?.first_chunk()?;
         }
         Some(out)
     }
@@ -164,7 +284,8 @@ impl Machine<'_> {
         if self.strong.is_some() || self.unmarks.is_some() {
             return None;
         }
-        let lines = self.lines::<T>(space, slot, offset)?;
+        let mut lines = Lines::new();
+        self.find_lines::<T>(space, slot, offset, &mut lines)?;
         let global = matches!(lines.place, Place::Global { .. });
         if global && !self.world.maps.is_empty() {
             return None;
@@ -178,7 +299,7 @@ impl Machine<'_> {
         let addresses = self.r.d[slot as usize];
         if self.cta.drafts.is_some() || self.cta.proxy.is_some() {
             for lane in lanes(self.mask) {
-                let distance = lines.distance(addresses[lane]);
+                let distance = lines.from_low[lane] as usize;
                 let own = match lines.place {
                     Place::Global { index, at } => Place::Global { index, at: at + distance },
                     Place::Shared { at } => Place::Shared { at: at + distance },
@@ -192,12 +313,12 @@ impl Machine<'_> {
             Place::Shared { .. } => &mut self.cta.shared,
         };
         if let Some(races) = &self.cta.races {
-            let changes = |lane: usize| region.changes(at + lines.distance(addresses[lane]), &bytes[lane]);
+            let changes = |lane: usize| region.changes(at + lines.from_low[lane] as usize, &bytes[lane]);
             races.settle_store(|| lanes(self.mask).any(changes));
         }
         let all = region.view_mut(at, lines.len)?;
         for lane in lanes(self.mask) {
-            let from = lines.distance(addresses[lane]);
+            let from = lines.from_low[lane] as usize;
             all.get_mut(from..from + T)?.copy_from_slice(&bytes[lane]);
         }
         region.mark_lines(lines.words());

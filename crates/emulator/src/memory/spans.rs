@@ -143,7 +143,10 @@ impl Machine<'_> {
                 if space == Space::Generic && self.split(space, address).ok()?.0 == Window::Local {
                     return None;
                 }
-                let bytes = self.load::<T>(space, address, 0).ok()?;
+                let bytes = match self.read_same::<T>(space, address) {
+                    Some(bytes) => bytes,
+                    None => self.load::<T>(space, address, 0).ok()?,
+                };
                 // Undefined bytes are handled lane by lane.
                 if self.loaded.take().is_some() {
                     return None;
