@@ -139,7 +139,7 @@ impl Logged {
 /// The memory instructions of a warp since its lanes last synchronised, the last [`ROWS`] of them.
 #[derive(Debug, Default)]
 pub(crate) struct LaneLog {
-    /// A ring, once it is full.
+    /// A ring: the instruction of number n, from 0, is at n modulo [`ROWS`]. Places beyond the number of those logged are left over.
     rows: Vec<Logged>,
     /// The number of instructions logged.
     count: usize,
@@ -174,13 +174,16 @@ impl LaneLog {
         (place.mask, place.row, place.len, place.kind, place.fenced) = (mask, row, len, kind, false);
     }
 
+    /// Forgets all instructions, but keeps the places for others.
+    pub(crate) fn clear(&mut self) {
+        *self = Self { rows: std::mem::take(&mut self.rows), ..Self::default() };
+    }
+
     /// The instructions that are not ordered before what follows, the newest first.
     fn recent(&mut self) -> impl Iterator<Item = &mut Logged> {
         let first = self.count.saturating_sub(ROWS).max(self.start);
         let count = self.count - first;
-        // A list that is not full has its newest last.
-        let next = if self.rows.len() < ROWS { self.rows.len() } else { self.count % ROWS };
-        let (new, old) = self.rows.split_at_mut(next);
+        let (new, old) = self.rows.split_at_mut(self.count % ROWS);
         new.iter_mut().rev().chain(old.iter_mut().rev()).take(count)
     }
 
@@ -440,6 +443,23 @@ mod tests {
         log.push(&along(0), 0, (2, 4, STORE, 9));
         assert!(log.search().is_none());
         assert_eq!(log.rows.len(), ROWS);
+    }
+
+    #[test]
+    fn a_log_that_is_used_again_remembers_nothing() {
+        for left_over in [1, 3, ROWS, ROWS + 5] {
+            let mut log = LaneLog::default();
+            for row in 0..left_over as u32 {
+                log.push(&along(0), 0, (!0, 4, STORE, row));
+            }
+            log.clear();
+            log.push(&along(4), 0, (!0, 4, STORE, 40));
+            assert!(!log.may_conflict(LOAD) && log.search().is_none());
+            log.push(&backwards(), 0, (!0, 4, LOAD, 41));
+            assert_eq!(log.search().map(|(earlier, ..)| earlier.row), Some(40));
+            let rows: Vec<u32> = log.recent().map(|logged| logged.row).collect();
+            assert_eq!(rows, [41, 40]);
+        }
     }
 
     #[test]

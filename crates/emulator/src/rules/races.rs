@@ -170,18 +170,23 @@ impl<F: Fn(Epoch) -> bool> Order<Epoch> for SharedOrder<'_, F> {
     }
 }
 
-/// A CTA's shadow of shared memory.
-pub(crate) struct SharedShadow(Shadows<Accesses<Epoch>>);
+/// A CTA's shadow of shared memory and the logs of its warps, which another CTA may use again.
+pub(crate) struct SharedShadow {
+    bytes: Shadows<Accesses<Epoch>>,
+    lane_logs: Vec<LaneLog>,
+}
 
 impl SharedShadow {
-    /// A shadow of `bytes` untouched bytes.
-    pub(crate) fn new(bytes: usize) -> Self {
-        Self(Shadows::new(bytes))
+    /// A shadow of `bytes` untouched bytes, and empty logs of `warps`.
+    pub(crate) fn new(bytes: usize, warps: usize) -> Self {
+        let lane_logs = std::iter::repeat_with(LaneLog::default).take(warps).collect();
+        Self { bytes: Shadows::new(bytes), lane_logs }
     }
 
-    /// Resets all bytes to untouched.
+    /// Resets all bytes to untouched, and empties the logs.
     pub(crate) fn clear(&mut self) {
-        self.0.clear();
+        self.bytes.clear();
+        self.lane_logs.iter_mut().for_each(LaneLog::clear);
     }
 }
 
@@ -240,7 +245,7 @@ impl Races {
         Self {
             clocks,
             beside: vec![Beside::default(); warps],
-            shared: shared.0,
+            shared: shared.bytes,
             chains: Chains::default(),
             places: Places::default(),
             barriers: std::array::from_fn(|_| Meeting::default()),
@@ -261,7 +266,7 @@ impl Races {
             own_warp: Cell::new(false),
             own_warp_changes: Cell::new(false),
             lane_searches: Searches::default(),
-            lane_logs: std::iter::repeat_with(LaneLog::default).take(warps).collect(),
+            lane_logs: shared.lane_logs,
         }
     }
 
@@ -312,9 +317,9 @@ impl Races {
         Some(Fault::new(Rule::Fuel, what))
     }
 
-    /// Returns the shadow of shared memory for reuse by another CTA of the same size.
+    /// Returns the shadow of shared memory and the logs, for another CTA of the same size.
     pub(crate) fn into_shared(self) -> SharedShadow {
-        SharedShadow(self.shared)
+        SharedShadow { bytes: self.shared, lane_logs: self.lane_logs }
     }
 
     /// Sets whether the following accesses are strong.

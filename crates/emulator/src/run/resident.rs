@@ -135,7 +135,7 @@ pub(crate) fn resident(
     let member = cluster.member.clone();
     let mut memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, options.poison),
-        shadow: check_races.then(|| SharedShadow::new(bytes)),
+        shadow: check_races.then(|| SharedShadow::new(bytes, threads.div_ceil(32) as usize)),
         proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
         registers: Vec::new(),
     });
@@ -194,7 +194,11 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
 }
 
-/// Registers that nothing has written. Those of a warp of this kernel that has ended have the same slots.
+/// Registers that nothing has written. Those of a warp of this kernel that has ended have the same slots, with its constants.
+///
+/// What they hold is cleared only if some lane may read a register that it has not written ([`Kernel::watched`]), so that such a read has
+/// the same result in every CTA; a kernel with functions, whose registers are watched apart, is taken for one. Otherwise nobody sees it:
+/// lanes that do not execute a row may compute with it, but keep what they hold.
 fn blank(
     kernel: &Kernel,
     (poison, local_bytes, most_local): (u8, usize, usize),
@@ -202,8 +206,10 @@ fn blank(
 ) -> Registers {
     match spare {
         Some(mut spare) => {
-            spare.w.fill([0; LANES]);
-            spare.d.fill([0; LANES]);
+            if kernel.watched != 0 || !kernel.functions.is_empty() {
+                spare.w.fill([0; LANES]);
+                spare.d.fill([0; LANES]);
+            }
             spare.p.fill(0);
             spare.written.fill(0);
             if spare.local_bytes == local_bytes {
@@ -333,4 +339,48 @@ fn registers(
 /// A mask of 32 bits for each lane, by the lane's bit.
 fn masks(of: impl Fn(u32) -> u32) -> [u64; LANES] {
     std::array::from_fn(|lane| u64::from(of(1 << lane)))
+}
+
+#[cfg(test)]
+mod tests {
+    use crate::run::launch::{Launch, Options, launch};
+    use crate::run::schedule::RESIDENT;
+    use crate::{GlobalMemory, load};
+
+    /// Runs more CTAs than are resident at once; each thread stores a word, which its body computes in `%r`.
+    fn stored(body: &str) -> Vec<u32> {
+        let text = format!(
+            ".version 8.8\n.target sm_120\n.address_size 64\n.visible .entry k(.param .u64 p) {{\n\
+             .reg .pred %p;\n.reg .b32 %c, %t, %r, %q;\n.reg .b64 %out, %a;\nld.param.u64 %out, [p];\nmov.u32 %c, %ctaid.x;\n\
+             mov.u32 %t, %tid.x;\nsetp.lt.u32 %p, %t, 7;\n{body}\nmad.lo.u32 %q, %c, 32, %t;\nmul.wide.u32 %a, %q, 4;\n\
+             add.u64 %a, %a, %out;\nst.global.u32 [%a], %r;\nret;\n}}"
+        );
+        let program = load(&text).unwrap();
+        let ctas = 3 * RESIDENT as u32;
+        let mut memory = GlobalMemory::default();
+        let out = memory.allocate(ctas as usize * 128);
+        let params = out.to_le_bytes().to_vec();
+        let how = Launch { grid: [ctas, 1, 1], block: [32, 1, 1], shared_bytes: 0, params };
+        launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).unwrap();
+        let (words, _) = memory.bytes(out).unwrap().as_chunks();
+        words.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    #[test]
+    fn a_register_that_nothing_has_written_is_undefined_in_every_cta() {
+        let undefined = u32::from_le_bytes([Options::default().poison; 4]);
+        let all = stored("@%p add.u32 %r, %c, 1;");
+        for (n, word) in all.iter().enumerate() {
+            assert_eq!(*word, if n % 32 < 7 { n as u32 / 32 + 1 } else { undefined }, "{n}");
+        }
+    }
+
+    #[test]
+    fn registers_of_ended_warps_change_no_result() {
+        let all = stored("mov.u32 %r, 5;\n@%p add.u32 %r, %c, 1;\n@!%p shl.b32 %r, %r, %c;");
+        for (n, word) in all.iter().enumerate() {
+            let cta = n as u32 / 32;
+            assert_eq!(*word, if n % 32 < 7 { cta + 1 } else { 5u32.checked_shl(cta).unwrap_or(0) }, "{n}");
+        }
+    }
 }
