@@ -12,12 +12,12 @@ use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
 
 /// The distances of the addresses of some lanes from that of the first of them.
-struct Distances<'a> {
+struct FromFirst<'a> {
     addresses: &'a [u64; LANES],
     mask: u32,
 }
 
-/// What [`Distances`] finds.
+/// What [`FromFirst`] finds.
 struct Found {
     /// 0 for inactive lanes.
     distances: [i32; LANES],
@@ -25,11 +25,11 @@ struct Found {
     high: i32,
     /// The bits in which any distance differs from 0.
     bits: u64,
-    /// Whether a distance is too far for 31 bits.
+    /// Whether a distance is 2^29 bytes or more.
     far: bool,
 }
 
-impl NullaryFnOnce for Distances<'_> {
+impl NullaryFnOnce for FromFirst<'_> {
     type Output = Found;
 
     #[inline(always)]
@@ -145,7 +145,7 @@ impl Machine<'_> {
         }
         let addresses = &self.r.d[slot as usize];
         let Found { distances, low, high, bits, far } =
-            self.world.path.run(Distances { addresses, mask: self.mask });
+            self.world.path.run(FromFirst { addresses, mask: self.mask });
         if far || !bits.is_multiple_of(T as u64) {
             return None;
         }
@@ -235,6 +235,10 @@ impl Machine<'_> {
             return None;
         }
         let place = self.run_place::<T>(space, address, 1)?;
+        // The memory of a cluster has one detector of races, which takes no lines.
+        if matches!(place, Place::Shared { .. }) && self.cta.member.size() > 1 {
+            return None;
+        }
         let at = place.at();
         if at % LINE != address as usize % LINE {
             return None;

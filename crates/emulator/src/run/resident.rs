@@ -196,9 +196,9 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
 
 /// Registers that nothing has written. Those of a warp of this kernel that has ended have the same slots, with its constants.
 ///
-/// What they hold is cleared only if some lane may read a register that it has not written ([`Kernel::watched`]), so that such a read has
-/// the same result in every CTA; a kernel with functions, whose registers are watched apart, is taken for one. Otherwise nobody sees it:
-/// lanes that do not execute a row may compute with it, but keep what they hold.
+/// What they hold is not cleared, because nobody sees it. Where a lane may read a register that it has not written, extra rows replace
+/// what it reads ([`assignment`](crate::front::assignment)). Lanes that do not execute a row may compute with it, but keep what they
+/// hold, and instructions that read other lanes refuse those that do not take part.
 fn blank(
     kernel: &Kernel,
     (poison, local_bytes, most_local): (u8, usize, usize),
@@ -206,10 +206,6 @@ fn blank(
 ) -> Registers {
     match spare {
         Some(mut spare) => {
-            if kernel.watched != 0 || !kernel.functions.is_empty() {
-                spare.w.fill([0; LANES]);
-                spare.d.fill([0; LANES]);
-            }
             spare.p.fill(0);
             spare.written.fill(0);
             if spare.local_bytes == local_bytes {

@@ -3,7 +3,8 @@
 //! [`by_lane!`] makes an `Exec` of what one lane computes. The loop over the lanes is compiled once per [`numerics::Path`], and a lane's
 //! computation is inlined into it, so that the compiler turns it into vector instructions. It must have no branches. Inactive lanes
 //! compute, too, and keep what they held; a computation therefore may not panic or have effects. Functions with branches, which gain
-//! nothing, are rows of [`Machine::map2`] and its like: a plain loop over the active lanes.
+//! nothing, are rows of [`Machine::map2`] and its like: a plain loop over the active lanes. [`by_warp!`] makes one of what all lanes compute,
+//! for functions that loop over them more than once; what holds for inactive lanes holds there, too.
 
 use numerics::Path;
 use pulp::NullaryFnOnce;
@@ -119,19 +120,19 @@ impl<L: Lane<S, D>, S: Sources, D: Held> NullaryFnOnce for Warp<'_, L, S, D> {
 }
 
 /// What all lanes compute, in loops over them.
-pub(crate) trait Lanes<S: Sources, D> {
+pub(crate) trait WholeWarp<S: Sources, D> {
     fn all(sources: S::Registers) -> [D; LANES];
 }
 
 /// All lanes of a row, at once.
-struct Together<'m, L, S, D> {
+struct AtOnce<'m, L, S, D> {
     r: &'m mut Registers,
     row: &'m Row,
     mask: u32,
     of: std::marker::PhantomData<(L, S, D)>,
 }
 
-impl<L: Lanes<S, D>, S: Sources, D: Held> NullaryFnOnce for Together<'_, L, S, D> {
+impl<L: WholeWarp<S, D>, S: Sources, D: Held> NullaryFnOnce for AtOnce<'_, L, S, D> {
     type Output = ();
 
     #[inline(always)]
@@ -173,11 +174,11 @@ pub(crate) fn run<L: Lane<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: 
     Flow::Next
 }
 
-/// As [`run`], for [`Lanes`].
+/// As [`run`], for [`WholeWarp`].
 #[inline(always)]
-pub(crate) fn run_together<L: Lanes<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: &Row) -> Flow {
+pub(crate) fn run_at_once<L: WholeWarp<S, D>, S: Sources, D: Held>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let path: Path = m.world.path;
-    path.run(Together::<L, S, D> { r: m.r, row, mask: m.mask, of: std::marker::PhantomData });
+    path.run(AtOnce::<L, S, D> { r: m.r, row, mask: m.mask, of: std::marker::PhantomData });
     Flow::Next
 }
 
@@ -214,11 +215,11 @@ macro_rules! by_lane {
 macro_rules! by_warp {
     (|$($source:ident: $ty:ty),+| -> $to:ty $value:block) => {{
         struct Of;
-        impl $crate::run::vectors::Lanes<($($ty,)+), $to> for Of {
+        impl $crate::run::vectors::WholeWarp<($($ty,)+), $to> for Of {
             #[inline(always)]
             fn all(($($source,)+): ($([$ty; $crate::run::machine::LANES],)+)) -> [$to; $crate::run::machine::LANES] $value
         }
-        $crate::run::vectors::run_together::<Of, ($($ty,)+), $to> as $crate::front::program::Exec
+        $crate::run::vectors::run_at_once::<Of, ($($ty,)+), $to> as $crate::front::program::Exec
     }};
 }
 

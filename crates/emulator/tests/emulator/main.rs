@@ -13,6 +13,7 @@ mod forms;
 mod im2col;
 mod kernels;
 mod launch;
+mod lines;
 mod matrix;
 mod measured;
 mod paths;

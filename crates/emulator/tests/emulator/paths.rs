@@ -24,6 +24,7 @@ const WORDS: &[&str] = &[
     "add.f32 %r8, %r0, %r1;",
     "sub.ftz.f32 %r8, %r0, %r1;",
     "add.sat.f32 %r8, %r0, %r1;",
+    "mul.rn.f32 %r8, %r0, %r1;",
     "mul.ftz.f32 %r8, %r0, %r1;",
     "mul.ftz.sat.f32 %r8, %r0, %r1;",
     "fma.rn.f32 %r8, %r0, %r1, %r2;",
@@ -53,6 +54,12 @@ const WORDS: &[&str] = &[
     "sin.approx.f32 %r8, %r0;",
     "tanh.approx.f32 %r8, %r0;",
     "div.approx.f32 %r8, %r0, %r1;",
+    "div.approx.ftz.f32 %r8, %r0, %r1;",
+    "div.full.ftz.f32 %r8, %r0, %r1;",
+    "lg2.approx.ftz.f32 %r8, %r0;",
+    "rcp.approx.ftz.f32 %r8, %r0;",
+    "rsqrt.approx.ftz.f32 %r8, %r0;",
+    "cos.approx.f32 %r8, %r0;",
     "tanh.approx.bf16x2 %r8, %r0;",
 ];
 

@@ -226,7 +226,7 @@ pub fn div_full_f32(a: u32, b: u32, ftz: bool) -> u32 {
 /// Applies `unit` to a 16-bit value and truncates the result; overflow is infinity.
 #[inline(always)]
 fn narrow<F: special::Function>(format: Format, a: u16) -> u16 {
-    let [y] = special::of_each::<F, 1>(&[format.decode(u32::from(a)).to_bits()]).map(f32::from_bits);
+    let y = f32::from_bits(special::of_one::<F>(format.decode(u32::from(a)).to_bits()));
     if format == Format::Bf16 {
         return (y.to_bits() >> 16) as u16;
     }

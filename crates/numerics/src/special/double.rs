@@ -3,12 +3,7 @@
 //! The unit uses the 20 fraction bits of the word as the upper fraction bits of a single-precision operand, and truncates the
 //! result to 20 bits.
 
-use super::{Function, INFINITY, NAN, Rcp, Rsq, SIGN, exponent, fraction, of_each};
-
-fn of<F: Function>(a: u32) -> u32 {
-    let [result] = of_each::<F, 1>(&[a]);
-    result
-}
+use super::{INFINITY, NAN, Rcp, Rsq, SIGN, exponent, fraction, of_one};
 
 /// Returns the unbiased exponent of a double's upper word; `None` for zeros, subnormals, infinities and NaNs.
 const fn exponent_of(upper: u32) -> Option<i32> {
@@ -47,19 +42,19 @@ const fn upper_of(single: u32) -> u32 {
 /// `MUFU.RCP64H`: returns the upper word of `1/a` for the upper word of `a`.
 #[must_use]
 pub fn rcp64h(a: u32) -> u32 {
-    let Some(e) = exponent_of(a) else { return upper_of(of::<Rcp>(special(a))) };
-    widened(of::<Rcp>(a & SIGN | 127 << 23 | (a << 3 & 0x7F_FFF8)), -e)
+    let Some(e) = exponent_of(a) else { return upper_of(of_one::<Rcp>(special(a))) };
+    widened(of_one::<Rcp>(a & SIGN | 127 << 23 | (a << 3 & 0x7F_FFF8)), -e)
 }
 
 /// `MUFU.RSQ64H`: returns the upper word of `1/√a` for the upper word of `a`.
 #[must_use]
 pub fn rsq64h(a: u32) -> u32 {
-    let Some(e) = exponent_of(a) else { return upper_of(of::<Rsq>(special(a))) };
+    let Some(e) = exponent_of(a) else { return upper_of(of_one::<Rsq>(special(a))) };
     if a & SIGN != 0 {
         return NAN;
     }
     // A significand from 1 to 4 leaves an even exponent.
     let odd = e & 1;
     let single = (127 + odd).cast_unsigned() << 23 | (a << 3 & 0x7F_FFF8);
-    widened(of::<Rsq>(single), -(e - odd) / 2)
+    widened(of_one::<Rsq>(single), -(e - odd) / 2)
 }

@@ -107,6 +107,12 @@ pub(crate) fn of_each<F: Function, const N: usize>(a: &[u32; N]) -> [u32; N] {
     out
 }
 
+/// A function of one operand.
+pub(crate) fn of_one<F: Function>(a: u32) -> u32 {
+    let [result] = of_each::<F, 1>(&[a]);
+    result
+}
+
 /// The step between. Apart, so that it is not compiled for vectors.
 #[inline(never)]
 fn interpolate_each<F: Function, const N: usize>(

@@ -2,8 +2,8 @@
 
 use numerics::convert::f64_to;
 use numerics::float::{
-    add_bf16, add_f16, add_f32, add_f32_nearest, fma_f32, fma_f32_nearest, may_be_tiny, mul_bf16, mul_f16,
-    mul_f32, mul_f32_nearest,
+    self, add_bf16, add_f16, add_f32, add_f32_nearest, fma_f32, fma_f32_nearest, may_be_tiny, mul_bf16,
+    mul_f16, mul_f32, mul_f32_nearest,
 };
 use numerics::{Format, Rounding};
 
@@ -127,6 +127,57 @@ fn half_precision_in_one_rounding() {
                 assert_eq!(u32::from(sum), exact(x + y), "{a:#x} + {b:#x} as {format:?}");
                 assert_eq!(u32::from(product), exact(x * y), "{a:#x} * {b:#x} as {format:?}");
             }
+        }
+    }
+}
+
+#[test]
+fn functions_of_many_lanes_give_what_they_give_for_one() {
+    type One = fn(u32, bool) -> u32;
+    type Many = fn(&[u32; 32], bool) -> [u32; 32];
+    let functions: [(One, Many); 8] = [
+        (float::ex2_approx_f32, float::ex2_approx_f32_lanes),
+        (float::lg2_approx_f32, float::lg2_approx_f32_lanes),
+        (float::rcp_approx_f32, float::rcp_approx_f32_lanes),
+        (float::rsqrt_approx_f32, float::rsqrt_approx_f32_lanes),
+        (float::sqrt_approx_f32, float::sqrt_approx_f32_lanes),
+        (|a, _| float::sin_approx_f32(a), |a, _| float::sin_approx_f32_lanes(a)),
+        (|a, _| float::cos_approx_f32(a), |a, _| float::cos_approx_f32_lanes(a)),
+        (|a, _| float::tanh_approx_f32(a), |a, _| float::tanh_approx_f32_lanes(a)),
+    ];
+    let (specials, mut random) = (specials(), Random::new(11));
+    for round in 0..2_000 {
+        let a: [u32; 32] = std::array::from_fn(|lane| match (round + lane) % 3 {
+            0 => specials[(7 * round + lane) % specials.len()],
+            _ => drawn(&mut random, false)[0],
+        });
+        for ftz in [false, true] {
+            for (one, many) in functions {
+                assert_eq!(many(&a, ftz), a.map(|a| one(a, ftz)), "{a:x?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn quotients_of_many_lanes_are_those_of_one_where_some_are_tiny() {
+    let (specials, mut random) = (specials(), Random::new(12));
+    for round in 0..4_000 {
+        let (mut a, mut b) = ([0; 32], [0; 32]);
+        for lane in 0..32 {
+            [a[lane], b[lane], _] = drawn(&mut random, false);
+            if (round + lane) % 5 == 0 {
+                b[lane] = specials[(3 * round + lane) % specials.len()];
+            }
+        }
+        // The exact quotient is below 2^-126, the rounded one is not.
+        let tiny = round % 32;
+        (a[tiny], b[tiny]) = (0x3BFF_FFFF, 0x7B00_0000);
+        for ftz in [false, true] {
+            let approximate: [u32; 32] = std::array::from_fn(|n| float::div_approx_f32(a[n], b[n], ftz));
+            assert_eq!(float::div_approx_f32_lanes(&a, &b, ftz), approximate, "{a:x?} / {b:x?}");
+            let full: [u32; 32] = std::array::from_fn(|n| float::div_full_f32(a[n], b[n], ftz));
+            assert_eq!(float::div_full_f32_lanes(&a, &b, ftz), full, "{a:x?} / {b:x?}");
         }
     }
 }

@@ -1,0 +1,116 @@
+//! Accesses of a warp at any addresses, in global and in shared memory: what is read and written, for whole warps and for some lanes.
+
+use std::array::from_fn;
+
+use emulator::{GlobalMemory, Launch, Options, launch, load};
+
+/// Numbers by a linear congruential generator.
+struct Random(u64);
+
+impl Random {
+    fn below(&mut self, end: usize) -> usize {
+        self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (self.0 >> 33) as usize % end
+    }
+}
+
+/// The bytes of the buffer that is read and of the one that is written: many lines.
+const BYTES: usize = 16 << 10;
+
+/// Each active lane reads `width` bytes at its place of the first buffer and writes them at its place of the second.
+fn copied(space: &str, width: usize, mask: u32, [from, to]: [[u32; 32]; 2], input: &[u8]) -> Vec<u8> {
+    let registers: Vec<String> = (0..width / 4).map(|n| format!("%r{n}")).collect();
+    let (vector, list) = match registers.len() {
+        1 => (String::new(), registers.concat()),
+        n => (format!(".v{n}"), format!("{{{}}}", registers.join(", "))),
+    };
+    // In shared memory, a copy of the first buffer lies where the second one begins.
+    let around = |inside: &str| match space {
+        "global" => inside.to_owned(),
+        _ => format!(
+            "mov.u32 %i, %t;\nIN: mul.wide.u32 %q, %i, 4;\nadd.u64 %q, %q, %in;\nld.global.u32 %r0, [%q];\n\
+             mad.lo.u32 %s, %i, 4, %tile;\nst.shared.u32 [%s], %r0;\nst.shared.u32 [%s+{BYTES}], 0;\nadd.u32 %i, %i, 32;\n\
+             setp.lt.u32 %more, %i, {words};\n@%more bra IN;\nbar.sync 0;\ncvt.u64.u32 %from, %from32;\ncvt.u64.u32 %base, %tile;\n\
+             add.u64 %from, %from, %base;\ncvt.u64.u32 %to, %to32;\nadd.u64 %to, %to, %base;\nadd.u64 %to, %to, {BYTES};\n{inside}\n\
+             bar.sync 0;\nmov.u32 %i, %t;\nOUT: mul.wide.u32 %q, %i, 4;\nadd.u64 %q, %q, %out;\nmad.lo.u32 %s, %i, 4, %tile;\n\
+             ld.shared.u32 %r0, [%s+{BYTES}];\nst.global.u32 [%q], %r0;\nadd.u32 %i, %i, 32;\nsetp.lt.u32 %more, %i, {words};\n\
+             @%more bra OUT;",
+            words = BYTES / 4,
+        ),
+    };
+    let inside = format!(
+        "@%p ld.{space}{vector}.b32 {list}, [%from+32];\n@%p st.{space}{vector}.b32 [%to+32], {list};"
+    );
+    let text = format!(
+        ".version 8.8\n.target sm_120a\n.address_size 64\n\
+         .visible .entry k(.param .u64 in, .param .u64 out, .param .u64 places, .param .u32 mask) {{\n\
+         .reg .pred %p, %more;\n.reg .b32 %r<8>;\n.reg .b32 %t, %i, %s, %tile, %mask, %from32, %to32;\n\
+         .reg .b64 %in, %out, %places, %q, %from, %to, %base;\n.shared .align 16 .b8 tile[{both}];\n\
+         ld.param.u64 %in, [in];\nld.param.u64 %out, [out];\nld.param.u64 %places, [places];\nld.param.u32 %mask, [mask];\n\
+         mov.u32 %t, %tid.x;\nmov.u32 %tile, tile;\nshr.u32 %i, %mask, %t;\nand.b32 %i, %i, 1;\nsetp.ne.u32 %p, %i, 0;\n\
+         mul.wide.u32 %q, %t, 4;\nadd.u64 %q, %q, %places;\nld.global.u32 %from32, [%q];\nld.global.u32 %to32, [%q+128];\n\
+         cvt.u64.u32 %from, %from32;\nadd.u64 %from, %from, %in;\ncvt.u64.u32 %to, %to32;\nadd.u64 %to, %to, %out;\n{body}\nret;\n}}",
+        both = 2 * BYTES,
+        body = around(&inside),
+    );
+    let program = load(&text).unwrap();
+    let mut memory = GlobalMemory::default();
+    let places: Vec<u8> = from.iter().chain(&to).flat_map(|place| place.to_le_bytes()).collect();
+    let (source, places) = (memory.allocate_with(input.to_vec()), memory.allocate_with(places));
+    let target = memory.allocate_with(vec![0; BYTES]);
+    let mut params: Vec<u8> = [source, target, places].iter().flat_map(|at| at.to_le_bytes()).collect();
+    params.extend(mask.to_le_bytes());
+    let how = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
+    launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).unwrap();
+    memory.bytes(target).unwrap().to_vec()
+}
+
+/// Places of 32 lanes in units of an access, so that no two lanes write the same one.
+fn pattern(n: usize, units: usize, random: &mut Random) -> [u32; 32] {
+    let spread = |step: usize| from_fn(|lane| (lane * step % units) as u32);
+    match n {
+        0 => spread(1),
+        1 => spread(2),
+        2 => from_fn(|lane| 31 - lane as u32),
+        3 => from_fn(|lane| 3 * (31 - lane) as u32 + 1),
+        // The first line of two, and one far away: lines without an access lie between.
+        4 => from_fn(|lane| if lane < 16 { lane as u32 } else { (units - 32 + lane) as u32 }),
+        // Two rows of a tile, exchanged.
+        5 => from_fn(|lane| (lane as u32 & 15) + if lane < 16 { 40 } else { 8 }),
+        6 => from_fn(|lane| lane as u32 ^ 5),
+        _ => {
+            let mut all: Vec<u32> = (0..units.min(100 * n) as u32).collect();
+            from_fn(|_| all.swap_remove(random.below(all.len())))
+        }
+    }
+}
+
+#[test]
+fn lanes_read_and_write_at_any_addresses() {
+    let mut random = Random(3);
+    let input: Vec<u8> = (0..BYTES).map(|_| random.below(256) as u8).collect();
+    for space in ["global", "shared"] {
+        for width in [4, 8, 16] {
+            // Behind the offset of the instructions.
+            let units = (BYTES - 32) / width;
+            for n in 0..11 {
+                let mask = [!0, 0xFFFF_FF00, 0x8001_0420, 1 << 13, !1][n % 5];
+                let to = pattern(n, units, &mut random);
+                // Reads may share bytes.
+                let from = match n % 3 {
+                    0 => pattern((n + 4) % 11, units, &mut random),
+                    1 => [random.below(units) as u32; 32],
+                    _ => from_fn(|_| random.below(units) as u32),
+                };
+                let places = [from, to].map(|units| units.map(|unit| unit * width as u32));
+                let mut wanted = vec![0; BYTES];
+                for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
+                    let [from, to] = places.map(|all| all[lane] as usize + 32);
+                    wanted[to..to + width].copy_from_slice(&input[from..from + width]);
+                }
+                let got = copied(space, width, mask, places, &input);
+                assert!(got == wanted, "{space}, {width} bytes, pattern {n}, mask {mask:#x}");
+            }
+        }
+    }
+}
