@@ -1,19 +1,22 @@
-//! `judge`: applies the reference to tensors that another stack produced.
+//! `judge`: applies the reference of a family to tensors that another stack produced.
 
 use std::path::PathBuf;
 
 use clap::Args;
+use miette::Diagnostic;
 use serde::Serialize;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
+use super::exit;
 use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
+use crate::attention::{self, AttentionError, Diagnosis};
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
-use crate::record::{CodeBy, Completeness, Incomplete, TrialRow, first_line};
+use crate::record::{CodeBy, Completeness, Incomplete, TrialRow, Verdict, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -36,13 +39,71 @@ const FORMATS: &Formats = &[
 
 /// Runs `judge`.
 pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
+    match attention::dump::is_attention(&args.file).map_err(|error| unusable(args, error))? {
+        true => judge_attention(args),
+        false => judge_moe(args),
+    }
+}
+
+/// A dump of attention that cannot be judged.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+#[error("{}: {source}", path.display())]
+struct UnusableDump {
+    path: PathBuf,
+    source: AttentionError,
+}
+
+impl CommandError for UnusableDump {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+fn unusable(args: &JudgeArgs, source: AttentionError) -> UnusableDump {
+    UnusableDump { path: args.file.clone(), source }
+}
+
+/// The name of a dump without a case.
+fn stem(args: &JudgeArgs) -> String {
+    args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
+}
+
+/// Judges tensors of attention, and explains what is wrong.
+fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
+    let dumps = attention::dump::read(&args.file).map_err(|error| unusable(args, error))?;
+    let judgement = attention::judge(&dumps).map_err(|error| unusable(args, error))?;
+    let said = |key: &str| {
+        let metadata = dumps.first().map(|dump| &dump.metadata);
+        metadata.and_then(|metadata| metadata.get(key)).cloned().unwrap_or_default()
+    };
+    let trial = TrialRow {
+        case: judgement.case.clone().unwrap_or_else(|| stem(args)),
+        family: attention::FAMILY.to_owned(),
+        configuration: said("configuration").into(),
+        depth: 0,
+        target: said("target").as_str().into(),
+        device: "dump".to_owned(),
+        remark: String::new(),
+        results: judgement.results.clone(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
+    };
+    let judged = trial.results.iter().filter(|result| result.verdict != Verdict::Skipped).count();
+    let mut all = Completeness::of_checks(judged);
+    judgement.gaps.iter().for_each(|gap| all.add_gap(gap.clone()));
+    let incomplete = all.incomplete("neither `out` nor `lse` is in the file");
+    let diagnosis = judgement.diagnosis.as_ref();
+    conclude(args, &trial, incomplete, diagnosis)
+}
+
+/// Judges tensors of the fused MoE.
+fn judge_moe(args: &JudgeArgs) -> Result<(), CliError> {
     let dump = tensors::read(&args.file)?;
     let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;
     let judgement = judge_dump(&contract, &dump)?;
     let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
-    let stem = || args.file.file_stem().map(|s| s.to_string_lossy().into_owned()).unwrap_or_default();
     let trial = TrialRow {
-        case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(stem),
+        case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(|| stem(args)),
         family: MOE.name().to_owned(),
         configuration: said("tile").into(),
         depth: 0,
@@ -53,12 +114,24 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
         code: CodeBy::Nobody,
         checks: Vec::new(),
     };
-    let incomplete = incomplete(&judgement);
+    conclude(args, &trial, incomplete(&judgement), None)
+}
+
+/// Writes the verdicts and returns the first thing that is wrong.
+fn conclude(
+    args: &JudgeArgs,
+    trial: &TrialRow,
+    incomplete: Option<Incomplete>,
+    diagnosis: Option<&Diagnosis>,
+) -> Result<(), CliError> {
     let text = match args.format {
-        Format::Text => first_line(incomplete.as_ref()) + &report::stages_text(&trial.results),
-        Format::Csv => report::trials_csv(std::slice::from_ref(&trial)),
+        Format::Text => {
+            let explained = diagnosis.map(Diagnosis::text).unwrap_or_default();
+            first_line(incomplete.as_ref()) + &report::stages_text(&trial.results) + &explained
+        }
+        Format::Csv => report::trials_csv(std::slice::from_ref(trial)),
         Format::Json => {
-            let judged = Judged { trial: &trial, incomplete: incomplete.as_ref() };
+            let judged = Judged { trial, incomplete: incomplete.as_ref(), diagnosis };
             serde_json::to_string_pretty(&judged).map_err(|e| CliError::Output(e.into()))? + "\n"
         }
         other => return Err(format::lacks(other, FORMATS)),
@@ -70,12 +143,15 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
     incomplete.map_or(Ok(()), |incomplete| Err(incomplete.into()))
 }
 
-/// The trial, and what was not decided.
+/// The trial, what was not decided, and what explains it.
 #[derive(Serialize)]
 struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a TrialRow,
     incomplete: Option<&'a Incomplete>,
+    /// What explains wrong elements; only of attention.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnosis: Option<&'a Diagnosis>,
 }
 
 /// Returns what was not decided, with the tensors that would decide.

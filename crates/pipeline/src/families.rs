@@ -4,7 +4,8 @@ use crate::frame::family::Family;
 use crate::kernel::Kernel;
 
 /// Every family, in the order of reports.
-pub static FAMILIES: [&dyn Family; 2] = [&crate::moe::family::MOE, &crate::kv_cache::family::KV_CACHE];
+pub static FAMILIES: [&dyn Family; 3] =
+    [&crate::moe::family::MOE, &crate::attention::family::ATTENTION, &crate::kv_cache::family::KV_CACHE];
 
 /// Returns the family of this name.
 #[must_use]

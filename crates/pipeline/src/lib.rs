@@ -10,6 +10,7 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod attention;
 pub mod families;
 pub mod frame;
 pub mod kernel;

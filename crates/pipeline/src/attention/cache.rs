@@ -1,0 +1,276 @@
+//! Keys and values in memory: pages, strides, codes and scales, and how they are read.
+//!
+//! Every layout is a set of strides: HND and NHD, halves of one tensor, padded pages, and ragged tensors without pages, whose pages have
+//! one slot. Offsets and strides are in bytes, so that regions of one page may hold codes and scales.
+
+use std::sync::Arc;
+
+use super::element::{BLOCK, Element};
+use super::error::AttentionError;
+use super::problem::Side;
+
+record::words! {
+    /// The order of the dimensions of a page.
+    Order {
+        /// [pages, slots, heads, elements]
+        Nhd "NHD",
+        /// [pages, heads, slots, elements]
+        Hnd "HND",
+    }
+}
+
+record::words! {
+    /// The order of the block scales of a page.
+    ScaleOrder {
+        /// Those of a slot after those of its predecessor.
+        Linear "linear",
+        /// 4×4 tiles in the plane of slots and blocks, as trtllm-gen reads the values' scales: with S blocks and G = S / 4 the scale of
+        /// slot t and block s is in row (t & ~3) + s / G, column (s mod G)·4 + (t & 3).
+        Swizzled "swizzled",
+        /// 64-row chunks, as FlashInfer's NVFP4 attention has them: column c of row r at (c / 4)·256 + (r mod 16)·16 + (r mod 64) / 16·4 + c mod 4.
+        Rows64 "rows64",
+        /// The 128×4 tiles of the scales of GEMMs.
+        Tiles128 "128x4",
+    }
+}
+
+/// Where elements are, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Strides {
+    /// The first element of the first page.
+    pub offset: usize,
+    /// From a page to the next.
+    pub page: usize,
+    /// From a slot to the next.
+    pub slot: usize,
+    /// From a head to the next.
+    pub head: usize,
+}
+
+impl Strides {
+    /// Pages without gaps, of heads of `row` bytes.
+    pub const fn dense(order: Order, slots: usize, heads: usize, row: usize) -> Self {
+        let (slot, head) = match order {
+            Order::Nhd => (heads * row, row),
+            Order::Hnd => (row, slots * row),
+        };
+        Self { offset: 0, page: slots * heads * row, slot, head }
+    }
+
+    /// The first byte of a head of a slot; `None` beyond every memory.
+    pub(super) fn at(&self, page: usize, slot: usize, head: usize) -> Option<usize> {
+        let page = page.checked_mul(self.page)?;
+        self.offset.checked_add(page)?.checked_add(slot * self.slot + head * self.head)
+    }
+}
+
+/// Block scales.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Scales {
+    /// The tensor.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where they are.
+    pub strides: Strides,
+    /// Their order within a page.
+    pub order: ScaleOrder,
+}
+
+impl Scales {
+    /// The place of the scale of a block, of `blocks` of a head.
+    pub(super) fn at(
+        &self,
+        page: usize,
+        slot: usize,
+        head: usize,
+        block: usize,
+        blocks: usize,
+    ) -> Option<usize> {
+        let row = |row: usize| self.strides.at(page, row, head);
+        Some(match self.order {
+            ScaleOrder::Linear => row(slot)? + block,
+            ScaleOrder::Swizzled => {
+                let group = (blocks / 4).max(1);
+                row((slot & !3) + block / group)? + block % group * 4 + (slot & 3)
+            }
+            ScaleOrder::Rows64 => {
+                let chunk = slot / 64 * 64 * blocks;
+                row(0)? + chunk + block / 4 * 256 + slot % 16 * 16 + slot % 64 / 16 * 4 + block % 4
+            }
+            ScaleOrder::Tiles128 => {
+                let tile = slot / 128 * 128 * blocks;
+                row(0)? + tile + block / 4 * 512 + slot % 32 * 16 + slot % 128 / 32 * 4 + block % 4
+            }
+        })
+    }
+}
+
+/// A factor of each slot and head.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Factors {
+    /// The tensor, binary32.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where they are.
+    pub strides: Strides,
+}
+
+/// Keys or values in memory.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Plane {
+    /// The tensor's name, for errors.
+    pub name: &'static str,
+    /// The type of its elements.
+    pub element: Element,
+    /// The tensor.
+    pub bytes: Arc<Vec<u8>>,
+    /// Where they are.
+    pub strides: Strides,
+    /// The elements of a head.
+    pub width: usize,
+    /// Block scales.
+    pub scales: Option<Scales>,
+    /// Factors of slots and heads.
+    pub factors: Option<Factors>,
+    /// Whether the odd elements are in the low nibbles.
+    pub odd_first: bool,
+}
+
+/// A cache, or ragged keys and values.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Cache {
+    /// Keys and values.
+    pub planes: [Plane; 2],
+    /// Heads.
+    pub heads: usize,
+    /// Slots of a page.
+    pub page: usize,
+    /// The pages of each request.
+    pub table: Vec<Vec<usize>>,
+    /// The pages of its values, if they are others.
+    pub value_table: Option<Vec<Vec<usize>>>,
+}
+
+impl Plane {
+    /// Appends a head of a slot; the first byte that is missing on an error.
+    fn append(&self, at: (usize, usize, usize), to: &mut Vec<f32>) -> Result<(), usize> {
+        let (page, slot, head) = at;
+        let first = self.strides.at(page, slot, head).ok_or(usize::MAX)?;
+        let end = first.checked_add(self.element.bytes(self.width)).ok_or(usize::MAX)?;
+        let bytes = self.bytes.get(first..end).ok_or(end)?;
+        let blocks = self.width / BLOCK;
+        for d in 0..self.width {
+            let of = if self.odd_first { d ^ 1 } else { d };
+            let value = self.element.value(bytes, of).ok_or(end)?;
+            let scale = match &self.scales {
+                None => 1.0,
+                Some(scales) => {
+                    let at = scales.at(page, slot, head, d / BLOCK, blocks).ok_or(usize::MAX)?;
+                    numerics::Format::Ue4m3.decode(u32::from(*scales.bytes.get(at).ok_or(at)?))
+                }
+            };
+            to.push(value * scale);
+        }
+        Ok(())
+    }
+
+    fn factor(&self, (page, slot, head): (usize, usize, usize)) -> Option<f32> {
+        let factors = self.factors.as_ref()?;
+        Element::F32.value(factors.bytes.get(factors.strides.at(page, slot, head)?..)?, 0)
+    }
+}
+
+impl Cache {
+    /// The page and the slot of a key of a request; `None` if its table ends before.
+    fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
+        let table = if side == 1 { self.value_table.as_ref().unwrap_or(&self.table) } else { &self.table };
+        let page = *table.get(request)?.get(key / self.page.max(1))?;
+        Some((page, key % self.page.max(1)))
+    }
+
+    /// Reads the keys or values (`side` 0 or 1) of these requests: `(request, number of keys)` each.
+    pub fn gather(
+        &self,
+        side: usize,
+        requests: impl Iterator<Item = (usize, usize)>,
+    ) -> Result<Side, AttentionError> {
+        let plane = &self.planes[side];
+        let mut out = Side::default();
+        for (request, keys) in requests {
+            for key in 0..keys {
+                let wrong = |wanted: String, found: usize| AttentionError::Value {
+                    name: plane.name.to_owned(),
+                    index: key,
+                    found: i64::try_from(found).unwrap_or(i64::MAX),
+                    wanted,
+                };
+                let Some((page, slot)) = self.place(side, request, key) else {
+                    return Err(wrong(
+                        format!(
+                            "request {request} has {keys} keys, but no page for this one: correct the table or the length"
+                        ),
+                        key,
+                    ));
+                };
+                for head in 0..self.heads {
+                    let at = (page, slot, head);
+                    plane.append(at, &mut out.elements).map_err(|byte| {
+                        wrong(
+                            format!(
+                                "page {page}, slot {slot}, head {head} of request {request} ends beyond the {} bytes of the tensor: correct the table, the strides or the layout",
+                                plane.bytes.len()
+                            ),
+                            byte,
+                        )
+                    })?;
+                    if plane.factors.is_some() {
+                        out.factors.push(plane.factor(at).unwrap_or(f32::NAN));
+                    }
+                }
+            }
+        }
+        Ok(out)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn every_order_of_scales_is_a_bijection() {
+        for order in ScaleOrder::ALL {
+            for blocks in [4, 8, 16] {
+                let slots = 128;
+                let strides = Strides::dense(Order::Hnd, slots, 2, blocks);
+                let scales = Scales { bytes: Arc::default(), strides, order: *order };
+                let places: BTreeSet<usize> = (0..slots)
+                    .flat_map(|slot| (0..blocks).map(move |block| (slot, block)))
+                    .map(|(slot, block)| scales.at(0, slot, 1, block, blocks).unwrap())
+                    .collect();
+                let expected: BTreeSet<usize> = (slots * blocks..2 * slots * blocks).collect();
+                assert_eq!(places, expected, "{order:?} {blocks}");
+            }
+        }
+    }
+
+    #[test]
+    fn the_swizzle_of_values_is_flat_in_a_plane_of_hnd() {
+        let blocks = 8;
+        let strides = Strides::dense(Order::Hnd, 16, 1, blocks);
+        let scales = Scales { bytes: Arc::default(), strides, order: ScaleOrder::Swizzled };
+        for slot in 0..16 {
+            for block in 0..blocks {
+                let flat = 4 * blocks * (slot / 4) + 4 * block + slot % 4;
+                assert_eq!(scales.at(0, slot, 0, block, blocks), Some(flat));
+            }
+        }
+    }
+
+    #[test]
+    fn offsets_beyond_32_bits_are_found() {
+        let strides = Strides { offset: 0, page: 1 << 20, slot: 128, head: 64 };
+        assert_eq!(strides.at(5000, 1, 1), Some((5000 << 20) + 192));
+        assert_eq!(strides.at(usize::MAX, 0, 0), None);
+    }
+}

@@ -1,0 +1,594 @@
+//! The dump format of attention: a safetensors file with queries, keys and values in the layout of any library, and results (docs/attention.md).
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::Read as _;
+use std::ops::Range;
+use std::path::Path;
+use std::str::FromStr;
+use std::sync::Arc;
+
+use safetensors::tensor::TensorView;
+use safetensors::{Dtype, SafeTensors};
+
+use super::cache::{Cache, Factors, Order, Plane, ScaleOrder, Scales, Strides};
+use super::element::{BLOCK, Element};
+use super::error::AttentionError;
+use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, Side, WindowOf};
+use super::semantics::{Arithmetic, Base, Denominator, Empty, Kernel, Mask, Semantics};
+
+/// The most bytes of a file.
+const LIMIT: u64 = 16 << 30;
+
+/// The most bytes of a header that the format allows.
+const HEADER_LIMIT: u64 = 100_000_000;
+
+/// The tensors, by all of their names: the first is ours.
+const TENSORS: &[&[&str]] = &[
+    &["q", "query"],
+    &["k", "key"],
+    &["v", "value"],
+    &["k_cache", "key_cache", "paged_k_cache"],
+    &["v_cache", "value_cache", "paged_v_cache"],
+    &["kv_cache", "paged_kv_cache"],
+    &["qo_indptr", "q_indptr", "cu_seqlens_q", "query_start_loc"],
+    &["kv_indptr", "paged_kv_indptr", "cu_seqlens_k", "kv_page_indptr"],
+    &["kv_indices", "paged_kv_indices", "kv_page_indices"],
+    &["kv_last_page_len", "paged_kv_last_page_len"],
+    &["block_table", "block_tables", "page_table"],
+    &["seq_lens", "seqused_k", "cache_seqlens", "kv_lens"],
+    &["q_scale"],
+    &["k_scale"],
+    &["v_scale"],
+    &["k_scales", "k_sf"],
+    &["v_scales", "v_sf"],
+    &["k_global", "k_global_scale"],
+    &["v_global", "v_global_scale"],
+    &["sinks", "sink", "attention_sinks", "s_aux"],
+    &["alibi_slopes"],
+    &["custom_mask"],
+    &["packed_custom_mask"],
+    &["mask_indptr"],
+    &["draft_mask"],
+    &["out", "output", "o"],
+    &["lse", "softmax_lse"],
+];
+
+/// The keys of the metadata, by all of their names: the first is ours.
+const KEYS: &[&[&str]] = &[
+    &["family"],
+    &["case"],
+    &["seed"],
+    &["target"],
+    &["configuration"],
+    &["sm_scale", "softmax_scale", "scaling"],
+    &["mask"],
+    &["causal"],
+    &["window"],
+    &["window_left"],
+    &["sliding_window"],
+    &["soft_cap", "logits_soft_cap", "softcap"],
+    &["lse_base"],
+    &["lse_layout"],
+    &["lse_sink"],
+    &["empty"],
+    &["kv_layout"],
+    &["kv_format", "kv_cache_dtype"],
+    &["q_format"],
+    &["page_size", "block_size"],
+    &["kv_heads", "num_kv_heads"],
+    &["head_dim"],
+    &["stacked"],
+    &["k_strides"],
+    &["v_strides"],
+    &["k_scale_layout"],
+    &["v_scale_layout"],
+    &["kernel"],
+    &["weights"],
+    &["denominator"],
+    &["partials"],
+    &["tile"],
+];
+
+/// A result that was stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Stored {
+    /// Its type.
+    pub element: Element,
+    /// Its elements.
+    pub values: Arc<Vec<f32>>,
+}
+
+/// The logarithms that were stored.
+#[derive(Debug, Clone, PartialEq)]
+pub struct StoredLse {
+    /// The elements.
+    pub values: Arc<Vec<f32>>,
+    /// How they may be read: one reading if everything is declared.
+    pub readings: Vec<LseReading>,
+}
+
+/// How stored logarithms are to be read.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct LseReading {
+    /// The base.
+    pub base: Base,
+    /// Whether they are [heads, rows] instead of [rows, heads].
+    pub by_head: bool,
+    /// Whether they include the sink.
+    pub sink: bool,
+}
+
+impl LseReading {
+    /// Every reading.
+    pub fn all(has_sinks: bool) -> Vec<Self> {
+        let mut all = Vec::new();
+        for base in Base::ALL {
+            for by_head in [false, true] {
+                let of = |sink| Self { base: *base, by_head, sink };
+                all.push(of(true));
+                all.extend(has_sinks.then(|| of(false)));
+            }
+        }
+        all
+    }
+}
+
+/// A choice that the file does not declare, and its possible words: the first is the default.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Undeclared {
+    /// The key of the metadata.
+    pub key: &'static str,
+    /// Its possible values.
+    pub words: Vec<&'static str>,
+}
+
+/// A dump.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Dump {
+    /// Heads and widths.
+    pub shape: Shape,
+    /// What is computed.
+    pub semantics: Semantics,
+    /// What its kernel may round.
+    pub arithmetic: Arithmetic,
+    /// The requests, with their keys in the order in which they are gathered.
+    pub requests: Vec<Request>,
+    /// Queries.
+    pub queries: Arc<Vec<f32>>,
+    /// Keys and values in memory.
+    pub cache: Cache,
+    /// Sinks, slopes and custom masks, as in [`Problem`].
+    pub sinks: Vec<f32>,
+    /// Slopes.
+    pub slopes: Vec<f32>,
+    /// Custom masks.
+    pub mask: Arc<Vec<bool>>,
+    /// The factors of whole tensors: of queries, keys and values, and the global ones of keys and values.
+    pub scales: [f64; 5],
+    /// The factor of scores that is declared.
+    pub sm_scale: f64,
+    /// The output.
+    pub output: Option<Stored>,
+    /// The logarithms.
+    pub lse: Option<StoredLse>,
+    /// What the file does not declare and this reading chose: keys and words.
+    pub chosen: Vec<(&'static str, &'static str)>,
+    /// The metadata.
+    pub metadata: BTreeMap<String, String>,
+}
+
+impl Dump {
+    /// Lets pages be read in another order of their dimensions.
+    pub fn reorder(&mut self, order: Order) {
+        let (slots, heads) = (self.cache.page, self.cache.heads);
+        let set = |strides: &mut Strides, row: usize| {
+            // A plane of a stacked tensor keeps its offset and the stride of its pages.
+            let dense = Strides::dense(order, slots, heads, row);
+            *strides = Strides { slot: dense.slot, head: dense.head, ..*strides };
+        };
+        for plane in &mut self.cache.planes {
+            set(&mut plane.strides, plane.element.bytes(plane.width));
+            if let Some(scales) = &mut plane.scales {
+                set(&mut scales.strides, plane.width / BLOCK);
+            }
+            if let Some(factors) = plane.factors.as_mut().filter(|factors| factors.strides.slot > 0) {
+                set(&mut factors.strides, 4);
+            }
+        }
+    }
+
+    /// Reads the keys and values of these requests.
+    ///
+    /// # Errors
+    /// [`AttentionError::Value`] if a page is beyond the cache.
+    pub fn problem(&self, requests: &[usize]) -> Result<Problem, AttentionError> {
+        let mut first = 0;
+        let mut chosen = Vec::new();
+        for request in requests.iter().filter_map(|request| self.requests.get(*request)) {
+            let keys = first..first + request.keys.len();
+            first = keys.end;
+            chosen.push(Request { keys, ..request.clone() });
+        }
+        let of = |side: usize| -> Result<Side, AttentionError> {
+            let lengths = requests.iter().zip(&chosen).map(|(at, request)| (*at, request.keys.len()));
+            self.cache.gather(side, lengths)
+        };
+        let (keys, values) = (of(0)?, of(1)?);
+        Ok(Problem {
+            shape: self.shape,
+            semantics: self.semantics,
+            requests: chosen,
+            queries: Arc::clone(&self.queries),
+            keys: Arc::new(keys),
+            values: Arc::new(values),
+            sinks: self.sinks.clone(),
+            slopes: self.slopes.clone(),
+            mask: Arc::clone(&self.mask),
+        })
+    }
+}
+
+/// Whether a safetensors file holds tensors of attention: by its metadata, or by its queries.
+///
+/// # Errors
+/// [`AttentionError`] if it cannot be read.
+pub fn is_attention(path: &Path) -> Result<bool, AttentionError> {
+    let mut file = fs::File::open(path)?;
+    let mut size = [0; 8];
+    // A file without a header is reported by the format that reads it.
+    if file.read_exact(&mut size).is_err() {
+        return Ok(false);
+    }
+    let mut bytes = Vec::new();
+    file.take(u64::from_le_bytes(size).min(HEADER_LIMIT)).read_to_end(&mut bytes)?;
+    let Ok(header) = serde_json::from_slice::<serde_json::Value>(&bytes) else { return Ok(false) };
+    let family = header.get("__metadata__").and_then(|metadata| metadata.get("family"));
+    Ok(match family.and_then(serde_json::Value::as_str) {
+        Some(family) => family == super::FAMILY,
+        None => TENSORS[0].iter().any(|name| header.get(name).is_some()),
+    })
+}
+
+/// Reads a dump in every way that its metadata leave open; the first is by defaults.
+///
+/// # Errors
+/// [`AttentionError`] with the tensor, the index and the remedy.
+pub fn read(path: &Path) -> Result<Vec<Dump>, AttentionError> {
+    let bytes = fs::metadata(path)?.len();
+    if bytes > LIMIT {
+        let what = path.display().to_string();
+        return Err(AttentionError::TooLarge { what, bytes, limit: LIMIT });
+    }
+    parse(&fs::read(path)?)
+}
+
+/// Reads a dump from the bytes of a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn parse(bytes: &[u8]) -> Result<Vec<Dump>, AttentionError> {
+    let tensors = SafeTensors::deserialize(bytes)?;
+    let (_, header) = SafeTensors::read_metadata(bytes)?;
+    let said = header.metadata().clone().unwrap_or_default().into_iter().collect();
+    let mut file = File::new(&tensors, &said)?;
+    let by_defaults = file.dump();
+    let mut choices: Vec<Vec<(&'static str, &'static str)>> = vec![Vec::new()];
+    for Undeclared { key, words } in std::mem::take(&mut file.undeclared) {
+        choices = choices
+            .iter()
+            .flat_map(|chosen| words.iter().map(move |word| [chosen.as_slice(), &[(key, *word)]].concat()))
+            .collect();
+    }
+    if choices.len() == 1 {
+        return Ok(vec![by_defaults?]);
+    }
+    let declared = file.metadata.clone();
+    let mut dumps = Vec::new();
+    let mut error = None;
+    for chosen in choices {
+        file.metadata = declared.clone();
+        file.metadata.extend(chosen.iter().map(|(key, word)| ((*key).to_owned(), (*word).to_owned())));
+        match file.dump() {
+            Ok(dump) => dumps.push(Dump { chosen, metadata: declared.clone(), ..dump }),
+            // A reading in which tensors contradict one another is not meant.
+            Err(found) => error = error.or(Some(found)),
+        }
+    }
+    match error {
+        Some(error) if dumps.is_empty() => Err(error),
+        _ => Ok(dumps),
+    }
+}
+
+/// The name of ours for a name of any library.
+fn ours(table: &[&[&'static str]], name: &str) -> Option<&'static str> {
+    table.iter().find(|names| names.contains(&name)).map(|names| names[0])
+}
+
+/// A file: its tensors and metadata under our names.
+struct File<'a> {
+    tensors: BTreeMap<&'static str, (String, TensorView<'a>)>,
+    metadata: BTreeMap<String, String>,
+    undeclared: Vec<Undeclared>,
+    /// The bytes of caches, shared by all readings.
+    memory: BTreeMap<&'static str, Arc<Vec<u8>>>,
+}
+
+/// The requests of a file.
+struct Lists {
+    rows: Vec<Range<usize>>,
+    lengths: Vec<usize>,
+    /// The pages of each; `None` for ragged keys.
+    pages: Option<[Vec<Vec<usize>>; 2]>,
+}
+
+impl<'a> File<'a> {
+    fn new(file: &SafeTensors<'a>, found: &BTreeMap<String, String>) -> Result<Self, AttentionError> {
+        let known = |table: &[&[&str]]| table.iter().map(|names| names[0]).collect::<Vec<_>>().join(", ");
+        let mut tensors: BTreeMap<&'static str, (String, TensorView<'a>)> = BTreeMap::new();
+        for (name, view) in file.tensors() {
+            let Some(of) = ours(TENSORS, &name) else {
+                return Err(AttentionError::Name { what: "tensor", name, known: known(TENSORS) });
+            };
+            if let Some((first, _)) = tensors.insert(of, (name.clone(), view)) {
+                return Err(AttentionError::Twice { first, second: name });
+            }
+        }
+        let mut metadata = BTreeMap::new();
+        for (key, value) in found {
+            let Some(of) = ours(KEYS, key) else {
+                let name = key.clone();
+                return Err(AttentionError::Name { what: "metadata", name, known: known(KEYS) });
+            };
+            if metadata.insert(of.to_owned(), value.clone()).is_some() {
+                return Err(AttentionError::Twice { first: of.to_owned(), second: key.clone() });
+            }
+        }
+        Ok(Self { tensors, metadata, undeclared: Vec::new(), memory: BTreeMap::new() })
+    }
+
+    fn get(&self, name: &str) -> Option<&TensorView<'a>> {
+        self.tensors.get(name).map(|(_, view)| view)
+    }
+
+    fn need(&self, name: &'static str, remedy: &str) -> Result<&TensorView<'a>, AttentionError> {
+        self.get(name).ok_or_else(|| AttentionError::Missing { name, remedy: remedy.to_owned() })
+    }
+
+    /// The name under which the file has a tensor.
+    fn named(&self, name: &str) -> String {
+        self.tensors.get(name).map_or_else(|| name.to_owned(), |(name, _)| name.clone())
+    }
+
+    fn wrong_shape(&self, name: &str, wanted: impl Into<String>) -> AttentionError {
+        let found = self.get(name).map(|view| view.shape().to_vec()).unwrap_or_default();
+        AttentionError::Shape { name: self.named(name), found, wanted: wanted.into() }
+    }
+
+    fn wrong_type(&self, name: &str, wanted: impl Into<String>) -> AttentionError {
+        let found = self.get(name).map(|view| format!("{:?}", view.dtype())).unwrap_or_default();
+        AttentionError::Type { name: self.named(name), found, wanted: wanted.into() }
+    }
+
+    fn wrong_value(&self, name: &str, index: usize, found: i64, wanted: impl Into<String>) -> AttentionError {
+        AttentionError::Value { name: self.named(name), index, found, wanted: wanted.into() }
+    }
+
+    fn said(&self, key: &str) -> Option<&str> {
+        self.metadata.get(key).map(String::as_str)
+    }
+
+    fn wrong_key(&self, key: &str, wanted: impl Into<String>) -> AttentionError {
+        let found = self.said(key).unwrap_or_default().to_owned();
+        AttentionError::Key { key: key.to_owned(), found, wanted: wanted.into() }
+    }
+
+    fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, AttentionError> {
+        self.said(key)
+            .map(|text| text.trim().parse().map_err(|_| self.wrong_key(key, "a number")))
+            .transpose()
+    }
+
+    fn word<T: Copy>(
+        &self,
+        key: &str,
+        all: &[T],
+        word: fn(T) -> &'static str,
+    ) -> Result<Option<T>, AttentionError> {
+        let Some(said) = self.said(key) else { return Ok(None) };
+        let found = all.iter().copied().find(|value| word(*value).eq_ignore_ascii_case(said));
+        let words = || all.iter().map(|value| word(*value)).collect::<Vec<_>>().join(", ");
+        found.map_or_else(|| Err(self.wrong_key(key, format!("one of {}", words()))), |value| Ok(Some(value)))
+    }
+
+    /// A flag: `true`, `false`, `1` or `0`.
+    fn flag(&self, key: &str) -> Result<Option<bool>, AttentionError> {
+        Ok(match self.said(key).map(str::to_ascii_lowercase).as_deref() {
+            None => None,
+            Some("true" | "1") => Some(true),
+            Some("false" | "0") => Some(false),
+            Some(_) => return Err(self.wrong_key(key, "true or false")),
+        })
+    }
+
+    /// The type of a tensor's elements: its own or, of bytes, the declared one.
+    fn element(&self, name: &str, key: &str) -> Result<Element, AttentionError> {
+        let declared = match self.said(key) {
+            Some("auto") | None => None,
+            Some("fp8" | "e4m3") => Some(Element::E4m3),
+            Some("e5m2") => Some(Element::E5m2),
+            Some("float16" | "half") => Some(Element::F16),
+            Some("bfloat16") => Some(Element::Bf16),
+            _ => self.word(key, Element::ALL, Element::word)?,
+        };
+        let Some(view) = self.get(name) else { return Ok(declared.unwrap_or(Element::Bf16)) };
+        let of_type = match view.dtype() {
+            Dtype::F32 => Element::F32,
+            Dtype::BF16 => Element::Bf16,
+            Dtype::F16 => Element::F16,
+            Dtype::F8_E4M3 => Element::E4m3,
+            Dtype::F8_E5M2 => Element::E5m2,
+            Dtype::U8 | Dtype::I8 => {
+                let wanted =
+                    format!("bytes whose type is declared: metadata {key} nvfp4, fp8_e4m3 or fp8_e5m2");
+                return declared.ok_or_else(|| self.wrong_type(name, wanted));
+            }
+            _ => return Err(self.wrong_type(name, "BF16, F16, F32, F8_E4M3, F8_E5M2 or, declared, U8")),
+        };
+        match declared {
+            Some(declared) if declared != of_type => {
+                Err(self.wrong_type(name, format!("{}, as metadata {key} declares", declared.word())))
+            }
+            _ => Ok(of_type),
+        }
+    }
+
+    /// The elements of a tensor as binary32.
+    fn floats(&self, name: &str) -> Result<Vec<f32>, AttentionError> {
+        let Some(view) = self.get(name) else { return Ok(Vec::new()) };
+        let element = match view.dtype() {
+            Dtype::F32 => Element::F32,
+            Dtype::BF16 => Element::Bf16,
+            Dtype::F16 => Element::F16,
+            Dtype::F64 => {
+                return Ok(view.data().as_chunks().0.iter().map(|b| f64::from_le_bytes(*b) as f32).collect());
+            }
+            _ => return Err(self.wrong_type(name, "F32, F64, BF16 or F16")),
+        };
+        let count = view.shape().iter().product();
+        Ok((0..count).map_while(|at| element.value(view.data(), at)).collect())
+    }
+
+    /// The elements of a tensor of indices.
+    fn integers(&self, name: &str) -> Result<Option<Vec<i64>>, AttentionError> {
+        let Some(view) = self.get(name) else { return Ok(None) };
+        let data = view.data();
+        Ok(Some(match view.dtype() {
+            Dtype::I32 => data.as_chunks().0.iter().map(|b| i64::from(i32::from_le_bytes(*b))).collect(),
+            Dtype::U32 => data.as_chunks().0.iter().map(|b| i64::from(u32::from_le_bytes(*b))).collect(),
+            Dtype::I64 => data.as_chunks().0.iter().map(|b| i64::from_le_bytes(*b)).collect(),
+            _ => return Err(self.wrong_type(name, "I32, U32 or I64")),
+        }))
+    }
+
+    /// The ranges of an index pointer that ends at most at `end`.
+    fn ranges(
+        &self,
+        name: &str,
+        end: usize,
+        what: &str,
+    ) -> Result<Option<Vec<Range<usize>>>, AttentionError> {
+        let Some(points) = self.integers(name)? else { return Ok(None) };
+        if points.len() < 2 {
+            return Err(self.wrong_shape(name, "one element more than requests"));
+        }
+        for (index, pair) in points.windows(2).enumerate() {
+            if pair[1] < pair[0] {
+                let wanted = format!("it must not be below its predecessor {}: sort the requests", pair[0]);
+                return Err(self.wrong_value(name, index + 1, pair[1], wanted));
+            }
+        }
+        if points[0] < 0 {
+            return Err(self.wrong_value(name, 0, points[0], "it must not be negative"));
+        }
+        let last = points.len() - 1;
+        if usize::try_from(points[last]).is_ok_and(|point| point > end) {
+            let wanted = format!("there are {end} {what}: export all of them, or fewer requests");
+            return Err(self.wrong_value(name, last, points[last], wanted));
+        }
+        Ok(Some(points.windows(2).map(|pair| pair[0] as usize..pair[1] as usize).collect()))
+    }
+
+    /// Lets all words of an undeclared choice be tried.
+    fn undeclared(&mut self, key: &'static str, words: Vec<&'static str>) {
+        if self.said(key).is_none() && self.undeclared.iter().all(|of| of.key != key) {
+            self.undeclared.push(Undeclared { key, words });
+        }
+    }
+
+    /// The bytes of a tensor.
+    fn bytes(&mut self, name: &'static str) -> Arc<Vec<u8>> {
+        let data = self.tensors.get(name).map(|(_, view)| view.data()).unwrap_or_default();
+        Arc::clone(self.memory.entry(name).or_insert_with(|| Arc::new(data.to_vec())))
+    }
+
+    /// The one number of a tensor or of the metadata.
+    fn scalar(&self, name: &'static str) -> Result<Option<f64>, AttentionError> {
+        let floats = self.floats(name)?;
+        match (floats.as_slice(), self.get(name)) {
+            ([one], _) => Ok(Some(f64::from(*one))),
+            (_, Some(_)) => Err(self.wrong_shape(name, "one number")),
+            (_, None) => Ok(None),
+        }
+    }
+
+    fn dump(&mut self) -> Result<Dump, AttentionError> {
+        let q = self.need("q", "the queries, [rows, heads, elements], are needed")?;
+        let &[rows, heads, width] = q.shape() else {
+            return Err(self.wrong_shape("q", "[rows, heads, elements]"));
+        };
+        if rows * heads * width == 0 {
+            return Err(self.wrong_shape("q", "at least one row, head and element"));
+        }
+        let q_element = self.element("q", "q_format")?;
+        let queries: Vec<f32> =
+            (0..rows * heads * width).map_while(|at| q_element.value(q.data(), at)).collect();
+        let (mut cache, value_width) = self.cache(width)?;
+        let kv_heads = cache.heads;
+        if kv_heads == 0 || heads % kv_heads != 0 {
+            let wanted = format!("a number of heads that {kv_heads} heads of keys divide");
+            return Err(self.wrong_shape("q", wanted));
+        }
+        let shape = Shape { heads, kv_heads, width, value_width, map: HeadMap::Grouped };
+        let lists = self.lists(rows, &cache)?;
+        if let Some([keys, values]) = lists.pages {
+            cache.value_table = (keys != values).then_some(values);
+            cache.table = keys;
+        }
+        let (mut requests, mut key, mut bit) = (Vec::new(), 0, 0);
+        for (rows, length) in lists.rows.into_iter().zip(lists.lengths) {
+            let size = rows.len() * length;
+            let position = length as i64 - rows.len() as i64;
+            let keys = key..key + length;
+            requests.push(Request { rows, keys, position, beyond: 0, mask: bit, mask_stride: length });
+            (key, bit) = (key + length, bit + size);
+        }
+        let mask = self.mask(&mut requests)?;
+        let per_head = |name: &str| {
+            let floats = self.floats(name)?;
+            match floats.len() {
+                0 => Ok(floats),
+                len if len == heads => Ok(floats),
+                _ => Err(self.wrong_shape(name, format!("one number for each of {heads} heads of queries"))),
+            }
+        };
+        let (sinks, slopes) = (per_head("sinks")?, per_head("alibi_slopes")?);
+        let output = self.output(rows, shape)?;
+        let semantics = self.semantics(shape, &requests, !mask.is_empty())?;
+        let scales = self.scales()?;
+        let sm_scale = semantics.scale / (scales[0] * scales[1] * scales[3]);
+        let lse = self.lse(rows, heads, !sinks.is_empty())?;
+        let arithmetic = self.arithmetic(q_element)?;
+        Ok(Dump {
+            shape,
+            semantics,
+            arithmetic,
+            requests,
+            queries: Arc::new(queries),
+            cache,
+            sinks,
+            slopes,
+            mask: Arc::new(mask),
+            scales,
+            sm_scale,
+            output,
+            lse,
+            chosen: Vec::new(),
+            metadata: self.metadata.clone(),
+        })
+    }
+}
+
+mod meaning;
+mod memory;

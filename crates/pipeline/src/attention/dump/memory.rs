@@ -1,0 +1,321 @@
+//! Keys and values in the layouts of libraries: ragged, paged, stacked, with strides.
+
+use std::sync::Arc;
+
+use super::{
+    AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOrder, Scales, Strides,
+};
+
+const SIDES: [&str; 2] = ["keys", "values"];
+
+/// A tensor of both sides, or of one.
+struct Region {
+    /// Our name of the tensor.
+    tensor: &'static str,
+    strides: Strides,
+    width: usize,
+}
+
+impl File<'_> {
+    /// The cache, and the width of a value.
+    pub(super) fn cache(&mut self, width: usize) -> Result<(Cache, usize), AttentionError> {
+        if self.get("k").is_some() || self.get("v").is_some() {
+            return self.ragged_cache(width);
+        }
+        let stacked = self.get("kv_cache").is_some();
+        if stacked && (self.get("k_cache").is_some() || self.get("v_cache").is_some()) {
+            return Err(AttentionError::Twice { first: "kv_cache".into(), second: "k_cache".into() });
+        }
+        if !stacked {
+            let remedy = "keys are needed: `k` with `v`, `k_cache` with `v_cache`, or `kv_cache`";
+            self.need("k_cache", remedy)?;
+            self.need("v_cache", "`k_cache` needs the values as well")?;
+        }
+        let name = if stacked { "kv_cache" } else { "k_cache" };
+        let element = self.element(name, "kv_format")?;
+        let order = match self.word("kv_layout", Order::ALL, Order::word)? {
+            Some(order) => order,
+            None => {
+                // Strides say it all.
+                if self.said("k_strides").is_none() {
+                    self.undeclared("kv_layout", vec!["NHD", "HND"]);
+                }
+                Order::Nhd
+            }
+        };
+        let (page, heads, [keys, values]) =
+            if stacked { self.stacked(element, order, width)? } else { self.apart(element, order, width)? };
+        let value_width = values.width;
+        let mut planes = [
+            self.plane(0, keys, element, (page, heads, order))?,
+            self.plane(1, values, element, (page, heads, order))?,
+        ];
+        for (side, key) in [(0, "k_strides"), (1, "v_strides")] {
+            if let Some(strides) = self.strides(key, element)? {
+                planes[side].strides = strides;
+            }
+        }
+        Ok((Cache { planes, heads, page, table: Vec::new(), value_table: None }, value_width))
+    }
+
+    /// `k` and `v`: [keys, heads, elements].
+    fn ragged_cache(&mut self, width: usize) -> Result<(Cache, usize), AttentionError> {
+        let remedy = "`k` and `v` belong together";
+        let shapes = [self.need("k", remedy)?.shape().to_vec(), self.need("v", remedy)?.shape().to_vec()];
+        let element = self.element("k", "kv_format")?;
+        let (&[keys, heads, of_keys], &[of_values, v_heads, of_row]) =
+            (shapes[0].as_slice(), shapes[1].as_slice())
+        else {
+            let name = if shapes[0].len() == 3 { "v" } else { "k" };
+            return Err(self.wrong_shape(name, "[keys, heads, elements]"));
+        };
+        if (of_values, v_heads) != (keys, heads) {
+            return Err(self.wrong_shape("v", format!("[{keys}, {heads}, elements], as `k` is")));
+        }
+        let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
+        if unpack(of_keys) != width {
+            return Err(self.wrong_shape("k", format!("{width} elements of a head, as `q` has")));
+        }
+        let value_width = unpack(of_row);
+        let mut plane = |side: usize, tensor: &'static str, width: usize| {
+            let strides = Strides::dense(Order::Nhd, 1, heads, element.bytes(width));
+            self.plane(side, Region { tensor, strides, width }, element, (1, heads, Order::Nhd))
+        };
+        let planes = [plane(0, "k", width)?, plane(1, "v", value_width)?];
+        // Each key is a page of one slot.
+        let table = vec![(0..keys).collect()];
+        Ok((Cache { planes, heads, page: 1, table, value_table: None }, value_width))
+    }
+
+    /// The number of slots and heads of a page, whose middle dimensions are these.
+    fn page_of(&self, order: Order, middle: [usize; 2]) -> Result<(usize, usize), AttentionError> {
+        let (page, heads) = match order {
+            Order::Nhd => (middle[0], middle[1]),
+            Order::Hnd => (middle[1], middle[0]),
+        };
+        Ok((self.number("page_size")?.unwrap_or(page), self.number("kv_heads")?.unwrap_or(heads)))
+    }
+
+    /// `k_cache` and `v_cache`: four dimensions, or any number of them with strides.
+    fn apart(
+        &mut self,
+        element: Element,
+        order: Order,
+        width: usize,
+    ) -> Result<(usize, usize, [Region; 2]), AttentionError> {
+        let shape = self.need("k_cache", "")?.shape().to_vec();
+        let of_values = self.need("v_cache", "")?.shape().to_vec();
+        let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
+        if self.said("k_strides").is_some() {
+            let wanted = |key| AttentionError::Key {
+                key: key_name(key),
+                found: String::new(),
+                wanted: "a number, since strides are declared".to_owned(),
+            };
+            let page = self.number("page_size")?.ok_or_else(|| wanted(0))?;
+            let heads = self.number("kv_heads")?.ok_or_else(|| wanted(1))?;
+            let region = |tensor| Region {
+                tensor,
+                strides: Strides::dense(order, page, heads, element.bytes(width)),
+                width,
+            };
+            return Ok((page, heads, [region("k_cache"), region("v_cache")]));
+        }
+        let &[_, a, b, stored] = shape.as_slice() else {
+            return Err(self.wrong_shape(
+                "k_cache",
+                "[pages, slots, heads, elements] or [pages, heads, slots, elements], or strides in the metadata",
+            ));
+        };
+        if unpack(stored) != width {
+            return Err(self.wrong_shape("k_cache", format!("{width} elements of a head, as `q` has")));
+        }
+        if of_values.len() != 4 || of_values[..3] != shape[..3] {
+            return Err(self.wrong_shape("v_cache", format!("{:?} and the elements of a value", &shape[..3])));
+        }
+        let (page, heads) = self.page_of(order, [a, b])?;
+        self.fits("k_cache", order, [a, b], (page, heads))?;
+        let region = |tensor, width: usize| Region {
+            tensor,
+            strides: Strides::dense(order, page, heads, element.bytes(width)),
+            width,
+        };
+        Ok((page, heads, [region("k_cache", width), region("v_cache", unpack(of_values[3]))]))
+    }
+
+    /// Checks that declared slots and heads are those of the shape.
+    fn fits(
+        &self,
+        name: &str,
+        order: Order,
+        [a, b]: [usize; 2],
+        (page, heads): (usize, usize),
+    ) -> Result<(), AttentionError> {
+        let said = match order {
+            Order::Nhd => (a, b),
+            Order::Hnd => (b, a),
+        };
+        // Without a declared layout either dimension may be the slots; the product must be right.
+        let fits = match self.said("kv_layout") {
+            Some(_) => said == (page, heads),
+            None => a * b == page * heads,
+        };
+        if fits {
+            return Ok(());
+        }
+        let wanted = format!(
+            "{page} slots and {heads} heads by the metadata: correct page_size, kv_heads or kv_layout"
+        );
+        Err(self.wrong_shape(name, wanted))
+    }
+
+    /// `kv_cache`: keys and values on dimension 1, on dimension 0 or in halves of the last one.
+    fn stacked(
+        &mut self,
+        element: Element,
+        order: Order,
+        width: usize,
+    ) -> Result<(usize, usize, [Region; 2]), AttentionError> {
+        let shape = self.need("kv_cache", "")?.shape().to_vec();
+        let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
+        let row = element.bytes(width);
+        let at = match self.said("stacked") {
+            Some("pages") => Some(0),
+            Some("sides") => Some(1),
+            Some("halves") => Some(2),
+            Some(_) => {
+                let wanted =
+                    "pages ([pages, 2, …]), sides ([2, pages, …]) or halves ([pages, …, 2·elements])";
+                return Err(self.wrong_key("stacked", wanted));
+            }
+            None => match shape.as_slice() {
+                [2, 2, ..] => None,
+                [_, 2, _, _, _] => Some(0),
+                [2, _, _, _, _] => Some(1),
+                [_, _, _, _] => Some(2),
+                _ => None,
+            },
+        };
+        let wanted = "[pages, 2, …], [2, pages, …] or [pages, …, 2·elements]; where two fit, metadata `stacked` pages, sides or halves says which";
+        let (middle, stored, dims) = match (at, shape.as_slice()) {
+            (Some(0), &[_, 2, a, b, stored]) => ([a, b], stored, (1, 2)),
+            (Some(1), &[2, pages, a, b, stored]) => ([a, b], stored, (pages, 1)),
+            (Some(2), &[_, a, b, stored]) if stored % 2 == 0 => ([a, b], stored / 2, (0, 0)),
+            _ => return Err(self.wrong_shape("kv_cache", wanted)),
+        };
+        if unpack(stored) != width {
+            return Err(self.wrong_shape("kv_cache", format!("{width} elements of a head, as `q` has")));
+        }
+        let (page, heads) = self.page_of(order, middle)?;
+        self.fits("kv_cache", order, middle, (page, heads))?;
+        let plane = page * heads * row;
+        let strides = |side: usize| match dims {
+            // Halves of each head's row.
+            (0, _) => {
+                let dense = Strides::dense(order, page, heads, 2 * row);
+                Strides { offset: side * row, ..dense }
+            }
+            (apart, pages) => {
+                let dense = Strides::dense(order, page, heads, row);
+                Strides { offset: side * plane * apart, page: plane * pages, ..dense }
+            }
+        };
+        let region = |side| Region { tensor: "kv_cache", strides: strides(side), width };
+        Ok((page, heads, [region(0), region(1)]))
+    }
+
+    /// `offset,page,slot,head` or `page,slot,head`, in elements.
+    fn strides(&self, key: &str, element: Element) -> Result<Option<Strides>, AttentionError> {
+        let Some(said) = self.said(key) else { return Ok(None) };
+        let wanted = || {
+            self.wrong_key(key, "page,slot,head or offset,page,slot,head in elements, such as 8192,128,2048")
+        };
+        let parts: Vec<usize> = said
+            .split(',')
+            .map(|part| part.trim().parse())
+            .collect::<Result<_, _>>()
+            .map_err(|_| wanted())?;
+        let parts: Vec<usize> = parts.into_iter().map(|elements| element.bytes(elements)).collect();
+        match *parts.as_slice() {
+            [page, slot, head] => Ok(Some(Strides { offset: 0, page, slot, head })),
+            [offset, page, slot, head] => Ok(Some(Strides { offset, page, slot, head })),
+            _ => Err(wanted()),
+        }
+    }
+
+    /// A plane with its scales.
+    fn plane(
+        &mut self,
+        side: usize,
+        region: Region,
+        element: Element,
+        (page, heads, order): (usize, usize, Order),
+    ) -> Result<Plane, AttentionError> {
+        let (of_blocks, of_side) = (["k_scales", "v_scales"][side], ["k_scale", "v_scale"][side]);
+        let data = self.bytes(region.tensor);
+        let mut scales = None;
+        if element == Element::Nvfp4 {
+            let remedy = format!("the ue4m3 scales of the {}' blocks of 16 are needed", SIDES[side]);
+            self.need(of_blocks, &remedy)?;
+            let bytes = self.bytes(of_blocks);
+            let blocks = region.width / BLOCK;
+            let count = bytes.len();
+            let pages = data.len() / (page * heads * element.bytes(region.width)).max(1);
+            if !count.is_multiple_of((page * heads * blocks).max(1)) || count < page * heads * blocks {
+                let wanted =
+                    format!("{blocks} bytes for each of {heads} heads of {page} slots of {pages} pages");
+                return Err(self.wrong_shape(of_blocks, wanted));
+            }
+            let strides = Strides::dense(order, page, heads, blocks);
+            let key = ["k_scale_layout", "v_scale_layout"][side];
+            let declared = self.word(key, ScaleOrder::ALL, ScaleOrder::word)?;
+            if declared.is_none() && page.is_multiple_of(4) && blocks.is_multiple_of(4) {
+                self.undeclared(key, vec!["linear", "swizzled"]);
+            }
+            scales = Some(Scales { bytes, strides, order: declared.unwrap_or(ScaleOrder::Linear) });
+        } else if self.get(of_blocks).is_some() {
+            return Err(self.wrong_type(of_blocks, "absent: only NVFP4 has scales of blocks"));
+        }
+        let factors =
+            self.factors(of_side, data.len() / element.bytes(region.width).max(1), (page, heads, order))?;
+        Ok(Plane {
+            name: region.tensor,
+            element,
+            bytes: data,
+            strides: region.strides,
+            width: region.width,
+            scales,
+            factors,
+            odd_first: false,
+        })
+    }
+
+    /// `k_scale` or `v_scale` with more than one number: one for each head, or for each slot and head.
+    fn factors(
+        &self,
+        name: &'static str,
+        rows: usize,
+        (page, heads, order): (usize, usize, Order),
+    ) -> Result<Option<Factors>, AttentionError> {
+        let floats = self.floats(name)?;
+        let bytes = || Arc::new(floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
+        match floats.len() {
+            0 | 1 => Ok(None),
+            len if len == heads => Ok(Some(Factors {
+                bytes: bytes(),
+                strides: Strides { offset: 0, page: 0, slot: 0, head: 4 },
+            })),
+            len if len == rows => {
+                Ok(Some(Factors { bytes: bytes(), strides: Strides::dense(order, page, heads, 4) }))
+            }
+            _ => {
+                let wanted = format!("one number, {heads} for the heads, or {rows} for slots and heads");
+                Err(self.wrong_shape(name, wanted))
+            }
+        }
+    }
+}
+
+fn key_name(index: usize) -> String {
+    ["page_size", "kv_heads"][index].to_owned()
+}

@@ -1,0 +1,392 @@
+//! Attention as a family: its words, its trials, and what runs one.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use numerics::tensor_core::Model;
+use record::{
+    ConfigurationName, Count, ExerciseRow, FamilyRow, FaultCoverageRow, FaultRow, StageName, StageRow,
+    TileTable, TrialRow, Verdict,
+};
+
+use super::FAMILY;
+use super::case::{Case, built_in};
+use super::configuration::{Configuration, Types};
+use super::generate::Data;
+use super::stages::{self, OUTPUT, PARTIALS};
+use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
+use crate::frame::code::{Assembler, CodeError};
+use crate::frame::compile::KernelSource;
+use crate::frame::family::{
+    self, CaseName, Choice, Family, Features, Part, Prepared, SharedTrial, TableQuestion,
+};
+use crate::frame::kept::Kept;
+use crate::frame::known::KnownFailure;
+use crate::frame::launch;
+use crate::frame::stream::PreparedStream;
+use crate::frame::{Memo, TrialError};
+use crate::kernel::{Kernel, KernelError, Library};
+
+/// The stage of headers of the kernel that merges splits.
+const MERGE: &str = "merge";
+
+/// How many other problems a graph is replayed with.
+const VARIANTS: u64 = 2;
+
+/// The family.
+pub static ATTENTION: Attention = Attention;
+
+/// Attention over a paged cache.
+#[derive(Debug)]
+pub struct Attention;
+
+/// A case on a configuration.
+#[derive(Debug, Clone)]
+struct Trial {
+    case: Arc<Case>,
+    configuration: Configuration,
+    blocked: Option<Blocked>,
+}
+
+/// Returns the kernel of a stage of headers.
+fn kernel<'l>(library: &'l Library, stage: &str) -> Result<&'l Kernel, KernelError> {
+    // The user's kernels come first.
+    let found = library.kernels.iter().find(|kernel| kernel.family == FAMILY && kernel.stage == stage);
+    found.ok_or_else(|| KernelError::Missing { what: format!("{FAMILY} {stage}"), there: String::new() })
+}
+
+fn find(name: &str) -> Option<&'static Case> {
+    built_in().cases.iter().find(|case| case.name == name)
+}
+
+/// The trials of a case on these configurations.
+fn trials(case: &Case, configurations: impl IntoIterator<Item = Configuration>) -> Vec<SharedTrial> {
+    let case = Arc::new(case.clone());
+    let of = |configuration: Configuration| {
+        let blocked = super::stages::blocked(&case, configuration).map(Blocked);
+        Arc::new(Trial { case: Arc::clone(&case), configuration, blocked }) as SharedTrial
+    };
+    configurations.into_iter().map(of).collect()
+}
+
+/// The configurations of a case that names none.
+const OWN: [&str; 2] = ["prefill d128 bf16", "decode d128 bf16"];
+
+/// The configurations of a case in the default set.
+fn own(case: &Case) -> Vec<Configuration> {
+    let named: Vec<&str> = case.configurations.iter().map(String::as_str).collect();
+    let named = if named.is_empty() { OWN.to_vec() } else { named };
+    Configuration::all().into_iter().filter(|of| named.iter().any(|words| of.name().has(words))).collect()
+}
+
+impl Family for Attention {
+    fn name(&self) -> &'static str {
+        FAMILY
+    }
+
+    fn row(&self) -> FamilyRow {
+        let stage = |name: &'static str, about: &str| StageRow { name: name.into(), about: about.to_owned() };
+        FamilyRow {
+            name: FAMILY.to_owned(),
+            title: "Attention over a paged cache".to_owned(),
+            leading: "kernel".to_owned(),
+            stages: vec![
+                stage(PARTIALS, "computes the attention of each split of the keys"),
+                stage(OUTPUT, "merges the splits, with the sink"),
+            ],
+            all: String::new(),
+        }
+    }
+
+    fn is_configured(&self, _: &Kernel) -> bool {
+        true
+    }
+
+    fn check_kernel(&self, kernel: &Kernel) -> Result<(), (&'static str, String)> {
+        match kernel.stage.as_str() {
+            "prefill" | "decode" | MERGE => Ok(()),
+            other => Err((
+                "stage",
+                format!("unknown stage `{other}`; the stages of {FAMILY} are prefill, decode and {MERGE}"),
+            )),
+        }
+    }
+
+    fn kernel_of<'l>(
+        &self,
+        library: &'l Library,
+        configuration: &ConfigurationName,
+        stage: &StageName,
+    ) -> Option<&'l Kernel> {
+        let of = if *stage == *OUTPUT {
+            MERGE
+        } else {
+            Configuration::all().into_iter().find(|of| of.name() == *configuration)?.kernel.stage()
+        };
+        kernel(library, of).ok()
+    }
+
+    fn cases(&self) -> Vec<CaseName> {
+        let name = |case: &Case| CaseName { name: case.name.clone(), about: case.about.clone() };
+        built_in().cases.iter().map(name).collect()
+    }
+
+    fn problems(&self) -> Vec<String> {
+        built_in().problems.clone()
+    }
+
+    fn default_set(&self, cases: &[&str]) -> Vec<SharedTrial> {
+        let of = |case: &&Case| match case.swept {
+            true => trials(case, Configuration::all()),
+            false => trials(case, own(case)),
+        };
+        cases.iter().filter_map(|name| find(name)).collect::<Vec<_>>().iter().flat_map(of).collect()
+    }
+
+    fn trials(&self, case: &str, part: Part<'_>) -> Vec<SharedTrial> {
+        let Some(case) = find(case) else { return Vec::new() };
+        match part {
+            Part::Every => trials(case, Configuration::all()),
+            Part::Own => trials(case, own(case)),
+            Part::Named(words) => {
+                trials(case, Configuration::all().into_iter().filter(|of| of.name().has(words)))
+            }
+        }
+    }
+
+    fn representatives(&self, cases: &[&str]) -> Vec<String> {
+        // No option of a case changes the code.
+        cases.iter().take(1).map(|name| (*name).to_owned()).collect()
+    }
+
+    fn exercised(&self, trials: &[(&dyn family::Trial, &TrialRow)], _: Option<u64>) -> Vec<ExerciseRow> {
+        let mut rows: BTreeMap<(String, String), ExerciseRow> = BTreeMap::new();
+        for (trial, row) in trials {
+            let Some(trial) = trial.as_family::<Trial>().filter(|trial| trial.blocked.is_none()) else {
+                continue;
+            };
+            let key = (row.configuration.to_string(), format!("{} {}", row.target, row.device));
+            let found = rows.entry(key).or_insert_with(|| ExerciseRow {
+                family: FAMILY.to_owned(),
+                configuration: row.configuration.clone(),
+                target: row.target.clone(),
+                device: row.device.clone(),
+                counts: ["row", "key", "head"].map(|what| Count { what: what.to_owned(), count: 0 }).into(),
+                met: Vec::new(),
+                missing: Vec::new(),
+            });
+            if row.verdict() != Verdict::Pass {
+                continue;
+            }
+            let case = &trial.case;
+            for (count, most) in found.counts.iter_mut().zip([case.rows(), case.most_keys(), case.heads]) {
+                count.count = count.count.max(u32::try_from(most).unwrap_or(u32::MAX));
+            }
+            found.met.extend(trial.met());
+        }
+        for row in rows.values_mut() {
+            let met: BTreeSet<String> = std::mem::take(&mut row.met).into_iter().collect();
+            row.met = met.into_iter().collect();
+            let wanted = ["one_hot data", "real data", "several splits", "a last page that is not full"];
+            let lacks = |phrase: &&str| !row.met.iter().any(|met| met == phrase);
+            row.missing = wanted.into_iter().filter(lacks).map(str::to_owned).collect();
+        }
+        rows.into_values().collect()
+    }
+
+    fn fault_coverage(
+        &self,
+        _: &Library,
+        _: &[(&dyn family::Trial, &TrialRow)],
+        _: Option<u64>,
+        _: &Kept<'_>,
+    ) -> Result<Vec<FaultCoverageRow>, TrialError> {
+        Ok(Vec::new())
+    }
+
+    fn faults(&self, _: u64) -> Result<Vec<FaultRow>, TrialError> {
+        Ok(Vec::new())
+    }
+
+    fn table(&self, set: &[SharedTrial], question: &TableQuestion<'_>) -> Result<TileTable, CodeError> {
+        let chosen: BTreeSet<ConfigurationName> = set.iter().map(|trial| trial.configuration()).collect();
+        let row = |of: Configuration| {
+            let mut row = question.row(FAMILY, of.name());
+            let kernel = kernel(question.library, of.kernel.stage())?;
+            let needs = kernel.needs.iter().map(String::as_str);
+            row.blocked = question.toolchain.and_then(|toolchain| toolchain.lacking(needs));
+            // No option of a case changes the code; its group changes the shared memory.
+            let case = built_in().cases.iter().max_by_key(|case| case.group());
+            let size = case.and_then(|case| size(kernel, case, of));
+            if let (None, Some(assembler), Some(size)) = (&row.blocked, question.assembler, size)
+                && chosen.contains(&of.name())
+            {
+                let source = KernelSource { kernel, defines: of.defines() };
+                assembler.code(question.library, &source, size)?.enter(&mut row, size.dynamic_shared);
+            }
+            Ok(row)
+        };
+        let rows = Configuration::all().into_iter().map(row).collect::<Result<_, CodeError>>()?;
+        Ok(TileTable { rows, ..TileTable::default() })
+    }
+}
+
+/// What a CTA takes by the header; `None` if that has a mistake, which the trial itself reports with its stage.
+fn size(kernel: &Kernel, case: &Case, of: Configuration) -> Option<LaunchSize> {
+    launch::size(kernel, &stages::sizes(case, of)).ok()
+}
+
+impl Trial {
+    /// What it exercises, in phrases.
+    fn met(&self) -> Vec<String> {
+        let case = &self.case;
+        let mut met = vec![format!("{} data", case.regime.word()), format!("{} pages", case.layout.word())];
+        let also = [
+            (case.splits().1 > 1, "several splits"),
+            (case.requests.iter().any(|of| of.keys % case.page != 0), "a last page that is not full"),
+            (case.requests.iter().any(|of| of.keys == 0), "a request without keys"),
+            (case.sinks, "sinks"),
+            (case.window.is_some(), "a window"),
+            (case.cap.is_some(), "a soft cap"),
+            (case.slopes, "slopes"),
+            (case.swizzled && self.configuration.types == Types::Nvfp4, "swizzled scales"),
+            (case.mask == super::semantics::Mask::Custom, "a custom mask"),
+        ];
+        met.extend(also.into_iter().filter(|(is, _)| *is).map(|(_, phrase)| phrase.to_owned()));
+        met
+    }
+}
+
+impl family::Trial for Trial {
+    fn family(&self) -> &'static dyn Family {
+        &ATTENTION
+    }
+
+    fn case(&self) -> &str {
+        &self.case.name
+    }
+
+    fn configuration(&self) -> ConfigurationName {
+        self.configuration.name()
+    }
+
+    fn choices(&self) -> Vec<Choice> {
+        let Configuration { kernel, width, types } = self.configuration;
+        let word = |axis, value: &str| Choice { axis, order: 0, value: value.to_owned() };
+        let order = u32::try_from(width).unwrap_or(u32::MAX);
+        vec![
+            word("kernel", kernel.word()),
+            Choice { axis: "head", order, value: width.to_string() },
+            word("types", types.word()),
+        ]
+    }
+
+    fn blocked(&self) -> Option<(StageName, &str)> {
+        self.blocked.as_ref().map(|blocked| (PARTIALS.into(), blocked.0.as_str()))
+    }
+
+    fn is_swept(&self) -> bool {
+        self.case.swept
+    }
+
+    fn cost(&self) -> u64 {
+        let pairs: usize = self.case.requests.iter().map(|of| of.rows * of.keys).sum();
+        (pairs * self.case.heads * self.configuration.width) as u64
+    }
+
+    fn schedules(&self) -> u64 {
+        1
+    }
+
+    fn features(&self) -> Features {
+        let Configuration { kernel, width, types } = self.configuration;
+        let of = kernel.word();
+        let mut configured = BTreeSet::from([
+            format!("{of} d{width} {}", types.word()),
+            format!("{of} page {}", self.case.page),
+        ]);
+        configured.extend(self.met().into_iter().map(|met| format!("{of}: {met}")));
+        Features { configured, ..Features::default() }
+    }
+
+    fn known_failures(&self) -> Vec<KnownFailure> {
+        Vec::new()
+    }
+
+    fn sources<'l>(&self, library: &'l Library) -> Result<Vec<KernelSource<'l>>, KernelError> {
+        if self.blocked.is_some() {
+            return Ok(Vec::new());
+        }
+        let of = |kernel, defines| KernelSource { kernel, defines };
+        Ok(vec![
+            of(kernel(library, self.configuration.kernel.stage())?, self.configuration.defines()),
+            of(kernel(library, MERGE)?, self.configuration.defines_of_merge()),
+        ])
+    }
+
+    fn admitted(
+        &self,
+        library: &Library,
+        toolchain: Option<Toolchain<'_>>,
+        limits: Limits,
+    ) -> Result<SharedTrial, KernelError> {
+        let mut blocked = self.blocked.clone();
+        for stage in [self.configuration.kernel.stage(), MERGE] {
+            let kernel = kernel(library, stage)?;
+            let needs = kernel.needs.iter().map(String::as_str);
+            let lacking = toolchain.and_then(|toolchain| toolchain.lacking(needs)).map(Blocked);
+            let exceeding = || size(kernel, &self.case, self.configuration)?.within(limits).err();
+            blocked = blocked.or(lacking).or_else(exceeding);
+        }
+        Ok(Arc::new(Self { blocked, ..self.clone() }))
+    }
+
+    fn assembled(
+        &self,
+        library: &Library,
+        assembler: &Assembler<'_>,
+    ) -> Result<(SharedTrial, String), CodeError> {
+        let mut trial = self.clone();
+        let mut remark = String::new();
+        for source in self.sources(library)? {
+            let Some(size) = size(source.kernel, &self.case, self.configuration) else { continue };
+            match assembler.code(library, &source, size) {
+                // The trial itself reports a compilation failure, with its stage.
+                Err(CodeError::Nvrtc(_)) => {}
+                code => match code?.verdict {
+                    Ok(cost) if remark.is_empty() => remark = cost,
+                    Ok(_) => {}
+                    Err(blocked) => trial.blocked = Some(blocked),
+                },
+            }
+        }
+        Ok((Arc::new(trial), remark))
+    }
+
+    fn key(&self, library: &Library, _: Option<Model>) -> Option<String> {
+        let of = |stage| kernel(library, stage).map(|kernel| kernel.contract.deterministic);
+        let deterministic = of(self.configuration.kernel.stage()).ok()? && of(MERGE).ok()?;
+        Some(format!("{:?} {:?} {deterministic}", self.case, self.configuration))
+    }
+
+    fn prepared(
+        &self,
+        library: &Library,
+        seed: Option<u64>,
+        _: Option<Model>,
+        _: &Memo,
+    ) -> Result<Box<dyn Prepared>, TrialError> {
+        let seed = seed.unwrap_or(self.case.seed);
+        let data = |n: u64| -> Result<_, TrialError> {
+            let seed = seed.wrapping_add(n << 32);
+            let data = Data::new(&self.case, self.configuration, seed);
+            Ok(stages::shared(data.map_err(|error| TrialError::Data(Box::new(error)))?))
+        };
+        let of = |stage| kernel(library, stage).map(|kernel| kernel.contract.deterministic);
+        Ok(Box::new(PreparedStream {
+            problem: data(0)?,
+            variants: (1..=VARIANTS).map(data).collect::<Result<_, _>>()?,
+            deterministic: of(self.configuration.kernel.stage())? && of(MERGE)?,
+        }))
+    }
+}

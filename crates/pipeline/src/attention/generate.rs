@@ -1,0 +1,391 @@
+//! The data of a case on a configuration: queries, and a cache in the case's layout. Everything that no row may read is NaN.
+
+use std::sync::Arc;
+
+use numerics::random::{GOLDEN, at, mix};
+use numerics::{Rounding, convert};
+
+use super::cache::{Cache, Order, Plane, ScaleOrder, Scales, Strides};
+use super::case::{Case, Layout, Regime};
+use super::configuration::{Configuration, Types};
+use super::element::{BLOCK, Element};
+use super::error::AttentionError;
+use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, WindowOf};
+use super::semantics::{Arithmetic, Denominator, Empty, Mask, Semantics};
+
+/// The data of a case on a configuration.
+#[derive(Debug, Clone)]
+pub(super) struct Data {
+    pub(super) case: Arc<Case>,
+    pub(super) configuration: Configuration,
+    /// Queries as they are stored.
+    pub(super) queries: Vec<u8>,
+    /// Keys and values.
+    pub(super) cache: Cache,
+    /// The packed mask, and the byte at which each request begins.
+    pub(super) mask: Vec<u8>,
+    pub(super) mask_starts: Vec<usize>,
+    /// The factors of scores and of values.
+    pub(super) scale: f32,
+    pub(super) value_scale: f32,
+    /// The problem as numbers.
+    pub(super) problem: Problem,
+}
+
+/// What a stream of numbers is for.
+#[derive(Debug, Clone, Copy)]
+enum Purpose {
+    Query = 1,
+    Key,
+    Value,
+    KeyScale,
+    ValueScale,
+    Pages,
+    Sink,
+    Mask,
+}
+
+/// 64 bits for the element `index`.
+fn draw(seed: u64, purpose: Purpose, index: usize) -> u64 {
+    at(mix(mix(seed.wrapping_add(GOLDEN)) ^ (purpose as u64).wrapping_mul(GOLDEN)), index as u64)
+}
+
+/// A number of the standard normal distribution (Box and Muller).
+fn normal(bits: u64) -> f64 {
+    let radius = ((bits >> 32) as f64 + 1.0) / 4_294_967_296.0;
+    let angle = (bits & 0xFFFF_FFFF) as f64 / 4_294_967_296.0;
+    (-2.0 * libm::log(radius)).sqrt() * libm::cos(std::f64::consts::TAU * angle)
+}
+
+/// The code of a number.
+fn code(element: Element, x: f64) -> u32 {
+    convert::f64_to(element.format(), x, Rounding::NearestEven, false, false)
+}
+
+/// Puts the code of element `index` behind `first`.
+fn put(bytes: &mut [u8], element: Element, first: usize, index: usize, code: u32) {
+    match element.bits() {
+        4 => {
+            let byte = &mut bytes[first + index / 2];
+            let shift = index % 2 * 4;
+            *byte = *byte & !(15 << shift) | (code as u8 & 15) << shift;
+        }
+        8 => bytes[first + index] = code as u8,
+        _ => bytes[first + index * 2..first + index * 2 + 2].copy_from_slice(&(code as u16).to_le_bytes()),
+    }
+}
+
+/// The signs of key `key` of a head: those of different keys agree in about half of the elements.
+fn sign(seed: u64, key: usize, head: usize, d: usize) -> f64 {
+    let bits = draw(seed, Purpose::Key, (key * 64 + head) * 8 + d / 64);
+    if bits >> (d % 64) & 1 == 0 { 1.0 } else { -1.0 }
+}
+
+/// A generator of one case's numbers.
+struct Generator<'a> {
+    case: &'a Case,
+    configuration: Configuration,
+    seed: u64,
+}
+
+impl Generator<'_> {
+    /// The size of a key's elements at one-hot data.
+    const HOT: f64 = 4.0;
+
+    /// An element of a key, its block scale left out.
+    fn key(&self, at: usize, head: usize, d: usize) -> f64 {
+        let bits = draw(self.seed, Purpose::Query, (at * 64 + head) * 512 + d + (1 << 40));
+        match self.case.regime {
+            Regime::OneHot => Self::HOT * sign(self.seed, at, head, d),
+            // Few bits, so that products are exact where the type has few.
+            Regime::Low => 4.0 + (bits % 3) as f64 * 0.5,
+            Regime::Real | Regime::Equal => normal(bits) * if self.is_nvfp4() { 2.0 } else { 1.0 },
+        }
+    }
+
+    const fn is_nvfp4(&self) -> bool {
+        matches!(self.configuration.types, Types::Nvfp4)
+    }
+
+    /// An element of a value, its block scale left out.
+    fn value(&self, at: usize, head: usize, d: usize) -> f64 {
+        let bits = draw(self.seed, Purpose::Value, (at * 64 + head) * 512 + d);
+        match self.case.regime {
+            Regime::Real | Regime::Low => normal(bits),
+            // Multiples of a half of at most 6: every type has them.
+            Regime::Equal | Regime::OneHot => {
+                let half = (bits >> 8 & 7) as f64;
+                let magnitude = if half < 5.0 { half * 0.5 } else { half - 2.0 };
+                if bits & 1 == 0 { magnitude } else { -magnitude }
+            }
+        }
+    }
+
+    /// The scale of a block: neighbours differ, and few are powers of two.
+    fn block_scale(&self, purpose: Purpose, at: usize, head: usize, block: usize) -> u8 {
+        let bits = draw(self.seed, purpose, (at * 64 + head) * 32 + block);
+        match (self.case.regime, purpose) {
+            // One to 1.875, so that the closest key stays the closest.
+            (Regime::OneHot | Regime::Low, Purpose::KeyScale) => 0x38 + (bits % 8) as u8,
+            _ => 0x30 + (bits % 24) as u8,
+        }
+    }
+
+    /// The queries of a row: normal numbers, or the signs of the key that is to be found.
+    fn query(&self, row: usize, head: usize, d: usize, hot: usize) -> f64 {
+        let bits = draw(self.seed, Purpose::Query, (row * 64 + head) * 512 + d);
+        match self.case.regime {
+            Regime::Equal => 0.0,
+            Regime::Real => normal(bits) * 2.0,
+            Regime::OneHot => 2.0 * Self::HOT * sign(self.seed, hot, head / self.case.group(), d),
+            Regime::Low => -(1500.0 + (bits % 64) as f64 * 8.0) * 64.0 / self.configuration.width as f64,
+        }
+    }
+}
+
+impl Data {
+    /// Generates the data of a case.
+    ///
+    /// # Errors
+    /// [`AttentionError`] if the layout does not hold what it should.
+    pub(super) fn new(
+        case: &Arc<Case>,
+        configuration: Configuration,
+        seed: u64,
+    ) -> Result<Self, AttentionError> {
+        let of = Generator { case, configuration, seed };
+        let (table, lengths) = of.table();
+        let (mut cache, mut bytes) = of.empty_cache(table);
+        let mut requests = Vec::new();
+        let (mut row, mut key) = (0, 0);
+        for length in &lengths {
+            requests.push(Request {
+                rows: row..row + length.rows,
+                keys: key..key + length.keys,
+                position: length.keys as i64 - length.rows as i64,
+                beyond: 0,
+                mask: 0,
+                mask_stride: length.keys,
+            });
+            (row, key) = (row + length.rows, key + length.keys);
+        }
+        let (bits, mask, mask_starts) = of.mask(&mut requests);
+        let shape = Shape {
+            heads: case.heads,
+            kv_heads: case.kv_heads,
+            width: configuration.width,
+            value_width: configuration.width,
+            map: HeadMap::Grouped,
+        };
+        // Scales that are no powers of two, except where exactness needs them.
+        let [key_scale, value_scale] = match (configuration.types, case.regime) {
+            (Types::Bf16 | Types::Fp16, _) => [1.0, 1.0],
+            (_, Regime::Equal | Regime::OneHot) => [0.5, 2.0],
+            _ => [0.37_f32, 1.7],
+        };
+        let scale = (1.0 / (configuration.width as f64).sqrt()) as f32 * key_scale;
+        let semantics = Semantics {
+            scale: f64::from(scale),
+            value_scale: f64::from(value_scale),
+            mask: case.mask,
+            window: case.window,
+            window_of: WindowOf::Row,
+            left_out: LeftOut::Nothing,
+            cap: case.cap.map(f64::from),
+            sink_count: 1.0,
+            empty: Empty::Zero,
+        };
+        let sinks = |head: usize| normal(draw(seed, Purpose::Sink, head)) as f32 * 2.0;
+        let slopes = |head: usize| libm::exp2(-8.0 * (head + 1) as f64 / case.heads as f64) as f32;
+        let mut problem = Problem {
+            shape,
+            semantics,
+            requests,
+            queries: Arc::default(),
+            keys: Arc::default(),
+            values: Arc::default(),
+            sinks: if case.sinks { (0..case.heads).map(sinks).collect() } else { Vec::new() },
+            slopes: if case.slopes { (0..case.heads).map(slopes).collect() } else { Vec::new() },
+            mask: Arc::new(bits),
+        };
+        of.fill(&problem, &cache, &mut bytes);
+        let [keys, mut values, key_scales, value_scales] = bytes.map(Arc::new);
+        if case.layout == Layout::Halves {
+            values = Arc::clone(&keys);
+        }
+        for (side, (codes, scales)) in [(keys, key_scales), (values, value_scales)].into_iter().enumerate() {
+            cache.planes[side].bytes = codes;
+            cache.planes[side].scales.iter_mut().for_each(|of| of.bytes = Arc::clone(&scales));
+        }
+        let queries = of.queries(&problem);
+        let element = configuration.types.queries();
+        let count = case.rows() * case.heads * configuration.width;
+        problem.queries = Arc::new((0..count).filter_map(|n| element.value(&queries, n)).collect());
+        let lengths = || problem.requests.iter().map(|request| request.keys.len()).enumerate();
+        let (keys, values) = (cache.gather(0, lengths())?, cache.gather(1, lengths())?);
+        (problem.keys, problem.values) = (Arc::new(keys), Arc::new(values));
+        let case = Arc::clone(case);
+        Ok(Self { case, configuration, queries, cache, mask, mask_starts, scale, value_scale, problem })
+    }
+
+    /// What the kernels may round.
+    pub(super) const fn arithmetic(&self) -> Arithmetic {
+        Arithmetic {
+            weights: self.configuration.types.queries(),
+            denominator: Denominator::Rounded,
+            rescaled: 0,
+            partials: Some(Element::F32),
+            tile: self.configuration.tile(),
+        }
+    }
+}
+
+impl Generator<'_> {
+    /// Pages of requests, scattered over the cache.
+    fn table(&self) -> (Vec<Vec<usize>>, Vec<super::case::Length>) {
+        let case = self.case;
+        let counts: Vec<usize> =
+            case.requests.iter().map(|request| request.keys.div_ceil(case.page)).collect();
+        let mut pages: Vec<usize> = (0..counts.iter().sum::<usize>() + case.spare).collect();
+        pages.sort_by_key(|page| draw(self.seed, Purpose::Pages, *page));
+        let mut rest = pages.into_iter();
+        (counts.iter().map(|count| rest.by_ref().take(*count).collect()).collect(), case.requests.clone())
+    }
+
+    /// A cache in the case's layout, and its bytes: keys, values and the block scales of both, all of them NaN.
+    fn empty_cache(&self, table: Vec<Vec<usize>>) -> (Cache, [Vec<u8>; 4]) {
+        let Case { kv_heads, page, .. } = *self.case;
+        let (element, width) = (self.configuration.types.cache(), self.configuration.width);
+        let pages = table.iter().map(Vec::len).sum::<usize>() + self.case.spare;
+        let row = element.bytes(width);
+        let dense = |order| Strides::dense(order, page, kv_heads, row);
+        let padding = [64, 192];
+        let strides = |side: usize| match self.case.layout {
+            Layout::Nhd => dense(Order::Nhd),
+            Layout::Hnd => dense(Order::Hnd),
+            Layout::Halves => {
+                Strides { offset: side * row, ..Strides::dense(Order::Hnd, page, kv_heads, 2 * row) }
+            }
+            Layout::Padded => {
+                let dense = dense(Order::Hnd);
+                Strides { page: dense.page + padding[side], ..dense }
+            }
+        };
+        let order = if self.case.layout == Layout::Nhd { Order::Nhd } else { Order::Hnd };
+        let is_nvfp4 = element == Element::Nvfp4;
+        let plane = |side: usize| Plane {
+            name: ["keys", "values"][side],
+            element,
+            bytes: Arc::default(),
+            strides: strides(side),
+            width,
+            scales: is_nvfp4.then(|| Scales {
+                bytes: Arc::default(),
+                strides: Strides::dense(order, page, kv_heads, width / BLOCK),
+                order: if side == 1 && self.case.swizzled {
+                    ScaleOrder::Swizzled
+                } else {
+                    ScaleOrder::Linear
+                },
+            }),
+            factors: None,
+            odd_first: false,
+        };
+        // 0x7F7F is a NaN of fp16 and, as 0x7FFF, of bf16; 0x7F of e4m3 and of ue4m3. Codes of e2m1 have none: their scales have.
+        let nan = if self.configuration.types == Types::Bf16 { 0xFF } else { 0x7F };
+        let codes = |side: usize| vec![nan; pages * strides(side).page];
+        let scales =
+            || if is_nvfp4 { vec![0x7F; pages * page * kv_heads * (width / BLOCK)] } else { vec![0; 16] };
+        let values = if self.case.layout == Layout::Halves { Vec::new() } else { codes(1) };
+        let cache = Cache { planes: [plane(0), plane(1)], heads: kv_heads, page, table, value_table: None };
+        (cache, [codes(0), values, scales(), scales()])
+    }
+
+    /// Custom masks: every row sees what a tree of drafts would show it. Bits, packed bits and where requests begin.
+    fn mask(&self, requests: &mut [Request]) -> (Vec<bool>, Vec<u8>, Vec<usize>) {
+        let (mut bits, mut packed, mut starts) = (Vec::new(), Vec::new(), Vec::new());
+        if self.case.mask != Mask::Custom {
+            return (bits, vec![0; 4], vec![0; requests.len()]);
+        }
+        for request in requests {
+            request.mask = bits.len();
+            starts.push(packed.len());
+            let (rows, keys) = (request.rows.len(), request.keys.len());
+            let past = keys.saturating_sub(rows);
+            for row in 0..rows {
+                for key in 0..keys {
+                    // All of the past but a few keys, its own draft, and some of the drafts before it.
+                    let bit = draw(self.seed, Purpose::Mask, bits.len());
+                    bits.push(match key.checked_sub(past) {
+                        None => !bit.is_multiple_of(7),
+                        Some(draft) => draft == row || draft < row && bit.is_multiple_of(2),
+                    });
+                }
+            }
+            for byte in bits[request.mask..].chunks(8) {
+                packed.push(byte.iter().enumerate().map(|(n, bit)| u8::from(*bit) << n).sum());
+            }
+        }
+        (bits, packed, starts)
+    }
+
+    /// Stores the keys that some row sees, and their values.
+    fn fill(&self, problem: &Problem, cache: &Cache, bytes: &mut [Vec<u8>; 4]) {
+        let element = self.configuration.types.cache();
+        let width = self.configuration.width;
+        for (index, request) in problem.requests.iter().enumerate() {
+            let mut seen = vec![false; request.keys.len()];
+            for row in 0..request.rows.len() {
+                problem.visible(request, row).for_each(|key| seen[key] = true);
+            }
+            // A tile reads everything between the first and the last key that one of its rows sees.
+            let first = seen.iter().position(|seen| *seen).unwrap_or(seen.len());
+            let last = seen.iter().rposition(|seen| *seen).map_or(first, |last| last + 1);
+            for key in first..last {
+                let (page, slot) = (cache.table[index][key / cache.page], key % cache.page);
+                let at = request.keys.start + key;
+                for head in 0..cache.heads {
+                    for side in 0..2 {
+                        let plane = &cache.planes[side];
+                        let Some(to) = plane.strides.at(page, slot, head) else { continue };
+                        let memory = if side == 1 && bytes[1].is_empty() { 0 } else { side };
+                        for d in 0..width {
+                            let x = if side == 0 { self.key(at, head, d) } else { self.value(at, head, d) };
+                            put(&mut bytes[memory], element, to, d, code(element, x));
+                        }
+                        let Some(scales) = &plane.scales else { continue };
+                        let purpose = [Purpose::KeyScale, Purpose::ValueScale][side];
+                        for block in 0..width / BLOCK {
+                            let scale = self.block_scale(purpose, at, head, block);
+                            if let Some(to) = scales.at(page, slot, head, block, width / BLOCK) {
+                                bytes[2 + side][to] = scale;
+                            }
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    /// The queries. Of one-hot data each finds another of the keys that its row sees.
+    fn queries(&self, problem: &Problem) -> Vec<u8> {
+        let (heads, width) = (self.case.heads, self.configuration.width);
+        let element = self.configuration.types.queries();
+        let mut bytes = vec![0; self.case.rows() * heads * width * 2];
+        for request in &problem.requests {
+            for row in 0..request.rows.len() {
+                let visible: Vec<usize> = problem.visible(request, row).collect();
+                let at = request.rows.start + row;
+                for head in 0..heads {
+                    let n = (at * heads + head).wrapping_mul(7919);
+                    let hot = visible.get(n % visible.len().max(1)).map_or(0, |key| request.keys.start + key);
+                    let first = (at * heads + head) * width * 2;
+                    for d in 0..width {
+                        put(&mut bytes, element, first, d, code(element, self.query(at, head, d, hot)));
+                    }
+                }
+            }
+        }
+        bytes
+    }
+}

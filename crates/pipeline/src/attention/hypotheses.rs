@@ -1,0 +1,216 @@
+//! What may be wrong with a kernel: changes of what a dump means, one of which may make every wrong element right.
+//!
+//! Each hypothesis changes one thing: how the cache is read, which keys a row sees, a factor. It is tried on a sample of wrong and of right
+//! elements first, then on all of them. It explains the result only if nothing that it predicts is wrong; rows that it leaves open count as
+//! not explained.
+
+mod table;
+
+use std::collections::BTreeSet;
+
+use super::dump::Dump;
+use super::judge::{Judged, Pair, Subject, spread};
+
+/// The most wrong and right pairs of the first sample.
+const SAMPLE: usize = 24;
+/// The most wrong and right pairs on which a hypothesis that survives is verified.
+const VERIFIED: usize = 4096;
+
+/// A row of the table.
+pub(super) struct Hypothesis {
+    /// What a kernel would do.
+    name: &'static str,
+    /// Where to look.
+    look: &'static str,
+    /// Public examples.
+    seen: &'static str,
+    /// The dump as such a kernel reads it, each with what distinguishes it from the others; empty where it makes no difference.
+    variants: fn(&Dump) -> Vec<(String, Dump)>,
+}
+
+/// What explains the wrong elements of a result.
+#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+pub struct Diagnosis {
+    /// The number of wrong elements.
+    pub wrong: u64,
+    /// The elements on which explanations were verified.
+    pub verified: u64,
+    /// Everything that explains all of them, each in a sentence.
+    pub explanations: Vec<Explanation>,
+    /// The best of the others, and the share of the wrong elements that it explains, in percent.
+    pub next: Option<(String, u64)>,
+    /// Which rows, heads and columns are wrong.
+    pub extent: String,
+}
+
+/// An explanation.
+#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
+pub struct Explanation {
+    /// What the kernel did.
+    pub what: String,
+    /// Where to look.
+    pub look: String,
+    /// Public examples.
+    pub seen: String,
+}
+
+impl Diagnosis {
+    /// Of logarithms that other readings explain.
+    pub(super) fn of_lse(wrong: u64, declared: &str, fits: &[String]) -> Self {
+        let of = |fit: &String| Explanation {
+            what: format!("the logarithms are {fit}, not {declared}"),
+            look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
+            seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
+        };
+        Self {
+            wrong,
+            verified: wrong,
+            explanations: fits.iter().map(of).collect(),
+            next: None,
+            extent: "the output is right".to_owned(),
+        }
+    }
+
+    /// Returns the diagnosis as lines of text.
+    #[must_use]
+    pub fn text(&self) -> String {
+        let all = format!("all {} wrong values", self.wrong);
+        let mut lines = Vec::new();
+        match self.explanations.as_slice() {
+            [] => lines.push(format!("unexplained: no hypothesis makes {all} right")),
+            [one] => lines.push(format!("explained, {all}: {}", one.what)),
+            several => {
+                lines.push(format!("{} explanations fit {all} equally:", several.len()));
+                lines.extend(several.iter().map(|one| format!("  {}", one.what)));
+            }
+        }
+        if let [one] = self.explanations.as_slice() {
+            lines.push(format!("look at {}", one.look));
+            if !one.seen.is_empty() {
+                lines.push(format!("seen in {}", one.seen));
+            }
+        }
+        if self.verified < self.wrong && !self.explanations.is_empty() {
+            lines.push(format!("verified on {} of them", self.verified));
+        }
+        if let Some((name, percent)) = &self.next {
+            lines.push(format!("next best, {percent} % of a sample: {name}"));
+        }
+        lines.push(format!("wrong: {}", self.extent));
+        lines.join("\n") + "\n"
+    }
+}
+
+/// What a variant predicts of a sample.
+#[derive(Clone, Copy)]
+struct Score {
+    /// Wrong pairs, and those of them that it makes right.
+    wrong: u64,
+    made_right: u64,
+    /// Right pairs that it makes wrong.
+    made_wrong: u64,
+}
+
+impl Score {
+    const fn explains(self) -> bool {
+        self.wrong > 0 && self.made_right == self.wrong && self.made_wrong == 0
+    }
+
+    /// The percentage of wrong pairs that become right.
+    const fn percent(self) -> u64 {
+        match (self.made_right * 100).checked_div(self.wrong) {
+            Some(percent) => percent,
+            None => 0,
+        }
+    }
+}
+
+/// Judges wrong and right pairs by a variant.
+fn score(variant: &Dump, wrong: &[Pair], right: &[Pair]) -> Option<Score> {
+    let pairs: Vec<Pair> = wrong.iter().chain(right).copied().collect();
+    let subject = Subject::of_pairs(variant, &pairs).ok()?;
+    let by_wrong = subject.judge(wrong, &[]);
+    let by_right = subject.judge(right, &[]);
+    let open = by_wrong.output.is_open();
+    Some(Score {
+        wrong: wrong.len() as u64,
+        made_right: if open { 0 } else { by_wrong.right.len() as u64 },
+        made_wrong: by_right.wrong.len() as u64,
+    })
+}
+
+/// Finds what explains the wrong elements.
+pub(super) fn explain(dump: &Dump, judged: &Judged) -> Diagnosis {
+    let mut wrong = judged.wrong.clone();
+    let mut right = judged.right.clone();
+    wrong.sort_unstable();
+    right.sort_unstable();
+    let sample = (spread(&wrong, SAMPLE), spread(&right, SAMPLE));
+    let full = (spread(&wrong, VERIFIED), spread(&right, VERIFIED));
+    let (mut explanations, mut tried) = (Vec::new(), Vec::new());
+    let mut next: Option<(String, u64)> = None;
+    for hypothesis in table::ALL {
+        for (detail, variant) in (hypothesis.variants)(dump) {
+            // Some changes come to the same, such as those by a scale of one.
+            if variant == *dump || tried.contains(&variant) {
+                continue;
+            }
+            let Some(first) = score(&variant, &sample.0, &sample.1) else { continue };
+            let space = if detail.is_empty() { "" } else { ": " };
+            let what = format!("{}{space}{detail}", hypothesis.name);
+            if first.explains() && score(&variant, &full.0, &full.1).is_some_and(Score::explains) {
+                explanations.push(Explanation {
+                    what,
+                    look: hypothesis.look.to_owned(),
+                    seen: hypothesis.seen.to_owned(),
+                });
+                tried.push(variant);
+            } else if first.percent() > next.as_ref().map_or(0, |(_, most)| *most) && first.made_wrong == 0 {
+                next = Some((what, first.percent()));
+            }
+        }
+    }
+    let width = dump.shape.value_width as u64;
+    let share = full.0.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
+    Diagnosis {
+        wrong: judged.output.mismatches,
+        verified: share.min(judged.output.mismatches).max(width.min(judged.output.mismatches)),
+        explanations,
+        next,
+        extent: extent(dump, &wrong, judged),
+    }
+}
+
+/// The smallest description of the wrong rows, heads and columns.
+fn extent(dump: &Dump, wrong: &[Pair], judged: &Judged) -> String {
+    let of = |what: &str, all: usize, values: BTreeSet<usize>| {
+        let list: Vec<usize> = values.into_iter().collect();
+        match (list.as_slice(), list.first(), list.last()) {
+            (_, None, _) | (_, _, None) => format!("no {what}"),
+            (list, ..) if list.len() == all && all > 1 => format!("every {what}"),
+            ([one], ..) => format!("{what} {one}"),
+            (list, Some(first), Some(last)) if last - first + 1 == list.len() => {
+                format!("{what}s {first} to {last}")
+            }
+            (list, Some(first), Some(second)) => {
+                let step = list.get(1).map_or(1, |next| next - first).max(1);
+                let regular = list.iter().enumerate().all(|(n, value)| *value == first + n * step);
+                match regular {
+                    true => format!("{what}s {first}, {}, … {second}", first + step),
+                    false => format!("{} {what}s from {first} to {second}", list.len()),
+                }
+            }
+        }
+    };
+    let requests = wrong.iter().map(|pair| pair.request).collect();
+    let heads = wrong.iter().map(|pair| pair.head).collect();
+    let most_rows = dump.requests.iter().map(|request| request.rows.len()).max().unwrap_or(0);
+    let rows = wrong.iter().map(|pair| pair.row).collect();
+    [
+        of("request", dump.requests.len(), requests),
+        of("row", most_rows, rows),
+        of("head", dump.shape.heads, heads),
+        of("column", dump.shape.value_width, judged.columns.clone()),
+    ]
+    .join(", ")
+}

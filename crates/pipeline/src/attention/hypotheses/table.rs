@@ -1,0 +1,648 @@
+//! The table of hypotheses: what kernels for SM12x were seen to do, or nearly did.
+//!
+//! Public examples are named by repository and number: fi is flashinfer-ai/flashinfer, vl vllm-project/vllm, sg sgl-project/sglang,
+//! fa Dao-AILab/flash-attention, lc ggml-org/llama.cpp.
+
+use std::sync::Arc;
+
+use super::Hypothesis;
+use crate::attention::cache::{Order, ScaleOrder};
+use crate::attention::dump::{Dump, Stored};
+use crate::attention::element::Element;
+use crate::attention::problem::{HeadMap, LeftOut, WindowOf};
+use crate::attention::semantics::Mask;
+
+/// A dump with one change.
+fn with(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Dump {
+    let mut other = dump.clone();
+    change(&mut other);
+    other
+}
+
+/// One variant without a detail.
+fn one(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Vec<(String, Dump)> {
+    vec![(String::new(), with(dump, change))]
+}
+
+/// Variants by a number.
+fn each<T: Copy>(
+    dump: &Dump,
+    values: impl IntoIterator<Item = (T, String)>,
+    change: impl Fn(&mut Dump, T),
+) -> Vec<(String, Dump)> {
+    values.into_iter().map(|(value, detail)| (detail, with(dump, |d| change(d, value)))).collect()
+}
+
+const SIDES: [&str; 2] = ["keys", "values"];
+
+/// Every hypothesis, the more frequent first.
+pub(super) const ALL: &[Hypothesis] = &[
+    Hypothesis {
+        name: "the sinks are dropped",
+        look: "whether the kernel receives the sinks, and whether the plan chose a variant that has them",
+        seen: "vl 52148, fi 4070, modular 6198",
+        variants: |dump| one(dump, |d| d.sinks.clear()),
+    },
+    Hypothesis {
+        name: "the sink counts once for each split",
+        look: "the merge of splits: the sink belongs to one of them, or to the merge",
+        seen: "kin of kekzl/imp 1346",
+        variants: |dump| {
+            if dump.sinks.is_empty() {
+                return Vec::new();
+            }
+            let counts = (2..=16).map(|n| (n, format!("{n} times")));
+            each(dump, counts, |d, n| d.semantics.sink_count = f64::from(n))
+        },
+    },
+    Hypothesis {
+        name: "the sinks are scaled",
+        look: "the factor of the sink: it is a raw logit, base e, to which no scale applies",
+        seen: "local-inference-lab/b12x 119",
+        variants: |dump| {
+            let [_, k_scale, ..] = dump.scales;
+            let log2 = std::f64::consts::LOG2_E;
+            let factors = [
+                (dump.sm_scale, "by sm_scale"),
+                (1.0 / log2, "by ln 2: base e read as base 2"),
+                (log2, "by log2 e twice"),
+                (k_scale, "by k_scale"),
+                (1.0 / k_scale, "by 1 / k_scale"),
+                (dump.sm_scale * k_scale, "by sm_scale and k_scale"),
+            ];
+            let factors = factors.map(|(factor, detail)| (factor, detail.to_owned()));
+            each(dump, factors, |d, factor| {
+                d.sinks.iter_mut().for_each(|sink| *sink = (f64::from(*sink) * factor) as f32);
+            })
+        },
+    },
+    Hypothesis {
+        name: "the sink of another head is used",
+        look: "the index of the sink: it is the head of queries",
+        seen: "modular 6591",
+        variants: |dump| {
+            let heads = dump.shape.heads;
+            let group = heads / dump.shape.kv_heads.max(1);
+            let sinks = dump.sinks.clone();
+            let read = |detail: &str, index: &dyn Fn(usize) -> usize| {
+                let found = |head: usize| sinks.get(index(head)).copied().unwrap_or_default();
+                (detail.to_owned(), with(dump, |d| d.sinks = (0..sinks.len()).map(found).collect()))
+            };
+            vec![
+                read("head mod the size of a group", &|head| head % group),
+                read("the head of keys", &|head| head / group),
+                read("the next head", &|head| (head + 1) % heads),
+                read("the previous head", &|head| (head + heads - 1) % heads),
+                read("head 0", &|_| 0),
+            ]
+        },
+    },
+    Hypothesis {
+        name: "the window has another size",
+        look: "whether the window counts the row's own key: FlashInfer's window_left does not, the window of Transformers does",
+        seen: "",
+        variants: |dump| {
+            let Some(window) = dump.semantics.window else { return Vec::new() };
+            let sizes = [(window + 1, "one key more"), (window.saturating_sub(1), "one key fewer")];
+            let mut all: Vec<_> =
+                each(dump, sizes.map(|(n, s)| (n, s.to_owned())), |d, n| d.semantics.window = Some(n));
+            all.push(("there is none".to_owned(), with(dump, |d| d.semantics.window = None)));
+            all
+        },
+    },
+    Hypothesis {
+        name: "rows share the window of one row",
+        look: "the first key of the window: each draft row has its own",
+        seen: "fi 4137",
+        variants: |dump| {
+            let of =
+                [(WindowOf::LastRow, "the last".to_owned()), (WindowOf::FirstRow, "the first".to_owned())];
+            each(dump, of, |d, of| d.semantics.window_of = of)
+        },
+    },
+    Hypothesis {
+        name: "another mask is applied",
+        look: "the mask, and the offset of a chunk's queries: key j is visible to row i if j ≤ i + keys − rows",
+        seen: "fi 4198, fi 4199, fi 3871",
+        variants: |dump| {
+            let masks = [
+                (Mask::TopLeft, "causal from the top left: the offset of the queries is ignored"),
+                (Mask::Causal, "causal"),
+                (Mask::Full, "none"),
+            ];
+            each(dump, masks.map(|(mask, s)| (mask, s.to_owned())), |d, mask| d.semantics.mask = mask)
+        },
+    },
+    Hypothesis {
+        name: "the causal mask is shifted",
+        look: "the comparison of key and row: ≤ or <",
+        seen: "",
+        variants: |dump| {
+            if dump.semantics.mask != Mask::Causal {
+                return Vec::new();
+            }
+            let shifts = [
+                (1, "a row sees the key after its own".to_owned()),
+                (-1, "a row does not see its own key".to_owned()),
+            ];
+            each(dump, shifts, |d, shift| d.requests.iter_mut().for_each(|request| request.beyond = shift))
+        },
+    },
+    Hypothesis {
+        name: "the bits of the mask are read otherwise",
+        look: "the packing of the mask: lowest bit first, requests on bytes, rows without padding",
+        seen: "fi 4198, fi 4199",
+        variants: mask_bits,
+    },
+    Hypothesis {
+        name: "pages are read in the other order of heads and slots",
+        look: "the strides of the cache: HND or NHD",
+        seen: "vl 56550, vl 49012, vl 53979",
+        variants: |dump| {
+            let orders = [(Order::Nhd, "as NHD".to_owned()), (Order::Hnd, "as HND".to_owned())];
+            each(dump, orders, Dump::reorder)
+        },
+    },
+    Hypothesis {
+        name: "keys and values are exchanged",
+        look: "which half of the cache is which",
+        seen: "vl 49011, vl 49818",
+        variants: |dump| {
+            let [keys, values] = &dump.cache.planes;
+            if keys.width != values.width {
+                return Vec::new();
+            }
+            vec![
+                ("each for the other".to_owned(), with(dump, |d| d.cache.planes.swap(0, 1))),
+                ("keys are read as values".to_owned(), with(dump, |d| d.cache.planes[1] = keys.clone())),
+                ("values are read as keys".to_owned(), with(dump, |d| d.cache.planes[0] = values.clone())),
+            ]
+        },
+    },
+    Hypothesis {
+        name: "one side is read with the strides of the other",
+        look: "the strides that the kernel receives for keys and for values",
+        seen: "fi 4044, FlagOpen/FlagAttention 45",
+        variants: |dump| {
+            let strides = [dump.cache.planes[0].strides, dump.cache.planes[1].strides];
+            let of = |side: usize| {
+                with(dump, |d| {
+                    let offset = strides[side].offset;
+                    d.cache.planes[side].strides = strides[1 - side];
+                    d.cache.planes[side].strides.offset = offset;
+                })
+            };
+            (0..2)
+                .map(|side| (format!("{} with those of {}", SIDES[side], SIDES[1 - side]), of(side)))
+                .collect()
+        },
+    },
+    Hypothesis {
+        name: "the padding of pages is ignored",
+        look: "the stride of a page",
+        seen: "fi 3856, vl 47783, vl 47895",
+        variants: |dump| {
+            one(dump, |d| {
+                let (page, heads) = (d.cache.page, d.cache.heads);
+                for plane in &mut d.cache.planes {
+                    let dense = page * heads * plane.element.bytes(plane.width);
+                    plane.strides.page = plane.strides.page.min(dense);
+                }
+            })
+        },
+    },
+    Hypothesis {
+        name: "the table of pages is read wrongly",
+        look: "the index into the table of pages",
+        seen: "sg 36531, fi 2638, fi 3022",
+        variants: tables,
+    },
+    Hypothesis {
+        name: "keys are left out",
+        look: "the loop over tiles and splits: its end, and the merge",
+        seen: "fi 4382, fa 2329, fi 1971",
+        variants: left_out,
+    },
+    Hypothesis {
+        name: "slots behind the last key are read",
+        look: "the length of the last page",
+        seen: "fi 5095",
+        variants: |dump| {
+            let page = dump.cache.page;
+            let more = |d: &mut Dump, beyond: fn(usize, usize) -> usize| {
+                for request in &mut d.requests {
+                    let keys = request.keys.len();
+                    let extra = beyond(keys, page);
+                    request.keys.end += extra;
+                    request.beyond += extra as i64;
+                }
+            };
+            vec![
+                (
+                    "to the end of the page".to_owned(),
+                    with(dump, |d| more(d, |k, p| k.next_multiple_of(p) - k)),
+                ),
+                ("one more".to_owned(), with(dump, |d| more(d, |_, _| 1))),
+            ]
+        },
+    },
+    Hypothesis {
+        name: "heads of queries read another head of keys",
+        look: "the head of keys: it is the head of queries over the size of a group",
+        seen: "",
+        variants: |dump| one(dump, |d| d.shape.map = HeadMap::Modulo),
+    },
+    Hypothesis {
+        name: "the block scales are read in another layout",
+        look: "the layout of the scales that the writer stores and that the kernel reads",
+        seen: "vl 50084, vl 50085, vl 50288, vl 46329, fi 3097",
+        variants: scale_orders,
+    },
+    Hypothesis {
+        name: "the block scales of another place are used",
+        look: "the index of the scale",
+        seen: "fi 3608",
+        variants: scale_places,
+    },
+    Hypothesis {
+        name: "the nibbles of a byte are exchanged",
+        look: "the order of e2m1 codes in a byte: the even element is in the low nibble",
+        seen: "",
+        variants: |dump| {
+            if dump.cache.planes[0].element != Element::Nvfp4 {
+                return Vec::new();
+            }
+            let sides: [(&[usize], String); 3] = [
+                (&[0], "of keys".to_owned()),
+                (&[1], "of values".to_owned()),
+                (&[0, 1], "of both".to_owned()),
+            ];
+            each(dump, sides, |d, sides| {
+                sides.iter().for_each(|side| d.cache.planes[*side].odd_first ^= true);
+            })
+        },
+    },
+    Hypothesis {
+        name: "a scale of the cache is applied wrongly",
+        look: "the scales of keys (a factor of scores) and of values (a factor of the output)",
+        seen: "fi 1023, fi 3097, sg 18396, sg 20705",
+        variants: scales,
+    },
+    Hypothesis {
+        name: "the scale of scores is wrong",
+        look: "sm_scale, and the factor log2 e of base-2 kernels",
+        seen: "fi 787",
+        variants: |dump| {
+            let log2 = std::f64::consts::LOG2_E;
+            let scale = dump.sm_scale;
+            let mut factors = vec![
+                (1.0 / scale, "sm_scale is missing".to_owned()),
+                (scale, "sm_scale is applied twice".to_owned()),
+                (1.0 / log2, "log2 e is missing".to_owned()),
+                (log2, "log2 e is applied twice".to_owned()),
+            ];
+            for width in [32.0_f64, 64.0, 80.0, 96.0, 128.0, 192.0, 256.0, 512.0, 576.0] {
+                let of_width = 1.0 / width.sqrt();
+                if (of_width / scale - 1.0).abs() > 1e-3 {
+                    factors.push((of_width / scale, format!("it is 1 / √{width}")));
+                }
+            }
+            each(dump, factors, |d, factor| d.semantics.scale *= factor)
+        },
+    },
+    Hypothesis {
+        name: "the soft cap is missing",
+        look: "whether the kernel receives the cap",
+        seen: "vl 56578",
+        variants: |dump| one(dump, |d| d.semantics.cap = None),
+    },
+    Hypothesis {
+        name: "the slopes of ALiBi are wrong",
+        look: "whether the kernel receives the slopes, and their index",
+        seen: "",
+        variants: |dump| {
+            let mut next = dump.slopes.clone();
+            let one = usize::from(!next.is_empty());
+            next.rotate_left(one);
+            vec![
+                ("they are missing".to_owned(), with(dump, |d| d.slopes.clear())),
+                ("of the next head".to_owned(), with(dump, |d| d.slopes = next)),
+            ]
+        },
+    },
+    Hypothesis {
+        name: "elements are read as another type",
+        look: "the type of the cache that the kernel is compiled for",
+        seen: "fi 4346",
+        variants: |dump| {
+            let other = |element: Element| match element {
+                Element::Bf16 => Element::F16,
+                Element::F16 => Element::Bf16,
+                Element::E4m3 => Element::E5m2,
+                Element::E5m2 => Element::E4m3,
+                same => same,
+            };
+            let sides: [(&[usize], String); 3] =
+                [(&[0, 1], String::new()), (&[0], "keys".to_owned()), (&[1], "values".to_owned())];
+            each(dump, sides, |d, sides| {
+                for side in sides {
+                    let plane = &mut d.cache.planes[*side];
+                    plane.element = other(plane.element);
+                }
+            })
+        },
+    },
+    Hypothesis {
+        name: "keys or values of a neighbouring slot are read",
+        look: "the index of the slot",
+        seen: "",
+        variants: |dump| {
+            let shift = |side: usize| {
+                with(dump, |d| {
+                    let strides = &mut d.cache.planes[side].strides;
+                    strides.offset +=
+                        if strides.slot > 0 && d.cache.page > 1 { strides.slot } else { strides.page };
+                })
+            };
+            (0..2).map(|side| (format!("{} of the next slot", SIDES[side]), shift(side))).collect()
+        },
+    },
+    Hypothesis {
+        name: "scales of 32 bits are read as powers of two",
+        look: "the conversion of the scale: its mantissa counts",
+        seen: "vl 54563, FlashMLA 184",
+        variants: |dump| {
+            one(dump, |d| {
+                let floor = |x: f64| if x > 0.0 { libm::exp2(libm::floor(libm::log2(x))) } else { x };
+                let [_, k, v, k_global, v_global] = d.scales;
+                d.semantics.scale *= floor(k) / k * floor(k_global) / k_global;
+                d.semantics.value_scale *= floor(v) / v * floor(v_global) / v_global;
+                for factors in d.cache.planes.iter_mut().filter_map(|plane| plane.factors.as_mut()) {
+                    let words = factors.bytes.as_chunks().0.iter().flat_map(|word| {
+                        let word = u32::from_le_bytes(*word) & 0xFF80_0000;
+                        word.to_le_bytes()
+                    });
+                    factors.bytes = Arc::new(words.collect());
+                }
+            })
+        },
+    },
+    Hypothesis {
+        name: "the output has a constant factor",
+        look: "the sum of weights: which lanes it is reduced over, and the factor of the output",
+        seen: "fi 3838",
+        variants: |dump| {
+            let factors = [(0.5, "one half"), (2.0, "two"), (0.25, "one quarter"), (4.0, "four")];
+            each(dump, factors.map(|(x, s)| (x, s.to_owned())), |d, factor| d.semantics.value_scale *= factor)
+        },
+    },
+    Hypothesis {
+        name: "the output is permuted",
+        look: "the store of the accumulators: fragments, rows and heads",
+        seen: "fa 2553",
+        variants: permutations,
+    },
+];
+
+/// Masks whose bits are reversed in each byte, or whose rows are padded.
+fn mask_bits(dump: &Dump) -> Vec<(String, Dump)> {
+    if dump.semantics.mask != Mask::Custom {
+        return Vec::new();
+    }
+    let read = |at: fn(usize, usize, usize) -> usize| {
+        let mut bits = vec![false; dump.mask.len()];
+        for request in &dump.requests {
+            let (rows, keys) = (request.rows.len(), request.mask_stride);
+            for row in 0..rows {
+                for key in 0..keys {
+                    let from = at(row, key, keys);
+                    let found = if from < rows * keys { dump.mask.get(request.mask + from) } else { None };
+                    if let Some(to) = bits.get_mut(request.mask + row * keys + key) {
+                        *to = found.copied().unwrap_or(false);
+                    }
+                }
+            }
+        }
+        with(dump, |d| d.mask = Arc::new(bits))
+    };
+    let reversed = |row: usize, key: usize, keys: usize| {
+        let bit = row * keys + key;
+        bit / 8 * 8 + 7 - bit % 8
+    };
+    vec![
+        ("the highest bit of a byte first".to_owned(), read(reversed)),
+        ("rows begin on bytes".to_owned(), read(|row, key, keys| row * keys.next_multiple_of(8) + key)),
+        (
+            "rows begin on words of 32 bits".to_owned(),
+            read(|row, key, keys| row * keys.next_multiple_of(32) + key),
+        ),
+        ("shifted by one key".to_owned(), read(|row, key, keys| row * keys + key + 1)),
+        ("of the first row for all".to_owned(), read(|_, key, _| key)),
+    ]
+}
+
+/// Tables whose pages are repeated, shifted, of another request or not used.
+fn tables(dump: &Dump) -> Vec<(String, Dump)> {
+    let table = &dump.cache.table;
+    let read = |of: &dyn Fn(usize, usize) -> Option<usize>| {
+        let other = table.iter().enumerate().map(|(request, pages)| {
+            (0..pages.len()).map(|at| of(request, at).unwrap_or(pages[at])).collect()
+        });
+        with(dump, |d| d.cache.table = other.collect())
+    };
+    let page = |request: usize, at: usize| table.get(request)?.get(at).copied();
+    let most = table.iter().map(Vec::len).max().unwrap_or(0);
+    let mut all = vec![
+        ("the first page for all".to_owned(), read(&|request, _| page(request, 0))),
+        ("the previous page".to_owned(), read(&|request, at| page(request, at.saturating_sub(1)))),
+        ("the next page".to_owned(), read(&|request, at| page(request, at + 1))),
+        ("pages in the order of the cache".to_owned(), read(&|request, at| Some(page(request, 0)? + at))),
+        ("as if it were not there".to_owned(), read(&|request, at| Some(request * most + at))),
+        (
+            "the pages of the next request".to_owned(),
+            read(&|request, at| page((request + 1) % table.len(), at)),
+        ),
+        ("the pages of request 0".to_owned(), read(&|_, at| page(0, at))),
+    ];
+    if let Some(values) = &dump.cache.value_table {
+        all.push(("those of keys for values".to_owned(), with(dump, |d| d.cache.value_table = None)));
+        let of_values = with(dump, |d| d.cache.table.clone_from(values));
+        all.push(("those of values for keys".to_owned(), of_values));
+    }
+    all
+}
+
+fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
+    let page = dump.cache.page;
+    let mut all = vec![
+        (LeftOut::Before(1), "the first key".to_owned()),
+        (LeftOut::Before(page), "the first page".to_owned()),
+    ];
+    for tile in [16, 32, 64, 128, page] {
+        all.push((LeftOut::Tail(tile), format!("those behind the last whole tile of {tile}")));
+    }
+    for parts in 2..=8 {
+        all.push((LeftOut::LastPart(parts), format!("those of the last of {parts} splits")));
+        all.push((LeftOut::AllButLastPart(parts), format!("all but those of the last of {parts} splits")));
+    }
+    for count in [1, page, 16, 32, 64, 128, 256] {
+        all.push((LeftOut::AfterFirst(count), format!("all but the first {count}")));
+    }
+    all.retain(|(left, _)| !matches!(left, LeftOut::Tail(1)));
+    each(dump, all, |d, left| d.semantics.left_out = left)
+}
+
+fn scale_orders(dump: &Dump) -> Vec<(String, Dump)> {
+    let mut all = Vec::new();
+    let orders = |side: usize| dump.cache.planes[side].scales.as_ref().map(|scales| scales.order);
+    for side in 0..2 {
+        let Some(stored) = orders(side) else { continue };
+        for order in ScaleOrder::ALL.iter().filter(|order| **order != stored) {
+            let other = with(dump, |d| {
+                d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.order = *order);
+            });
+            all.push((
+                format!("those of {} are {} and are read as {}", SIDES[side], stored.word(), order.word()),
+                other,
+            ));
+        }
+    }
+    if let (Some(keys), Some(values)) = (orders(0), orders(1)) {
+        for (order, other) in
+            [(ScaleOrder::Linear, ScaleOrder::Swizzled), (ScaleOrder::Swizzled, ScaleOrder::Linear)]
+        {
+            if (keys, values) == (other, other) {
+                let both = with(dump, |d| {
+                    for scales in d.cache.planes.iter_mut().filter_map(|plane| plane.scales.as_mut()) {
+                        scales.order = order;
+                    }
+                });
+                all.push((
+                    format!("those of both are {} and are read as {}", other.word(), order.word()),
+                    both,
+                ));
+            }
+        }
+    }
+    all
+}
+
+fn scale_places(dump: &Dump) -> Vec<(String, Dump)> {
+    let scales = |side: usize| dump.cache.planes[side].scales.as_ref();
+    let (Some(keys), Some(values)) = (scales(0), scales(1)) else { return Vec::new() };
+    let mut all = vec![
+        (
+            "those of keys for values".to_owned(),
+            with(dump, |d| d.cache.planes[1].scales = Some(keys.clone())),
+        ),
+        (
+            "those of values for keys".to_owned(),
+            with(dump, |d| d.cache.planes[0].scales = Some(values.clone())),
+        ),
+    ];
+    for side in 0..2 {
+        let steps = |strides: crate::attention::cache::Strides| {
+            [(1, "block"), (strides.slot, "slot"), (strides.head, "head")]
+        };
+        let Some(of) = scales(side) else { continue };
+        for (step, what) in steps(of.strides) {
+            let next = with(dump, |d| {
+                d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.strides.offset += step);
+            });
+            all.push((format!("of {}, those of the next {what}", SIDES[side]), next));
+        }
+    }
+    all
+}
+
+fn scales(dump: &Dump) -> Vec<(String, Dump)> {
+    let [_, k, v, k_global, v_global] = dump.scales;
+    let mut all = Vec::new();
+    for (name, of) in [("k_scale", k), ("k_global", k_global)] {
+        let factors = [(1.0 / of, "is missing"), (of, "is applied twice"), (1.0 / (of * of), "is inverted")];
+        let factors = factors.map(|(factor, how)| (factor, format!("{name} {how}")));
+        all.extend(each(dump, factors, |d, factor| d.semantics.scale *= factor));
+    }
+    for (name, of) in [("v_scale", v), ("v_global", v_global)] {
+        let factors = [(1.0 / of, "is missing"), (of, "is applied twice"), (1.0 / (of * of), "is inverted")];
+        let factors = factors.map(|(factor, how)| (factor, format!("{name} {how}")));
+        all.extend(each(dump, factors, |d, factor| d.semantics.value_scale *= factor));
+    }
+    for (name, key, value) in [("k_scale and v_scale", k, v), ("k_global and v_global", k_global, v_global)] {
+        all.push((
+            format!("{name} are exchanged"),
+            with(dump, |d| {
+                d.semantics.scale *= value / key;
+                d.semantics.value_scale *= key / value;
+            }),
+        ));
+        all.push((
+            format!("{name} are both missing"),
+            with(dump, |d| {
+                d.semantics.scale /= key;
+                d.semantics.value_scale /= value;
+            }),
+        ));
+    }
+    for (name, key, value) in [("k_scale", k, v), ("k_global", k_global, v_global)] {
+        all.push((
+            format!("{name} is used for values"),
+            with(dump, |d| d.semantics.value_scale *= key / value),
+        ));
+        all.push((
+            format!("that of values is used for keys, not {name}"),
+            with(dump, |d| d.semantics.scale *= value / key),
+        ));
+    }
+    // Factors of heads or slots.
+    for side in 0..2 {
+        if dump.cache.planes[side].factors.is_some() {
+            let missing = with(dump, |d| d.cache.planes[side].factors = None);
+            all.push((format!("the factors of {} are missing", SIDES[side]), missing));
+        }
+    }
+    all
+}
+
+/// Outputs whose elements were stored in other places: the stored output is put into the order that such a kernel had.
+fn permutations(dump: &Dump) -> Vec<(String, Dump)> {
+    let Some(stored) = &dump.output else { return Vec::new() };
+    let (heads, width) = (dump.shape.heads, dump.shape.value_width);
+    let rows = stored.values.len() / (heads * width).max(1);
+    // The element that such a kernel stored in the place (row, head, d).
+    type From = fn((usize, usize, usize), (usize, usize, usize)) -> (usize, usize, usize);
+    let from: [(&str, From); 10] = [
+        ("columns of pairs exchanged", |(row, head, d), _| (row, head, d ^ 1)),
+        ("halves of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 4)),
+        ("tiles of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 8)),
+        ("8×8 tiles transposed", |(row, head, d), _| (row / 8 * 8 + d % 8, head, d / 8 * 8 + row % 8)),
+        ("rows of 8 exchanged", |(row, head, d), _| (row ^ 8, head, d)),
+        ("rows and heads exchanged", |(row, head, d), (rows, heads, _)| {
+            let at = row * heads + head;
+            (at % rows, at / rows, d)
+        }),
+        ("the next row", |(row, head, d), (rows, ..)| ((row + 1) % rows, head, d)),
+        ("the previous row", |(row, head, d), (rows, ..)| ((row + rows - 1) % rows, head, d)),
+        ("the next head", |(row, head, d), (_, heads, _)| (row, (head + 1) % heads, d)),
+        ("the previous head", |(row, head, d), (_, heads, _)| (row, (head + heads - 1) % heads, d)),
+    ];
+    let mut all = Vec::new();
+    for (name, from) in from {
+        let mut values = vec![f32::NAN; stored.values.len()];
+        for row in 0..rows {
+            for head in 0..heads {
+                for d in 0..width {
+                    let (to_row, to_head, to_d) = from((row, head, d), (rows, heads, width));
+                    let found = stored.values[(row * heads + head) * width + d];
+                    if to_row < rows && to_d < width {
+                        values[(to_row * heads + to_head) * width + to_d] = found;
+                    }
+                }
+            }
+        }
+        let values = Arc::new(values);
+        let other = with(dump, |d| d.output = Some(Stored { values, ..stored.clone() }));
+        all.push((name.to_owned(), other));
+    }
+    all
+}

@@ -1,0 +1,343 @@
+//! Judges the results of a dump: which stored elements are right, which are wrong, and what is undecided.
+
+use std::collections::BTreeSet;
+
+use rayon::prelude::*;
+use record::{Place, StageResult, Verdict};
+
+use super::dump::{Dump, LseReading};
+use super::element::Element;
+use super::error::AttentionError;
+use super::hypotheses::{self, Diagnosis};
+use super::problem::Problem;
+use super::reference::{Expected, Reference};
+
+/// A head of a row of a request.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) struct Pair {
+    /// The request.
+    pub(super) request: usize,
+    /// Its row.
+    pub(super) row: usize,
+    /// The head of queries.
+    pub(super) head: usize,
+}
+
+/// The most pairs on which an undeclared reading is tried.
+const TRIED: usize = 128;
+
+/// Counts of elements.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Tally {
+    checked: u64,
+    decided: u64,
+    open: u64,
+    /// Wrong elements.
+    pub(super) mismatches: u64,
+    worst: f64,
+    first: Option<((Pair, usize), String)>,
+}
+
+impl Tally {
+    /// Counts an element.
+    pub(super) fn add(
+        &mut self,
+        at: (Pair, usize),
+        expected: &Expected,
+        found: f64,
+        element: Element,
+    ) -> bool {
+        self.checked += 1;
+        self.open += u64::from(*expected == Expected::Open);
+        let over = expected.over_bound(found, element);
+        self.worst = self.worst.max(over);
+        if expected.accepts(found, element) {
+            self.decided += u64::from(expected.decides(element));
+            return true;
+        }
+        self.decided += 1;
+        self.mismatches += 1;
+        if self.first.as_ref().is_none_or(|(first, _)| at < *first) {
+            self.first = Some((at, format!("{found:e} instead of {}", said(expected, element))));
+        }
+        false
+    }
+
+    /// Whether an element may have any value.
+    pub(super) const fn is_open(&self) -> bool {
+        self.open > 0
+    }
+
+    pub(super) fn join(mut self, other: Self) -> Self {
+        self.first = match (self.first.take(), other.first) {
+            (Some(a), Some(b)) => Some(if a.0 <= b.0 { a } else { b }),
+            (a, b) => a.or(b),
+        };
+        Self {
+            checked: self.checked + other.checked,
+            decided: self.decided + other.decided,
+            open: self.open + other.open,
+            mismatches: self.mismatches + other.mismatches,
+            worst: self.worst.max(other.worst),
+            first: self.first,
+        }
+    }
+
+    pub(super) fn result(self, stage: &'static str, remark: &str) -> StageResult {
+        if self.checked == 0 {
+            return StageResult::skipped(stage, "no row belongs to a request");
+        }
+        let mut notes: Vec<String> = Vec::new();
+        let mut verdict = if self.mismatches > 0 { Verdict::Fail } else { Verdict::Pass };
+        if let Some((_, note)) = &self.first {
+            notes.push(note.clone());
+        } else if self.decided * 2 < self.checked {
+            verdict = Verdict::Undetermined;
+            notes.push(format!("the bounds decide {} % of the elements", self.decided * 100 / self.checked));
+        }
+        if self.open > 0 {
+            notes.push(format!("{} of {} elements may have any value", self.open, self.checked));
+        }
+        if !remark.is_empty() {
+            notes.push(remark.to_owned());
+        }
+        let place = self.first.map(|((pair, d), _)| {
+            let of_row = [("request", pair.request), ("row", pair.row), ("head", pair.head), ("d", d)];
+            // A logarithm belongs to a whole row.
+            Place::at(&of_row[..if stage == LSE { 3 } else { 4 }])
+        });
+        StageResult {
+            verdict,
+            worst_over_bound: self.worst,
+            mismatches: self.mismatches,
+            place,
+            note: notes.join("; "),
+            ..StageResult::skipped(stage, "")
+        }
+    }
+}
+
+fn said(expected: &Expected, element: Element) -> String {
+    match (*expected, expected.range(element)) {
+        (Expected::Number { value, .. }, Some((least, most))) if least == most => {
+            format!("{least:e} ({value:e})")
+        }
+        (Expected::Number { value, .. }, Some((least, most))) => format!("{least:e} to {most:e} ({value:e})"),
+        (Expected::Special(value), _) => format!("{value}"),
+        _ => "any value".to_owned(),
+    }
+}
+
+/// The stages of the record.
+pub(super) const OUTPUT: &str = "output";
+pub(super) const LSE: &str = "lse";
+
+/// The verdicts on a dump.
+#[derive(Debug)]
+pub struct Judgement {
+    /// The output and the logarithms.
+    pub results: Vec<StageResult>,
+    /// What is not in the file, or not decided.
+    pub gaps: Vec<String>,
+    /// What explains the wrong elements; `None` if all are right.
+    pub diagnosis: Option<Diagnosis>,
+    /// What was judged, of the file's own words: the case.
+    pub case: Option<String>,
+}
+
+/// The results of some pairs.
+#[derive(Default)]
+pub(super) struct Judged {
+    /// The output.
+    pub(super) output: Tally,
+    /// The pairs with a wrong element of the output, and with none.
+    pub(super) wrong: Vec<Pair>,
+    pub(super) right: Vec<Pair>,
+    /// The logarithms by each reading.
+    lse: Vec<Tally>,
+    /// The wrong columns and heads.
+    pub(super) columns: BTreeSet<usize>,
+}
+
+/// A dump with the numbers of some of its requests.
+pub(super) struct Subject<'a> {
+    dump: &'a Dump,
+    problem: Problem,
+    /// The request of the dump for each of the problem's.
+    requests: Vec<usize>,
+}
+
+impl<'a> Subject<'a> {
+    /// Reads the requests of these pairs.
+    pub(super) fn of_pairs(dump: &'a Dump, pairs: &[Pair]) -> Result<Self, AttentionError> {
+        let requests: BTreeSet<usize> = pairs.iter().map(|pair| pair.request).collect();
+        let requests: Vec<usize> = requests.into_iter().collect();
+        Ok(Self { dump, problem: dump.problem(&requests)?, requests })
+    }
+
+    /// Judges pairs. Logarithms are judged by `readings`.
+    pub(super) fn judge(&self, pairs: &[Pair], readings: &[LseReading]) -> Judged {
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        let one = |pair: &Pair| self.pair(&reference, *pair, readings);
+        let join = |mut a: Judged, b: Judged| {
+            a.output = a.output.join(b.output);
+            a.wrong.extend(b.wrong);
+            a.right.extend(b.right);
+            a.columns.extend(b.columns);
+            a.lse = match a.lse.is_empty() {
+                true => b.lse,
+                false if b.lse.is_empty() => a.lse,
+                false => a.lse.into_iter().zip(b.lse).map(|(a, b)| a.join(b)).collect(),
+            };
+            a
+        };
+        pairs.par_iter().map(one).reduce(Judged::default, join)
+    }
+
+    fn pair(&self, reference: &Reference<'_>, pair: Pair, readings: &[LseReading]) -> Judged {
+        let mut judged = Judged::default();
+        let shape = &self.dump.shape;
+        let Ok(request) = self.requests.binary_search(&pair.request) else { return judged };
+        let of = &self.problem.requests[request];
+        let row = reference.row(of, pair.row, pair.head);
+        let line = (of.rows.start + pair.row) * shape.heads + pair.head;
+        if let Some(output) = &self.dump.output {
+            let mut right = true;
+            for (d, expected) in row.output.iter().enumerate() {
+                let found = output.values.get(line * shape.value_width + d).copied().unwrap_or(f32::NAN);
+                if !judged.output.add((pair, d), expected, f64::from(found), output.element) {
+                    right = false;
+                    judged.columns.insert(d);
+                }
+            }
+            if right { judged.right.push(pair) } else { judged.wrong.push(pair) }
+        }
+        let rows = self.problem.rows();
+        for reading in readings {
+            let mut tally = Tally::default();
+            if let Some(lse) = &self.dump.lse {
+                let by_head = pair.head * rows + of.rows.start + pair.row;
+                let at = if reading.by_head { by_head } else { line };
+                let found = lse.values.get(at).copied().unwrap_or(f32::NAN);
+                let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
+                tally.add((pair, 0), &expected, f64::from(found), Element::F32);
+            }
+            judged.lse.push(tally);
+        }
+        judged
+    }
+}
+
+/// Every pair of a dump.
+fn all(dump: &Dump) -> Vec<Pair> {
+    let mut pairs = Vec::new();
+    for (request, of) in dump.requests.iter().enumerate() {
+        for row in 0..of.rows.len() {
+            pairs.extend((0..dump.shape.heads).map(|head| Pair { request, row, head }));
+        }
+    }
+    pairs
+}
+
+/// At most so many of the pairs, evenly spread.
+pub(super) fn spread(pairs: &[Pair], most: usize) -> Vec<Pair> {
+    let count = pairs.len().min(most);
+    (0..count).map(|n| pairs[n * pairs.len() / count.max(1)]).collect()
+}
+
+/// Chooses among the readings of a file: those in which nothing of a sample is wrong or, if there are none, the one with the fewest wrong
+/// elements. The second value says what was chosen, and what else fits.
+fn chosen(dumps: &[Dump]) -> Result<(&Dump, String), AttentionError> {
+    let [first, others @ ..] = dumps else {
+        let remedy = "the file has no tensor".to_owned();
+        return Err(AttentionError::Missing { name: "q", remedy });
+    };
+    if others.is_empty() {
+        return Ok((first, String::new()));
+    }
+    let mut counted: Vec<(u64, &Dump)> = Vec::new();
+    for dump in dumps {
+        let sample = spread(&all(dump), TRIED);
+        // A reading that leaves the cache is not meant.
+        if let Ok(subject) = Subject::of_pairs(dump, &sample) {
+            counted.push((subject.judge(&sample, &[]).output.mismatches, dump));
+        }
+    }
+    counted.sort_by_key(|(wrong, _)| *wrong);
+    let words = |dump: &Dump| {
+        let words: Vec<String> = dump.chosen.iter().map(|(key, word)| format!("{key} {word}")).collect();
+        words.join(", ")
+    };
+    let Some((least, dump)) = counted.first() else { return Ok((first, String::new())) };
+    let same: Vec<String> =
+        counted.iter().filter(|(wrong, _)| wrong == least).map(|(_, d)| words(d)).collect();
+    let keys: Vec<&str> = dump.chosen.iter().map(|(key, _)| *key).collect();
+    let keys = format!("{} {} not declared", keys.join(" and "), if keys.len() == 1 { "is" } else { "are" });
+    let said = match (*least, same.as_slice()) {
+        (0, [one]) => format!("{keys}: {one} fits"),
+        (0, several) => format!("{keys}: {} fit equally", several.join("; ")),
+        _ => format!("{keys}: none of {} readings fits, {} is the closest", counted.len(), words(dump)),
+    };
+    Ok((dump, said))
+}
+
+/// Judges a dump that may be read in these ways.
+///
+/// # Errors
+/// [`AttentionError`] if a page is beyond the cache.
+pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
+    let (dump, remark) = chosen(dumps)?;
+    let pairs = all(dump);
+    let readings = dump.lse.as_ref().map(|lse| lse.readings.clone()).unwrap_or_default();
+    let subject = Subject::of_pairs(dump, &pairs)?;
+    let judged = subject.judge(&pairs, &readings);
+    let mut gaps = Vec::new();
+    let mut results = Vec::new();
+    let wrong = judged.output.mismatches;
+    let empty = judged.output.open;
+    match &dump.output {
+        Some(_) => results.push(judged.output.clone().result(OUTPUT, &remark)),
+        None => results.push(StageResult::skipped(OUTPUT, "`out` is not in the file")),
+    }
+    let mut diagnosis = (wrong > 0).then(|| hypotheses::explain(dump, &judged));
+    if let Some(lse) = &dump.lse {
+        let best = judged.lse.iter().enumerate().min_by_key(|(_, tally)| tally.mismatches);
+        if let Some((at, tally)) = best {
+            let said = if readings.len() > 1 { lse_words(readings[at]) } else { String::new() };
+            results.push(tally.clone().result(LSE, &said));
+            if tally.mismatches > 0 && diagnosis.is_none() {
+                let others = LseReading::all(!dump.sinks.is_empty());
+                let by_others = subject.judge(&pairs, &others);
+                let fits = others.iter().zip(&by_others.lse).filter(|(_, tally)| tally.mismatches == 0);
+                let fits: Vec<String> = fits.map(|(reading, _)| lse_words(*reading)).collect();
+                let declared = lse.readings.first().copied().map(lse_words).unwrap_or_default();
+                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits));
+            }
+        }
+    }
+    for result in &results {
+        match result.verdict {
+            Verdict::Undetermined => gaps.push(format!("{}: {}", result.stage, result.note)),
+            Verdict::Skipped if result.stage == *OUTPUT => {
+                gaps.push("the output is not in the file: add `out`".to_owned());
+            }
+            _ => {}
+        }
+    }
+    if empty > 0 && wrong == 0 {
+        gaps.push(format!(
+            "{empty} elements of the output may have any value: rows that see no key need metadata `empty`, infinities are not judged"
+        ));
+    }
+    let case = dump.metadata.get("case").cloned();
+    Ok(Judgement { results, gaps, diagnosis, case })
+}
+
+fn lse_words(reading: LseReading) -> String {
+    format!(
+        "lse_base {}, lse_layout {}, lse_sink {}",
+        reading.base.word(),
+        if reading.by_head { "heads_rows" } else { "rows_heads" },
+        if reading.sink { "included" } else { "excluded" }
+    )
+}

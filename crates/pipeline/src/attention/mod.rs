@@ -1,0 +1,38 @@
+//! Attention: softmax(q·k)·v over paged or ragged caches, as the libraries for SM12x store and compute it.
+//!
+//! | file | duty |
+//! |---|---|
+//! | `element.rs` | types of elements, their values and roundings |
+//! | `semantics.rs` | what is computed, and what a kernel may round |
+//! | `problem.rs` | queries, keys and values as numbers, and which keys a row sees |
+//! | `cache.rs` | keys and values in memory: pages, strides, codes and scales |
+//! | `reference.rs` | the result in f64, with the bound |
+//! | `dump.rs`, `dump/` | the dump format, under the names of every library |
+//! | `judge.rs` | which stored elements are right |
+//! | `hypotheses.rs` | what may be wrong with those that are not |
+//! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
+//! | `generate.rs` | the data of a case on a configuration |
+//! | `stages.rs` | launches, and verdicts on what they store |
+//! | `family.rs` | what the rest of the tool calls |
+
+mod cache;
+mod case;
+mod configuration;
+pub mod dump;
+mod element;
+mod error;
+pub mod family;
+mod generate;
+mod hypotheses;
+mod judge;
+mod problem;
+mod reference;
+mod semantics;
+mod stages;
+
+pub use error::AttentionError;
+pub use hypotheses::{Diagnosis, Explanation};
+pub use judge::{Judgement, judge};
+
+/// The name of the family in records.
+pub const FAMILY: &str = "attention";

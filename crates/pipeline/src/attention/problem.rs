@@ -1,0 +1,192 @@
+//! A problem: queries, keys and values as numbers, whatever stored them, and which keys each row sees.
+
+use std::ops::Range;
+use std::sync::Arc;
+
+use super::semantics::{Mask, Semantics};
+
+/// The number of heads and their widths.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Shape {
+    /// Heads of queries; a multiple of `kv_heads`.
+    pub heads: usize,
+    /// Heads of keys and values.
+    pub kv_heads: usize,
+    /// Elements of a query and of a key.
+    pub width: usize,
+    /// Elements of a value.
+    pub value_width: usize,
+    /// Which head of keys and values a head of queries reads.
+    pub map: HeadMap,
+}
+
+/// Which head of keys and values a head of queries reads.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum HeadMap {
+    /// Heads of queries in groups of neighbours, as every library has them.
+    Grouped,
+    /// Head h reads head h mod n: a fault.
+    Modulo,
+}
+
+impl Shape {
+    /// The head of keys and values that a head of queries reads.
+    pub const fn kv_head(&self, head: usize) -> usize {
+        match self.map {
+            HeadMap::Grouped => head / (self.heads / self.kv_heads),
+            HeadMap::Modulo => head % self.kv_heads,
+        }
+    }
+}
+
+/// A request: rows of queries, and the keys of its sequence.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Request {
+    /// Its rows of the queries.
+    pub rows: Range<usize>,
+    /// Its keys, in the order of the sequence, as rows of [`Side`].
+    pub keys: Range<usize>,
+    /// The position of its first row in the sequence: keys − rows, below zero if there are fewer keys than rows.
+    pub position: i64,
+    /// Keys beyond its own that each row sees in a causal mask: none, unless a kernel counts wrongly.
+    pub beyond: i64,
+    /// Where its bits begin in the custom mask, and how many there are for each row.
+    pub mask: usize,
+    /// Bits of a row of the custom mask.
+    pub mask_stride: usize,
+}
+
+/// Keys that a kernel leaves out: a fault, unless none.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum LeftOut {
+    /// None.
+    Nothing,
+    /// Those before this key.
+    Before(usize),
+    /// Those after the last whole tile of this many.
+    Tail(usize),
+    /// All but the first so many.
+    AfterFirst(usize),
+    /// Those of the last part, of so many equal ones.
+    LastPart(usize),
+    /// All but those of the last part.
+    AllButLastPart(usize),
+    /// All but those of a split: the first one, and how many there are.
+    AllButSplit(usize, usize),
+}
+
+impl LeftOut {
+    /// The keys, of this many, that are not left out.
+    fn kept(self, keys: usize) -> Range<usize> {
+        let last_part = |parts: usize| {
+            let part = keys.div_ceil(parts.max(1));
+            (parts.saturating_sub(1) * part).min(keys)
+        };
+        match self {
+            Self::Nothing => 0..keys,
+            Self::Before(key) => key.min(keys)..keys,
+            Self::Tail(tile) => 0..keys / tile.max(1) * tile.max(1),
+            Self::AfterFirst(count) => 0..count.min(keys),
+            Self::LastPart(parts) => 0..last_part(parts),
+            Self::AllButLastPart(parts) => last_part(parts)..keys,
+            Self::AllButSplit(first, count) => first.min(keys)..(first + count).min(keys),
+        }
+    }
+}
+
+/// Where the window of a row ends.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowOf {
+    /// At its own position.
+    Row,
+    /// At the position of the first row of its request: a fault.
+    FirstRow,
+    /// At the position of the last row of its request: a fault.
+    LastRow,
+}
+
+/// Keys or values: [keys, heads, width].
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Side {
+    /// The elements with the scales of their blocks: exact in binary32, since a code and its scale have at most 8 significant bits together.
+    pub elements: Vec<f32>,
+    /// A factor for each key and head; empty if there is none.
+    pub factors: Vec<f32>,
+}
+
+impl Side {
+    /// The elements of a head of a key.
+    pub fn row(&self, key: usize, head: usize, heads: usize, width: usize) -> &[f32] {
+        let at = (key * heads + head) * width;
+        self.elements.get(at..at + width).unwrap_or_default()
+    }
+
+    /// The factor of a head of a key.
+    pub fn factor(&self, key: usize, head: usize, heads: usize) -> f64 {
+        self.factors.get(key * heads + head).map_or(1.0, |factor| f64::from(*factor))
+    }
+}
+
+/// A problem of attention.
+#[derive(Debug, Clone, PartialEq)]
+pub struct Problem {
+    /// Heads and widths.
+    pub shape: Shape,
+    /// What is computed.
+    pub semantics: Semantics,
+    /// The requests. Rows that belong to none are not judged.
+    pub requests: Vec<Request>,
+    /// Queries: [rows, heads, width].
+    pub queries: Arc<Vec<f32>>,
+    /// Keys.
+    pub keys: Arc<Side>,
+    /// Values.
+    pub values: Arc<Side>,
+    /// The sink of each head of queries, base e; empty if there is none.
+    pub sinks: Vec<f32>,
+    /// The slope of each head of queries; empty if there is none.
+    pub slopes: Vec<f32>,
+    /// The bits of the custom masks.
+    pub mask: Arc<Vec<bool>>,
+}
+
+impl Problem {
+    /// The keys of a request, in its own numbers, that its row `row` sees.
+    pub fn visible(&self, request: &Request, row: usize) -> impl Iterator<Item = usize> + '_ {
+        let keys = request.keys.len();
+        let position = request.position + row as i64;
+        let end = match self.semantics.mask {
+            Mask::Full | Mask::Custom => keys as i64,
+            Mask::Causal => position + 1 + request.beyond,
+            Mask::TopLeft => row as i64 + 1,
+        };
+        let at = match self.semantics.window_of {
+            WindowOf::Row => position,
+            WindowOf::FirstRow => request.position,
+            WindowOf::LastRow => request.position + request.rows.len() as i64 - 1,
+        };
+        let first = self.semantics.window.map_or(0, |window| at + 1 - window as i64);
+        let kept = self.semantics.left_out.kept(keys);
+        let end = usize::try_from(end).unwrap_or(0).min(kept.end);
+        let first = usize::try_from(first).unwrap_or(0).max(kept.start).min(end);
+        let bits = request.mask + row * request.mask_stride;
+        let custom = self.semantics.mask == Mask::Custom;
+        (first..end).filter(move |key| !custom || self.mask.get(bits + key).copied().unwrap_or(false))
+    }
+
+    /// The elements of a head of a row of the queries.
+    pub fn query(&self, row: usize, head: usize) -> &[f32] {
+        let at = (row * self.shape.heads + head) * self.shape.width;
+        self.queries.get(at..at + self.shape.width).unwrap_or_default()
+    }
+
+    /// The sink of a head.
+    pub fn sink(&self, head: usize) -> Option<f64> {
+        self.sinks.get(head).map(|sink| f64::from(*sink))
+    }
+
+    /// The number of rows of the queries.
+    pub fn rows(&self) -> usize {
+        self.queries.len() / (self.shape.heads * self.shape.width).max(1)
+    }
+}

@@ -1,0 +1,447 @@
+//! The result of attention in f64 from the stored inputs, and a bound on what a kernel may store (docs/numerics.md, 14).
+//!
+//! The bound holds for any split and any order of the keys. Names follow the derivation there: t is a score in units of log2, w a
+//! weight relative to the largest one, η the error of a weight before it is rounded to its type, ρ that of this rounding.
+
+use super::element::{Element, U};
+use super::problem::{Problem, Request, Side};
+use super::semantics::{Arithmetic, Base, Denominator, Empty};
+
+/// The relative error of ex2.approx (PTX ISA).
+const EX2: f64 = 1.0 / 4_194_304.0;
+/// The absolute error of lg2.approx near one (PTX ISA).
+const LG2: f64 = 1.0 / 4_194_304.0;
+/// The relative error of tanh.approx (PTX ISA).
+const TANH: f64 = 1.0 / 2048.0;
+/// Weights below 2^-126 of the largest may be flushed to zero.
+const FLUSHED: f64 = -126.0;
+/// Half the difference of the exponents beyond which nothing of a weight remains in binary32.
+const LOST: f64 = -150.0;
+
+/// What an element may be.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(super) enum Expected {
+    /// A number, and the bound on what is rounded to the type of the result.
+    Number {
+        /// The exact result.
+        value: f64,
+        /// The bound.
+        error: f64,
+    },
+    /// Exactly this; an infinity or NaN.
+    Special(f64),
+    /// Anything.
+    Open,
+}
+
+impl Expected {
+    /// The least and the greatest value of a type that may be stored.
+    pub(super) fn range(&self, element: Element) -> Option<(f64, f64)> {
+        match *self {
+            Self::Number { value, error } => {
+                Some((element.nearest(value - error), element.nearest(value + error)))
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether a stored value is right.
+    pub(super) fn accepts(&self, found: f64, element: Element) -> bool {
+        match *self {
+            Self::Number { .. } => {
+                self.range(element).is_some_and(|(least, most)| least <= found && found <= most)
+            }
+            Self::Special(value) if value.is_nan() => found.is_nan(),
+            Self::Special(value) => found == value,
+            Self::Open => true,
+        }
+    }
+
+    /// |found − value| over the bound and half a step of the type: at most 1 if the value is right.
+    pub(super) fn over_bound(&self, found: f64, element: Element) -> f64 {
+        let accepted = self.accepts(found, element);
+        let Self::Number { value, error } = *self else { return if accepted { 0.0 } else { f64::INFINITY } };
+        let step = element.roundoff().relative * (value.abs() + error) + element.roundoff().absolute;
+        let ratio = (found - value).abs() / (error + step);
+        match accepted {
+            true if ratio.is_nan() => 0.0,
+            true => ratio.min(1.0),
+            false if ratio.is_finite() => ratio.max(1.0_f64.next_up()),
+            false => f64::INFINITY,
+        }
+    }
+
+    /// Whether the bound tells the value from zero, from its double and from its negative.
+    pub(super) fn decides(&self, element: Element) -> bool {
+        match self.range(element) {
+            Some((least, most)) => {
+                least == most
+                    || (least * most > 0.0 && {
+                        let (small, large) = (least.abs().min(most.abs()), least.abs().max(most.abs()));
+                        large < 2.0 * small
+                    })
+            }
+            None => *self != Self::Open,
+        }
+    }
+}
+
+/// The results of a head of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Row {
+    /// The elements of the output.
+    pub output: Vec<Expected>,
+    /// The logarithm, base 2, of the sum of exponentials without and with that of the sink.
+    pub lse: [Expected; 2],
+}
+
+impl Expected {
+    /// A logarithm, base 2, in another base.
+    pub(super) fn in_base(self, base: Base) -> Self {
+        match (self, base) {
+            (Self::Number { value, error }, Base::E) => {
+                let ln2 = std::f64::consts::LN_2;
+                Self::Number { value: value * ln2, error: (error + 2.0 * U * value.abs()) * ln2 }
+            }
+            _ => self,
+        }
+    }
+}
+
+/// A problem, and the lowest bits of its keys and values, from which the exactness of sums follows.
+pub(super) struct Reference<'a> {
+    problem: &'a Problem,
+    arithmetic: Arithmetic,
+    /// The exponent of the lowest bit of each key and head.
+    key_bits: Vec<i32>,
+    value_bits: Vec<i32>,
+}
+
+/// The exponent of the lowest bit that is set in any of the numbers; large if all are zero.
+fn lowest_bit(numbers: &[f32]) -> i32 {
+    let of = |x: &f32| {
+        let bits = x.to_bits();
+        let (exponent, mantissa) = ((bits >> 23 & 0xFF) as i32, bits & 0x7F_FFFF);
+        match (exponent, mantissa) {
+            (0, 0) => i32::MAX / 4,
+            (0, _) => mantissa.trailing_zeros() as i32 - 149,
+            _ => (mantissa | 1 << 23).trailing_zeros() as i32 + exponent - 150,
+        }
+    };
+    numbers.iter().map(of).min().unwrap_or(i32::MAX / 4)
+}
+
+/// Whether sums of multiples of 2^`bit` are exact in binary32 in every order if their magnitudes add up to `total`.
+fn is_exact(total: f64, bit: i32) -> bool {
+    // Also above the smallest number, so that nothing is flushed.
+    bit > -120 && total < libm::ldexp(1.0, bit.min(900) + 24)
+}
+
+/// A visible key.
+struct Key {
+    /// Its row among all keys.
+    row: usize,
+    /// Its score.
+    t: f64,
+    /// The bound on the error of the product of query and key, scaled like t.
+    product: f64,
+    /// Its weight relative to the largest.
+    weight: f64,
+    /// The relative error of its weight.
+    eta: f64,
+    /// The relative error of rounding it to the type of weights.
+    rho: f64,
+    /// The same of later roundings that the denominator does not share.
+    later: f64,
+}
+
+/// What is common to the keys of a row.
+struct Common {
+    /// The largest score, that of the sink included.
+    most: f64,
+    /// The number of times that the maximum may rise, or that a tile may be rescaled.
+    rises: f64,
+    /// Whether every weight is exact: all scores are equal, and so is everything that leads to them.
+    exact: bool,
+    /// The keys whose weights are not lost.
+    count: f64,
+    /// The sum of all weights, that of the sink included.
+    total: f64,
+    /// The weight of the sink over the total.
+    sink: f64,
+    /// The error of the sink's weight.
+    sink_eta: f64,
+}
+
+impl<'a> Reference<'a> {
+    /// Prepares a problem.
+    pub(super) fn new(problem: &'a Problem, arithmetic: Arithmetic) -> Self {
+        let of = |side: &Side, width: usize| side.elements.chunks(width.max(1)).map(lowest_bit).collect();
+        let key_bits = of(&problem.keys, problem.shape.width);
+        let value_bits = of(&problem.values, problem.shape.value_width);
+        Self { problem, arithmetic, key_bits, value_bits }
+    }
+
+    /// The scores of the visible keys; if one is not a finite number, what every element of the row may be.
+    fn keys(&self, request: &Request, row: usize, head: usize) -> Result<Vec<Key>, Expected> {
+        let Problem { shape, semantics, .. } = self.problem;
+        let kv_head = shape.kv_head(head);
+        let query = self.problem.query(request.rows.start + row, head);
+        let query_bit = lowest_bit(query);
+        let kappa = 1.5 * shape.width as f64 * U;
+        let slope = self.problem.slopes.get(head).map(|slope| f64::from(*slope));
+        let mut keys = Vec::new();
+        for key in self.problem.visible(request, row) {
+            let at = request.keys.start + key;
+            let (mut sum, mut size) = (0.0, 0.0);
+            for (q, k) in query.iter().zip(self.problem.keys.row(at, kv_head, shape.kv_heads, shape.width)) {
+                let product = f64::from(*q) * f64::from(*k);
+                sum += product;
+                size += product.abs();
+            }
+            let factor = semantics.scale * self.problem.keys.factor(at, kv_head, shape.kv_heads);
+            let bit = self.key_bits.get(at * shape.kv_heads + kv_head).copied().unwrap_or_default();
+            let exact = is_exact(size, query_bit.saturating_add(bit));
+            let mut product = if exact { 0.0 } else { factor.abs() * kappa * size };
+            let mut score = sum * factor;
+            if let Some(slope) = slope {
+                // The position of the row is that of its last key.
+                let distance = (key as i64 - request.position - row as i64) as f64;
+                score += slope * distance;
+                product += 4.0 * U * (slope * distance).abs();
+            }
+            if let Some(cap) = semantics.cap {
+                let tanh = libm::tanh(score / cap);
+                score = cap * tanh;
+                product += cap * (TANH + 4.0 * U) * tanh.abs();
+            }
+            if !score.is_finite() {
+                // A NaN reaches the sum of weights whatever the maximum is; an infinity may give anything.
+                return Err(if score.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open });
+            }
+            let log2 = std::f64::consts::LOG2_E;
+            let (t, product) = (score * log2, product * log2);
+            keys.push(Key { row: at, t, product, weight: 0.0, eta: 0.0, rho: 0.0, later: 0.0 });
+        }
+        Ok(keys)
+    }
+
+    /// Weights and their errors.
+    fn weigh(&self, keys: &mut [Key], sink: Option<f64>) -> Common {
+        let sink = sink.map(|sink| sink * std::f64::consts::LOG2_E);
+        let of_keys = keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t));
+        let most = sink.map_or(of_keys, |sink| sink.max(of_keys));
+        // After a key is read the running maximum lies between its score and the largest, so that only such scores matter.
+        let same = keys.iter().all(|key| key.t == of_keys && key.product == 0.0);
+        let exact = same && of_keys == 0.0;
+        let tiles = keys.len().div_ceil(self.arithmetic.tile) as f64;
+        let rises = if same { 0.0 } else { tiles.min(keys.len() as f64 - 1.0) };
+        let zeros = keys.iter().filter(|key| key.t - most < LOST).count();
+        // Where all relevant scores differ by whole numbers, weights are powers of two whatever the running maximum is.
+        let off_grid = keys.iter().filter(|key| key.t - most >= LOST).fold(0.0, |off: f64, key| {
+            let difference = key.t - of_keys;
+            off.max((difference - difference.round()).abs())
+        });
+        let roundoff = self.arithmetic.weights.roundoff();
+        let of_types = roundoff.relative;
+        let later = libm::pow(1.0 + of_types, f64::from(self.arithmetic.rescaled)) - 1.0;
+        for key in keys.iter_mut() {
+            key.weight = libm::exp2(key.t - most);
+            let size = key.t.abs().max(of_keys.abs());
+            let rounded = if exact { 0.0 } else { (16.0 + 3.0 * rises) * U * size + key.product };
+            let factors = if exact { 0.0 } else { (rises + 2.0) * (EX2 + 2.0 * U) };
+            key.eta = libm::expm1(rounded * std::f64::consts::LN_2) + factors * 1.01;
+            // A number within ε of one that the type has is rounded by at most ε.
+            let is_most = of_keys - key.t <= 2.0 * rounded;
+            let near = match () {
+                () if is_most => Some(of_keys - key.t),
+                () if off_grid < 1e-3 => Some(2.0 * off_grid),
+                () => None,
+            };
+            let representable = self.problem.values.factors.is_empty();
+            let near = near.filter(|_| representable).map(|off| 2.0 * key.eta + off);
+            key.rho = near.map_or(of_types, |near| near.min(of_types));
+            key.later = if is_most { 0.0 } else { later };
+        }
+        let count = self.problem.semantics.sink_count;
+        let with_sink = sink.map_or(0.0, |sink| count * libm::exp2(sink - most));
+        let total = keys.iter().map(|key| key.weight).sum::<f64>() + with_sink;
+        let sink_eta = match sink {
+            Some(0.0) if exact => 0.0,
+            Some(sink) => {
+                let size = sink.abs().max(most.abs());
+                let rounded = (16.0 + 3.0 * rises) * U * size;
+                libm::expm1(rounded * std::f64::consts::LN_2) + (rises + 2.0) * (EX2 + 2.0 * U) * 1.01
+            }
+            None => 0.0,
+        };
+        // Splits are merged by weights that are computed from their logarithms.
+        if self.arithmetic.partials.is_some() && !exact {
+            let of_merge = 4.0 * U * (most.abs() + libm::log2(keys.len().max(1) as f64)) + 2.0 * LG2;
+            let merge = libm::expm1(of_merge * std::f64::consts::LN_2) + 2.0 * EX2;
+            keys.iter_mut().for_each(|key| key.eta += merge);
+        }
+        Common {
+            most,
+            rises,
+            exact: exact && sink.is_none_or(|sink| sink == 0.0),
+            count: (keys.len() - zeros) as f64,
+            total,
+            sink: with_sink / total,
+            sink_eta,
+        }
+    }
+
+    /// Computes a head of a row of a request.
+    pub(super) fn row(&self, request: &Request, row: usize, head: usize) -> Row {
+        let shape = &self.problem.shape;
+        let width = shape.value_width;
+        let mut keys = match self.keys(request, row, head) {
+            Ok(keys) => keys,
+            Err(all) => return Row { output: vec![all; width], lse: [all; 2] },
+        };
+        let sink = self.problem.sink(head);
+        if keys.is_empty() {
+            return self.empty(sink);
+        }
+        let common = self.weigh(&mut keys, sink);
+        let output = self.output(&keys, &common, shape.kv_head(head));
+        let share = |key: &Key| key.weight / common.total;
+        let eta: f64 = keys.iter().map(|key| share(key) * (key.eta + key.rho)).sum();
+        let sum = 1.5 * (common.count + 2.0 + common.rises) * U;
+        let lse = [(1.0 - common.sink, 0.0), (1.0, common.sink * common.sink_eta)].map(|(whole, of_sink)| {
+            let value = common.most + libm::log2(common.total * whole);
+            let relative = (eta + of_sink + sum) / whole.max(f64::MIN_POSITIVE);
+            let error = std::f64::consts::LOG2_E * relative * (1.0 + relative) + 2.0 * LG2;
+            Expected::Number { value, error: error + 8.0 * U * (value.abs() + common.most.abs()) }
+        });
+        Row { output, lse }
+    }
+
+    /// A row that sees no key.
+    fn empty(&self, sink: Option<f64>) -> Row {
+        let lse_of_sink = |sink: f64| {
+            let value = sink * std::f64::consts::LOG2_E;
+            Expected::Number { value, error: 8.0 * U * value.abs() + 2.0 * LG2 }
+        };
+        let nothing = Expected::Special(f64::NEG_INFINITY);
+        let (output, lse) = match self.problem.semantics.empty {
+            Empty::Any => (Expected::Open, [Expected::Open; 2]),
+            Empty::Nan => (Expected::Special(f64::NAN), [Expected::Open; 2]),
+            Empty::Zero => {
+                let zero = Expected::Number { value: 0.0, error: 0.0 };
+                (zero, [nothing, sink.map_or(nothing, lse_of_sink)])
+            }
+        };
+        Row { output: vec![output; self.problem.shape.value_width], lse }
+    }
+
+    /// The elements of the output.
+    fn output(&self, keys: &[Key], common: &Common, kv_head: usize) -> Vec<Expected> {
+        let Problem { shape, semantics, values, .. } = self.problem;
+        let width = shape.value_width;
+        let hot = keys.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
+        let of = |key: &Key| values.row(key.row, kv_head, shape.kv_heads, width);
+        let factor = |key: &Key| semantics.value_scale * values.factor(key.row, kv_head, shape.kv_heads);
+        let hot: Vec<f64> =
+            hot.map_or_else(Vec::new, |hot| of(hot).iter().map(|v| f64::from(*v) * factor(hot)).collect());
+        let mut out = vec![0.0; width];
+        // Divided once at the end, so that sums that are exact in binary32 are exact here, too.
+        for key in keys {
+            let weight = key.weight * factor(key);
+            for (o, v) in out.iter_mut().zip(of(key)) {
+                *o += weight * f64::from(*v);
+            }
+        }
+        out.iter_mut().for_each(|o| *o /= common.total);
+        let mut sums = vec![Sums::default(); width];
+        let (mut etas, mut rhos) = (common.sink * common.sink_eta, 0.0);
+        let mut bit = i32::MAX / 4;
+        for key in keys {
+            let share = key.weight / common.total;
+            let grown = share * (1.0 + key.eta);
+            let [by_eta, by_rho, by_later] = [share * key.eta, grown * key.rho, grown * key.later];
+            etas += by_eta;
+            rhos += by_rho;
+            let absolute = self.arithmetic.weights.roundoff().absolute.min(key.weight) / common.total;
+            let flushed = if key.t - common.most < FLUSHED { share } else { 0.0 };
+            // Weights of the first half of the range of fp16 are normal numbers.
+            let absolute = if key.weight < 6.2e-5 { absolute } else { 0.0 } + flushed;
+            let factor = factor(key);
+            bit =
+                bit.min(self.value_bits.get(key.row * shape.kv_heads + kv_head).copied().unwrap_or_default());
+            for (((sum, o), v), hot) in sums.iter_mut().zip(&out).zip(of(key)).zip(&hot) {
+                let v = f64::from(*v) * factor;
+                let (off, size) = ((v - o).abs(), v.abs());
+                sum.eta += by_eta * off;
+                sum.rho_off += by_rho * off;
+                sum.rho += by_rho * size;
+                sum.later += by_later * size;
+                sum.absolute += absolute * (size + o.abs());
+                sum.size += share * size;
+                sum.off_hot += share * (v - hot).abs();
+            }
+        }
+        let exact = common.exact && keys.iter().all(|key| key.rho == 0.0) && values.factors.is_empty();
+        let of_element = |((sum, value), hot): ((&Sums, f64), &f64)| {
+            if !value.is_finite() {
+                // An infinity times a weight of which nothing remains may be NaN.
+                return if value.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open };
+            }
+            let error = self.error(sum, value, common, [etas, rhos], exact.then_some(bit));
+            let error = error + self.of_partials(sum, *hot, error);
+            Expected::Number { value, error: error + 4.0 * U * value.abs() }
+        };
+        sums.iter().zip(out).zip(&hot).map(of_element).collect()
+    }
+
+    /// The error of an element before it is divided and stored; `bit` is the lowest one of the values if all weights are exact.
+    fn error(
+        &self,
+        sum: &Sums,
+        value: f64,
+        common: &Common,
+        [etas, rhos]: [f64; 2],
+        bit: Option<i32>,
+    ) -> f64 {
+        let left = |lost: f64| if lost < 0.5 { 1.0 - lost } else { f64::MIN_POSITIVE };
+        let by_sink = common.sink * common.sink_eta * value.abs();
+        let shared = (sum.eta + sum.rho_off + by_sink) / left(etas + rhos);
+        let apart = (sum.eta + by_sink + sum.rho) / left(etas);
+        let of_weights = match self.arithmetic.denominator {
+            Denominator::Rounded => shared,
+            Denominator::Unrounded => apart,
+            Denominator::Either => shared.max(apart),
+        };
+        let later = sum.later / left(etas);
+        // Values may be scaled only after the sum: the factor does not change which sums are exact.
+        let scale = self.problem.semantics.value_scale.abs();
+        let total = sum.size * common.total / if scale > 0.0 { scale } else { 1.0 };
+        let of_sums = match bit {
+            Some(bit) if is_exact(total, bit) && common.total < 16_777_216.0 => 0.0,
+            _ => 1.5 * (common.count + 2.0 + common.rises) * U * (sum.size + value.abs()),
+        };
+        of_weights + later + sum.absolute + of_sums
+    }
+
+    /// The error of storing the results of splits: of each its half step, unless it is close to a number that the type has.
+    fn of_partials(&self, sum: &Sums, hot: f64, error: f64) -> f64 {
+        let Some(partials) = self.arithmetic.partials else { return 0.0 };
+        let roundoff = partials.roundoff();
+        let of_size = roundoff.relative * (sum.size + error) + roundoff.absolute;
+        if partials.nearest(hot) == hot { of_size.min(sum.off_hot + error) } else { of_size }
+    }
+}
+
+/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, and of the distances
+/// from the value of the key with the largest weight.
+#[derive(Debug, Clone, Copy, Default)]
+struct Sums {
+    eta: f64,
+    rho_off: f64,
+    rho: f64,
+    later: f64,
+    absolute: f64,
+    size: f64,
+    off_hot: f64,
+}

@@ -1,0 +1,124 @@
+//! What an attention computes, and which roundings its kernel may make.
+
+use super::element::Element;
+use super::problem::{LeftOut, WindowOf};
+
+record::words! {
+    /// Which keys a row of queries sees, before the window.
+    Mask {
+        /// Every key of its request.
+        Full "none",
+        /// Key j of row i of q rows and k keys if j ≤ i + k − q, as every library for SM12x has it.
+        Causal "causal",
+        /// Key j of row i if j ≤ i.
+        TopLeft "causal_top_left",
+        /// The keys whose bits are set in the mask of the request.
+        Custom "custom",
+    }
+}
+
+record::words! {
+    /// The base of the logarithm of a sum of exponentials.
+    Base {
+        /// log2, as FlashInfer's FA2, XQA MLA and trtllm-gen store it.
+        Two "2",
+        /// The natural logarithm, as FlashAttention, Triton MLA and FlashInfer's NVFP4 attention store it.
+        E "e",
+    }
+}
+
+record::words! {
+    /// What a row without a visible key gives.
+    Empty {
+        /// Zeros, and −∞ as the logarithm (with a sink, the sink).
+        Zero "zero",
+        /// NaN.
+        Nan "nan",
+        /// Not declared: such rows are not judged.
+        Any "any",
+    }
+}
+
+record::words! {
+    /// Which weights the denominator sums.
+    Denominator {
+        /// Those that multiply the values, rounded.
+        Rounded "rounded",
+        /// Those before they are rounded.
+        Unrounded "unrounded",
+        /// Not declared: either.
+        Either "either",
+    }
+}
+
+record::words! {
+    /// Kernels whose roundings are known.
+    Kernel {
+        /// FlashInfer's FA2, prefill and decode.
+        Fa2 "fa2",
+        /// FlashInfer's XQA.
+        Xqa "xqa",
+        /// vLLM's and SGLang's Triton kernels, the tutorial's, FlashAttention's.
+        Triton "triton",
+        /// Any kernel with binary32 sums and 16-bit weights.
+        Any "any",
+    }
+}
+
+/// What is computed: o = Σ e^s·v / (Σ e^s + e^sink), s = scale·q·k, over the visible keys.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Semantics {
+    /// The factor of the products of queries and keys, the scales of q and k included.
+    pub scale: f64,
+    /// The factor of the values.
+    pub value_scale: f64,
+    /// Which keys a row sees.
+    pub mask: Mask,
+    /// The most keys that a row sees, its own included: those of a window that ends at its position.
+    pub window: Option<usize>,
+    /// Where the window of a row ends.
+    pub window_of: WindowOf,
+    /// Keys that are left out.
+    pub left_out: LeftOut,
+    /// s becomes cap·tanh(s / cap) before the mask.
+    pub cap: Option<f64>,
+    /// How often the sink counts in the denominator: once.
+    pub sink_count: f64,
+    /// What a row without visible keys gives.
+    pub empty: Empty,
+}
+
+/// What the arithmetic of a kernel may round; docs/numerics.md, 14, has the bound that follows.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Arithmetic {
+    /// The type of the weights that multiply the values.
+    pub weights: Element,
+    /// Which weights the denominator sums.
+    pub denominator: Denominator,
+    /// Further roundings of a weight to its type, which the denominator does not share.
+    pub rescaled: u32,
+    /// The type of the results of splits, before they are merged; `None` without splits.
+    pub partials: Option<Element>,
+    /// The fewest keys of a tile: the maximum rises at most once in each.
+    pub tile: usize,
+}
+
+impl Arithmetic {
+    /// The arithmetic of a kernel whose queries have this type.
+    pub const fn of(kernel: Kernel, queries: Element) -> Self {
+        let weights = match queries {
+            Element::F32 | Element::F16 | Element::Bf16 => queries,
+            _ => Element::Bf16,
+        };
+        let any =
+            Self { weights, denominator: Denominator::Either, rescaled: 2, partials: Some(weights), tile: 8 };
+        match kernel {
+            Kernel::Any => any,
+            Kernel::Fa2 => Self { denominator: Denominator::Rounded, rescaled: 0, ..any },
+            Kernel::Xqa => Self { denominator: Denominator::Rounded, ..any },
+            Kernel::Triton => {
+                Self { denominator: Denominator::Unrounded, rescaled: 0, partials: Some(Element::F32), ..any }
+            }
+        }
+    }
+}

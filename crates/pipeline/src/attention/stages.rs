@@ -1,0 +1,260 @@
+//! The launches of a problem, and the verdicts of its stages: results of splits, then the merged output.
+
+use std::sync::Arc;
+
+use record::{StageName, StageResult};
+
+use super::case::{Case, Layout};
+use super::configuration::{Configuration, Kernel, Types};
+use super::element::Element;
+use super::generate::Data;
+use super::judge::{Pair, Tally};
+use super::problem::{LeftOut, Problem};
+use super::reference::Reference;
+use super::semantics::{Arithmetic, Base, Mask};
+use crate::frame::stream::{self, Content, Step, Stored};
+use crate::kernel::Names;
+
+/// The stages, in order.
+pub(super) const PARTIALS: &str = "partials";
+pub(super) const OUTPUT: &str = "output";
+
+/// Rows of a tile of the prefill kernel: a row of queries and a head of its group each.
+const TILE_M: usize = 64;
+
+fn words(values: impl IntoIterator<Item = usize>) -> Vec<u8> {
+    values.into_iter().flat_map(|x| (x as u32).to_le_bytes()).collect()
+}
+
+fn floats(values: &[f32]) -> Vec<u8> {
+    if values.is_empty() { vec![0; 4] } else { values.iter().flat_map(|x| x.to_le_bytes()).collect() }
+}
+
+impl Data {
+    /// The tiles of the prefill kernel: the request and the first packed row of each.
+    fn tiles(&self) -> Vec<(usize, usize)> {
+        let rows = self.case.requests.iter().map(|request| request.rows * self.case.group());
+        rows.enumerate().flat_map(|(n, rows)| (0..rows).step_by(TILE_M).map(move |row| (n, row))).collect()
+    }
+
+    /// The most pages of a request.
+    fn most_pages(&self) -> usize {
+        self.cache.table.iter().map(Vec::len).max().unwrap_or(0).max(1)
+    }
+
+    /// The values of the expressions and of the arguments of both launches.
+    pub(super) fn names(&self) -> Names {
+        let Self { case, cache, .. } = self;
+        let (chunk, splits) = case.splits();
+        let bits = |x: f32| x.to_bits() as usize;
+        let [keys, values] = [&cache.planes[0], &cache.planes[1]];
+        let scale = |side: usize| cache.planes[side].scales.as_ref().map(|scales| scales.strides);
+        let of = |side: usize| {
+            let strides = scale(side);
+            [
+                strides.map_or(0, |strides| strides.page),
+                strides.map_or(0, |strides| strides.slot),
+                strides.map_or(0, |strides| strides.head),
+            ]
+        };
+        let (key_scales, value_scales) = (of(0), of(1));
+        let names = [
+            ("rows", case.rows()),
+            ("tiles", self.tiles().len()),
+            ("tile", self.configuration.tile()),
+            ("head", self.configuration.width),
+            ("group", case.group()),
+            ("heads", case.heads),
+            ("kv_heads", case.kv_heads),
+            ("page", case.page),
+            ("most_pages", self.most_pages()),
+            ("chunk", chunk),
+            ("splits", splits),
+            ("window", case.window.unwrap_or(0)),
+            ("causal", usize::from(case.mask == Mask::Causal)),
+            ("custom", usize::from(case.mask == Mask::Custom)),
+            ("sloped", usize::from(case.slopes)),
+            ("scale", bits(self.scale)),
+            ("cap", bits(case.cap.unwrap_or(0.0))),
+            ("key_page", keys.strides.page),
+            ("key_slot", keys.strides.slot),
+            ("key_head", keys.strides.head),
+            ("key_scale_page", key_scales[0]),
+            ("key_scale_slot", key_scales[1]),
+            ("key_scale_head", key_scales[2]),
+            ("value_page", values.strides.page),
+            ("value_slot", values.strides.slot),
+            ("value_head", values.strides.head),
+            ("value_scale_page", value_scales[0]),
+            ("value_scale_slot", value_scales[1]),
+            ("value_scale_head", value_scales[2]),
+            ("key_swizzled", 0),
+            ("value_swizzled", usize::from(case.swizzled && values.scales.is_some())),
+            ("value_offset", values.strides.offset),
+            ("has_sinks", usize::from(case.sinks)),
+            ("value_scale", bits(self.value_scale)),
+            ("natural", usize::from(case.natural)),
+        ];
+        names.into_iter().map(|(name, value)| (name, value as u64)).collect()
+    }
+
+    /// Judges the result of each split against the reference on its own keys, without sink and scale of values.
+    fn partials(&self, stored: &Stored) -> Tally {
+        let (chunk, splits) = self.case.splits();
+        let mut tally = Tally::default();
+        let (Some(partial), Some(lse)) = (stored.get("partial"), stored.get("partial_lse")) else {
+            return tally;
+        };
+        for split in 0..splits {
+            let mut problem = Problem { sinks: Vec::new(), ..self.problem.clone() };
+            problem.semantics.value_scale = 1.0;
+            problem.semantics.left_out = LeftOut::AllButSplit(split * chunk, chunk);
+            let arithmetic = Arithmetic { partials: None, ..self.arithmetic() };
+            tally = tally.join(self.rows(&problem, arithmetic, |line| {
+                let at = line * splits + split;
+                (partial, Element::F32, at, lse, Base::Two)
+            }));
+        }
+        tally
+    }
+
+    /// Judges the output against the reference from the inputs.
+    fn merged(&self, stored: &Stored) -> Tally {
+        let (Some(out), Some(lse)) = (stored.get("out"), stored.get("lse")) else { return Tally::default() };
+        let base = if self.case.natural { Base::E } else { Base::Two };
+        let element = self.configuration.types.queries();
+        self.rows(&self.problem, self.arithmetic(), |line| (out, element, line, lse, base))
+    }
+
+    /// Judges every head of every row: `find` returns the bytes of outputs, their type, the index of the row in them, the bytes of
+    /// logarithms and their base.
+    fn rows<'s>(
+        &self,
+        problem: &Problem,
+        arithmetic: Arithmetic,
+        find: impl Fn(usize) -> (&'s Vec<u8>, Element, usize, &'s Vec<u8>, Base) + Sync,
+    ) -> Tally {
+        let reference = Reference::new(problem, arithmetic);
+        let heads = self.case.heads;
+        let width = self.configuration.width;
+        let one = |(request, row, head): (usize, usize, usize)| {
+            let of = &problem.requests[request];
+            let expected = reference.row(of, row, head);
+            let (bytes, element, at, lse, base) = find((of.rows.start + row) * heads + head);
+            let pair = Pair { request, row, head };
+            let mut tally = Tally::default();
+            let value = |bytes: &[u8], element: Element, n: usize| {
+                f64::from(element.value(bytes, n).unwrap_or(f32::NAN))
+            };
+            for (d, expected) in expected.output.iter().enumerate() {
+                tally.add((pair, d), expected, value(bytes, element, at * width + d), element);
+            }
+            let of_lse = expected.lse[1].in_base(base);
+            tally.add((pair, width), &of_lse, value(lse, Element::F32, at), Element::F32);
+            tally
+        };
+        let mut all = Tally::default();
+        for (request, of) in problem.requests.iter().enumerate() {
+            for row in 0..of.rows.len() {
+                for head in 0..heads {
+                    all = all.join(one((request, row, head)));
+                }
+            }
+        }
+        all
+    }
+}
+
+impl stream::Problem for Data {
+    fn buffers(&self) -> Vec<(&'static str, Content)> {
+        let Self { case, cache, problem, .. } = self;
+        let (_, splits) = case.splits();
+        let lines = case.rows() * case.heads;
+        let width = self.configuration.width;
+        let most = self.most_pages();
+        let table = cache.table.iter().flat_map(|pages| {
+            // Behind the last page of a request is no page that exists.
+            (0..most).map(|at| pages.get(at).copied().unwrap_or(usize::MAX))
+        });
+        let starts = problem.requests.iter().map(|request| request.rows.start);
+        let of_rows = problem.requests.iter().enumerate().flat_map(|(n, of)| of.rows.clone().map(move |_| n));
+        let scales = |side: usize| {
+            let scales = cache.planes[side].scales.as_ref();
+            scales.map_or_else(|| vec![0; 16], |scales| scales.bytes.as_ref().clone())
+        };
+        let input = |bytes: Vec<u8>| Content::Input(bytes);
+        let tiles = self.tiles();
+        let mut buffers = vec![
+            ("queries", input(self.queries.clone())),
+            ("keys", input(cache.planes[0].bytes.as_ref().clone())),
+            ("key_scales", input(scales(0))),
+            ("value_scales", input(scales(1))),
+            ("table", input(words(table))),
+            ("lengths", input(words(problem.requests.iter().map(|request| request.keys.len())))),
+            ("starts", input(words(starts.chain([case.rows()])))),
+            ("request_of", input(words(of_rows))),
+            ("tile_request", input(words(tiles.iter().map(|(request, _)| *request)))),
+            ("tile_row", input(words(tiles.iter().map(|(_, row)| *row)))),
+            ("mask", input(self.mask.clone())),
+            ("mask_starts", input(words(self.mask_starts.iter().copied()))),
+            ("slopes", input(floats(&problem.slopes))),
+            ("sinks", input(floats(&problem.sinks))),
+            ("partial", Content::Output(lines * splits * width * 4)),
+            ("partial_lse", Content::Output(lines * splits * 4)),
+            ("out", Content::Output(lines * width * 2)),
+            ("lse", Content::Output(lines * 4)),
+        ];
+        if case.layout != Layout::Halves {
+            buffers.push(("values", input(cache.planes[1].bytes.as_ref().clone())));
+        }
+        buffers
+    }
+
+    fn steps(&self) -> Vec<Step> {
+        let names = self.names();
+        let values = if self.case.layout == Layout::Halves { "keys" } else { "values" };
+        vec![
+            Step {
+                stage: PARTIALS.into(),
+                kernel: 0,
+                names: names.clone(),
+                buffers: vec![("values", values)],
+            },
+            Step { stage: OUTPUT.into(), kernel: 1, names, buffers: Vec::new() },
+        ]
+    }
+
+    fn stage_of(&self, buffer: &str) -> StageName {
+        if buffer.starts_with("partial") { PARTIALS.into() } else { OUTPUT.into() }
+    }
+
+    fn judge(&self, stored: &Stored) -> Vec<StageResult> {
+        vec![self.partials(stored).result(PARTIALS, ""), self.merged(stored).result(OUTPUT, "")]
+    }
+}
+
+/// Why no kernel computes a case on a configuration; `None` if one does.
+pub(super) fn blocked(case: &Case, configuration: Configuration) -> Option<String> {
+    let blocks = configuration.width / 16;
+    // Tiles of 4 slots by 4 blocks.
+    let uneven = configuration.types == Types::Nvfp4 && case.swizzled && !blocks.is_multiple_of(4);
+    uneven.then(|| format!("{blocks} blocks of a head are no multiple of 4, which swizzled scales need"))
+}
+
+/// The values of the expressions of headers that say what a CTA takes.
+pub(super) fn sizes(case: &Case, configuration: Configuration) -> Names {
+    let names = [("tile", configuration.tile()), ("head", configuration.width), ("group", case.group())];
+    names.into_iter().map(|(name, value)| (name, value as u64)).collect()
+}
+
+/// Problems of other data for the same launches.
+pub(super) fn shared(data: Data) -> Arc<dyn stream::Problem> {
+    Arc::new(data)
+}
+
+impl Kernel {
+    /// The stage of headers that its kernel has.
+    pub(super) const fn stage(self) -> &'static str {
+        self.word()
+    }
+}

@@ -1,0 +1,204 @@
+// What the kernels of attention share: types, 16-bit elements, and how keys and values are read from pages.
+#pragma once
+
+typedef unsigned char u8;
+typedef unsigned short u16;
+typedef unsigned int u32;
+typedef unsigned long long u64;
+typedef int i32;
+
+#define DEVICE __device__ __forceinline__
+
+#define LOG2_E 1.4426950408889634f
+#define INFINITE __int_as_float(0x7F800000)
+
+// KV: the type of the cache. T16, the type of queries, weights and outputs, is fp16 if FP16, else bf16.
+#define KV_16 0
+#define KV_E4M3 1
+#define KV_NVFP4 2
+
+// Bytes of a head with its elements, and of 8 of them.
+#if KV == KV_16
+#define KV_EIGHT 16
+#elif KV == KV_E4M3
+#define KV_EIGHT 8
+#else
+#define KV_EIGHT 4
+#endif
+
+// Two numbers, rounded to T16; the first is in the low half.
+DEVICE u32 pack(float low, float high)
+{
+    u32 d;
+#if FP16
+    asm("cvt.rn.f16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#else
+    asm("cvt.rn.bf16x2.f32 %0, %1, %2;" : "=r"(d) : "f"(high), "f"(low));
+#endif
+    return d;
+}
+
+// The number of a T16 in the low half of a word.
+DEVICE float unpack(u32 half)
+{
+#if FP16
+    float d;
+    asm("cvt.f32.f16 %0, %1;" : "=f"(d) : "h"((u16)half));
+    return d;
+#else
+    return __uint_as_float(half << 16);
+#endif
+}
+
+DEVICE float exp2_approx(float x)
+{
+    float d;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
+
+DEVICE float log2_approx(float x)
+{
+    float d;
+    asm("lg2.approx.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
+
+DEVICE float tanh_approx(float x)
+{
+    float d;
+    asm("tanh.approx.f32 %0, %1;" : "=f"(d) : "f"(x));
+    return d;
+}
+
+// The value of a ue4m3.
+DEVICE float from_ue4m3(u32 code)
+{
+    u32 exponent = code >> 3 & 15, mantissa = code & 7;
+    if (exponent == 0)
+        return (float)mantissa * 0.001953125f;
+    return __uint_as_float((exponent + 120) << 23 | mantissa << 20);
+}
+
+// The value of an e2m1: 0, 0.5, 1, 1.5, 2, 3, 4 or 6, with a sign.
+DEVICE float from_e2m1(u32 code)
+{
+    u32 magnitude = code & 7;
+    float x = magnitude < 2 ? 0.5f * (float)magnitude
+                            : __uint_as_float(((magnitude >> 1) + 126) << 23 | (magnitude & 1) << 22);
+    return code & 8 ? -x : x;
+}
+
+// A side of the cache: offsets of pages, slots and heads are in bytes.
+struct Side {
+    const u8* codes;
+    const u8* scales;
+    u32 page, slot, head;
+    u32 scale_page, scale_slot, scale_head;
+    // Whether the block scales are in 4x4 tiles of slots and blocks.
+    u32 swizzled;
+};
+
+// The place of the scale of a block of a slot.
+DEVICE u64 scale_at(const Side& side, u32 page, u32 slot, u32 head, u32 block)
+{
+    u32 row = slot, column = block;
+    if (side.swizzled) {
+        const u32 group = HEAD / 64;
+        row = (slot & ~3u) + block / group;
+        column = block % group * 4 + (slot & 3);
+    }
+    return (u64)page * side.scale_page + row * side.scale_slot + head * side.scale_head + column;
+}
+
+// Elements 8 * chunk and the seven behind it of a head of a slot, as T16.
+DEVICE uint4 eight(const Side& side, u32 page, u32 slot, u32 head, u32 chunk)
+{
+    const u8* from = side.codes + (u64)page * side.page + slot * side.slot + head * side.head + chunk * KV_EIGHT;
+#if KV == KV_16
+    return *(const uint4*)from;
+#elif KV == KV_E4M3
+    uint2 codes = *(const uint2*)from;
+    u32 d[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        u32 two = (i < 2 ? codes.x : codes.y) >> (i % 2 * 16);
+        asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d[i]) : "h"((u16)two));
+#if !FP16
+        float low, high;
+        asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
+            : "=f"(low), "=f"(high) : "r"(d[i]));
+        d[i] = pack(low, high);
+#endif
+    }
+    return make_uint4(d[0], d[1], d[2], d[3]);
+#else
+    u32 codes = *(const u32*)from;
+    float scale = from_ue4m3(side.scales[scale_at(side, page, slot, head, chunk / 2)]);
+    u32 d[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        u32 two = codes >> (i * 8);
+        // A code and a scale have at most six significant bits together: nothing is rounded.
+        d[i] = pack(from_e2m1(two) * scale, from_e2m1(two >> 4) * scale);
+    }
+    return make_uint4(d[0], d[1], d[2], d[3]);
+#endif
+}
+
+// What is the same for every row.
+struct Problem {
+    const u16* queries;
+    Side keys, values;
+    // [requests, most_pages]
+    const i32* table;
+    // The keys of each request, and its first row of the queries; one more for the end of the last.
+    const i32* lengths;
+    const i32* starts;
+    // Bits of row * keys + key of each request, and the byte at which they begin.
+    const u8* mask;
+    const i32* mask_starts;
+    const float* slopes;
+    u32 heads, kv_heads, page, most_pages;
+    // The keys of a split.
+    u32 chunk;
+    // The most keys that a row sees; 0 if there is no window.
+    u32 window;
+    u32 causal, custom, sloped;
+    float scale, cap;
+};
+
+// The keys that a row may see: from first to before end.
+struct Range {
+    i32 first, end;
+};
+
+DEVICE Range range_of(const Problem& p, i32 length, i32 position)
+{
+    Range range = {0, length};
+    if (p.causal)
+        range.end = min(length, position + 1);
+    if (p.window)
+        range.first = max(0, position + 1 - (i32)p.window);
+    return range;
+}
+
+// Whether a row of a request sees a key of its range.
+DEVICE bool is_visible(const Problem& p, u32 request, i32 row, i32 length, i32 key)
+{
+    if (!p.custom)
+        return true;
+    u32 bit = (u32)(row * length + key);
+    return p.mask[p.mask_starts[request] + (bit >> 3)] >> (bit & 7) & 1;
+}
+
+// A score in units of log2 from the product of a query and a key.
+DEVICE float score(const Problem& p, float product, float slope, i32 distance)
+{
+    float s = product * p.scale;
+    if (p.sloped)
+        s += slope * (float)distance;
+    if (p.cap > 0.0f)
+        s = p.cap * tanh_approx(s / p.cap);
+    return s * LOG2_E;
+}
