@@ -26,6 +26,12 @@ typedef int i32;
 #define KV_EIGHT 4
 #endif
 
+// A kernel that may overlap its predecessor (programmatic dependent launch) must not read its results before this.
+DEVICE void wait_for_predecessor()
+{
+    asm volatile("griddepcontrol.wait;" ::: "memory");
+}
+
 // Two numbers, rounded to T16; the first is in the low half.
 DEVICE u32 pack(float low, float high)
 {

@@ -13,6 +13,7 @@ extern "C" __global__ void __launch_bounds__(64)
 attention_merge(const float* partial, const float* partial_lse, const float* sinks, u16* out, float* lse, u32 heads,
                 u32 splits, u32 has_sinks, u32 value_scale, u32 natural)
 {
+    wait_for_predecessor();
     u32 row = blockIdx.x, head = blockIdx.y;
     u64 first = ((u64)row * heads + head) * splits;
     // The sink is a raw logit, base e.

@@ -272,30 +272,27 @@ pub fn parse(bytes: &[u8]) -> Result<Vec<Dump>, AttentionError> {
     let (_, header) = SafeTensors::read_metadata(bytes)?;
     let said = header.metadata().clone().unwrap_or_default().into_iter().collect();
     let mut file = File::new(&tensors, &said)?;
-    let by_defaults = file.dump();
-    let mut choices: Vec<Vec<(&'static str, &'static str)>> = vec![Vec::new()];
-    for Undeclared { key, words } in std::mem::take(&mut file.undeclared) {
-        choices = choices
-            .iter()
-            .flat_map(|chosen| words.iter().map(move |word| [chosen.as_slice(), &[(key, *word)]].concat()))
-            .collect();
-    }
-    if choices.len() == 1 {
-        return Ok(vec![by_defaults?]);
-    }
     let declared = file.metadata.clone();
-    let mut dumps = Vec::new();
-    let mut error = None;
-    for chosen in choices {
+    let (mut dumps, mut errors) = (Vec::new(), Vec::new());
+    // Every choice that is open once those before it are made.
+    let mut open: Vec<Vec<(&'static str, &'static str)>> = vec![Vec::new()];
+    while let Some(chosen) = open.pop() {
         file.metadata = declared.clone();
         file.metadata.extend(chosen.iter().map(|(key, word)| ((*key).to_owned(), (*word).to_owned())));
-        match file.dump() {
-            Ok(dump) => dumps.push(Dump { chosen, metadata: declared.clone(), ..dump }),
+        let dump = file.dump();
+        let undeclared = std::mem::take(&mut file.undeclared);
+        match (undeclared.first(), dump) {
+            (Some(Undeclared { key, words }), _) => {
+                // The last is taken first.
+                let next = words.iter().rev().map(|word| [chosen.as_slice(), &[(*key, *word)]].concat());
+                open.extend(next);
+            }
+            (None, Ok(dump)) => dumps.push(Dump { chosen, metadata: declared.clone(), ..dump }),
             // A reading in which tensors contradict one another is not meant.
-            Err(found) => error = error.or(Some(found)),
+            (None, Err(error)) => errors.push(error),
         }
     }
-    match error {
+    match errors.into_iter().next() {
         Some(error) if dumps.is_empty() => Err(error),
         _ => Ok(dumps),
     }
@@ -327,7 +324,9 @@ impl<'a> File<'a> {
     fn new(file: &SafeTensors<'a>, found: &BTreeMap<String, String>) -> Result<Self, AttentionError> {
         let known = |table: &[&[&str]]| table.iter().map(|names| names[0]).collect::<Vec<_>>().join(", ");
         let mut tensors: BTreeMap<&'static str, (String, TensorView<'a>)> = BTreeMap::new();
-        for (name, view) in file.tensors() {
+        let mut sorted = file.tensors();
+        sorted.sort_unstable_by(|(a, _), (b, _)| a.cmp(b));
+        for (name, view) in sorted {
             let Some(of) = ours(TENSORS, &name) else {
                 return Err(AttentionError::Name { what: "tensor", name, known: known(TENSORS) });
             };

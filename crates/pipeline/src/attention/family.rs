@@ -30,9 +30,6 @@ use crate::kernel::{Kernel, KernelError, Library};
 /// The stage of headers of the kernel that merges splits.
 const MERGE: &str = "merge";
 
-/// How many other problems a graph is replayed with.
-const VARIANTS: u64 = 2;
-
 /// The family.
 pub static ATTENTION: Attention = Attention;
 
@@ -377,15 +374,15 @@ impl family::Trial for Trial {
         _: &Memo,
     ) -> Result<Box<dyn Prepared>, TrialError> {
         let seed = seed.unwrap_or(self.case.seed);
-        let data = |n: u64| -> Result<_, TrialError> {
-            let seed = seed.wrapping_add(n << 32);
-            let data = Data::new(&self.case, self.configuration, seed);
+        let (case, configuration) = (Arc::clone(&self.case), self.configuration);
+        let data = move |n: u64| {
+            let data = Data::new(&case, configuration, seed.wrapping_add(n << 32));
             Ok(stages::shared(data.map_err(|error| TrialError::Data(Box::new(error)))?))
         };
         let of = |stage| kernel(library, stage).map(|kernel| kernel.contract.deterministic);
         Ok(Box::new(PreparedStream {
             problem: data(0)?,
-            variants: (1..=VARIANTS).map(data).collect::<Result<_, _>>()?,
+            variant: Box::new(data),
             deterministic: of(self.configuration.kernel.stage())? && of(MERGE)?,
         }))
     }

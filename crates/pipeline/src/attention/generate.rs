@@ -50,16 +50,15 @@ fn draw(seed: u64, purpose: Purpose, index: usize) -> u64 {
     at(mix(mix(seed.wrapping_add(GOLDEN)) ^ (purpose as u64).wrapping_mul(GOLDEN)), index as u64)
 }
 
-/// A number of the standard normal distribution (Box and Muller).
+/// A number like those of the standard normal distribution: the sum of four uniform ones, at most 3.5 in magnitude.
 fn normal(bits: u64) -> f64 {
-    let radius = ((bits >> 32) as f64 + 1.0) / 4_294_967_296.0;
-    let angle = (bits & 0xFFFF_FFFF) as f64 / 4_294_967_296.0;
-    (-2.0 * libm::log(radius)).sqrt() * libm::cos(std::f64::consts::TAU * angle)
+    let sum: u64 = (0..4).map(|n| bits >> (n * 16) & 0xFFFF).sum();
+    (sum as f64 / 65_536.0 - 2.0) * 1.732
 }
 
 /// The code of a number.
 fn code(element: Element, x: f64) -> u32 {
-    convert::f64_to(element.format(), x, Rounding::NearestEven, false, false)
+    convert::f32_to(element.format(), x as f32, Rounding::NearestEven, false, false)
 }
 
 /// Puts the code of element `index` behind `first`.

@@ -248,11 +248,11 @@ pub(super) fn spread(pairs: &[Pair], most: usize) -> Vec<Pair> {
 /// Chooses among the readings of a file: those in which nothing of a sample is wrong or, if there are none, the one with the fewest wrong
 /// elements. The second value says what was chosen, and what else fits.
 fn chosen(dumps: &[Dump]) -> Result<(&Dump, String), AttentionError> {
-    let [first, others @ ..] = dumps else {
+    let Some(first) = dumps.first() else {
         let remedy = "the file has no tensor".to_owned();
         return Err(AttentionError::Missing { name: "q", remedy });
     };
-    if others.is_empty() {
+    if first.chosen.is_empty() {
         return Ok((first, String::new()));
     }
     let mut counted: Vec<(u64, &Dump)> = Vec::new();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use rayon::prelude::*;
 use record::{StageName, StageResult};
 
 use super::case::{Case, Layout};
@@ -153,15 +154,13 @@ impl Data {
             tally.add((pair, width), &of_lse, value(lse, Element::F32, at), Element::F32);
             tally
         };
-        let mut all = Tally::default();
-        for (request, of) in problem.requests.iter().enumerate() {
-            for row in 0..of.rows.len() {
-                for head in 0..heads {
-                    all = all.join(one((request, row, head)));
-                }
-            }
-        }
-        all
+        let lines: Vec<(usize, usize, usize)> = (0..problem.requests.len())
+            .flat_map(|request| {
+                let rows = 0..problem.requests[request].rows.len();
+                rows.flat_map(move |row| (0..heads).map(move |head| (request, row, head)))
+            })
+            .collect();
+        lines.into_par_iter().map(one).reduce(Tally::default, Tally::join)
     }
 }
 

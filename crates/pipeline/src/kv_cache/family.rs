@@ -29,9 +29,6 @@ use crate::kernel::{Kernel, KernelError, Library};
 const FAMILY: &str = "kv_cache";
 const STAGE: &str = "write";
 
-/// How many other problems a graph is replayed with.
-const VARIANTS: u64 = 2;
-
 /// The family.
 pub static KV_CACHE: KvCache = KvCache;
 
@@ -350,13 +347,14 @@ impl family::Trial for Trial {
         _: &Memo,
     ) -> Result<Box<dyn Prepared>, TrialError> {
         let seed = seed.unwrap_or(self.case.seed);
-        let data = |n: u64| {
+        let (case, configuration) = (Arc::clone(&self.case), self.configuration);
+        let data = move |n: u64| {
             let seed = seed.wrapping_add(n << 32);
-            Arc::new(Data::new(&self.case, self.configuration, seed)) as Arc<dyn Problem>
+            Ok(Arc::new(Data::new(&case, configuration, seed)) as Arc<dyn Problem>)
         };
         Ok(Box::new(PreparedStream {
-            problem: data(0),
-            variants: (1..=VARIANTS).map(data).collect(),
+            problem: data(0)?,
+            variant: Box::new(data),
             deterministic: kernel(library)?.contract.deterministic,
         }))
     }

@@ -1,0 +1,277 @@
+//! Each planted fault is explained by its own name, and by no other that is not the same thing.
+
+use pipeline::attention::{dump, judge};
+
+use super::kernel::{Knobs, Kv, World, file, run, visible};
+
+/// A fault: the world in which it shows, the kernel that has it, and words of each explanation that is right.
+struct Fault {
+    world: fn(&mut World),
+    kernel: fn(&World, &mut Knobs),
+    explanations: &'static [&'static str],
+}
+
+const fn fault(
+    world: fn(&mut World),
+    kernel: fn(&World, &mut Knobs),
+    explanations: &'static [&'static str],
+) -> Fault {
+    Fault { world, kernel, explanations }
+}
+
+fn sinks(world: &mut World) {
+    world.has_sinks = true;
+}
+
+fn window(world: &mut World) {
+    world.window = Some(24);
+}
+
+fn fp8(world: &mut World) {
+    (world.kv, world.scales) = (Kv::E4m3, [0.37, 1.7]);
+}
+
+fn nvfp4(world: &mut World) {
+    (world.kv, world.scales) = (Kv::Nvfp4, [0.11, 0.23]);
+}
+
+fn plain(_: &mut World) {}
+
+const FAULTS: &[Fault] = &[
+    fault(sinks, |_, k| k.sink = |_, _, _| None, &["the sinks are dropped"]),
+    fault(
+        sinks,
+        |_, k| k.sink = |_, sinks, head| Some(sinks[head] + 3.0_f32.ln()),
+        &["the sink counts once for each split: 3 times"],
+    ),
+    fault(
+        sinks,
+        |_, k| k.sink = |world, sinks, head| Some(sinks[head] * world.sm_scale()),
+        &["the sinks are scaled: by sm_scale"],
+    ),
+    fault(
+        sinks,
+        |_, k| k.sink = |_, sinks, head| Some(sinks[head] * std::f32::consts::LN_2),
+        &["the sinks are scaled: by ln 2"],
+    ),
+    fault(
+        sinks,
+        |_, k| k.sink = |_, sinks, head| Some(sinks[head % 4]),
+        &["the sink of another head is used: head mod the size of a group"],
+    ),
+    fault(
+        sinks,
+        |_, k| k.sink = |_, sinks, head| Some(sinks[head / 4]),
+        &["the sink of another head is used: the head of keys"],
+    ),
+    fault(
+        window,
+        |_, k| k.keys_of = |w, of, row| visible(&World { window: Some(25), ..w.clone() }, of, row),
+        &["the window has another size: one key more"],
+    ),
+    fault(
+        window,
+        |_, k| k.keys_of = |w, of, row| visible(&World { window: Some(23), ..w.clone() }, of, row),
+        &["the window has another size: one key fewer"],
+    ),
+    fault(
+        window,
+        |_, k| k.keys_of = |w, of, row| visible(&World { window: None, ..w.clone() }, of, row),
+        &["the window has another size: there is none"],
+    ),
+    fault(
+        window,
+        |_, k| {
+            k.keys_of = |w, of, row| {
+                let first = visible(w, of, of.0 - 1)[0];
+                visible(&World { window: None, ..w.clone() }, of, row).into_iter().filter(|key| *key >= first).collect()
+            };
+        },
+        &["rows share the window of one row: the last"],
+    ),
+    fault(
+        plain,
+        |_, k| k.keys_of = |_, _, row| (0..=row).collect(),
+        &["another mask is applied: causal from the top left"],
+    ),
+    fault(plain, |_, k| k.keys_of = |_, of, _| (0..of.1).collect(), &["another mask is applied: none"]),
+    fault(
+        plain,
+        |_, k| k.keys_of = |_, of, row| (0..(row + 2 + of.1 - of.0).min(of.1)).collect(),
+        &["the causal mask is shifted: a row sees the key after its own"],
+    ),
+    fault(
+        plain,
+        |_, k| k.keys_of = |_, of, row| (0..row + of.1 - of.0).collect(),
+        &["the causal mask is shifted: a row does not see its own key"],
+    ),
+    fault(|w| w.hnd = false, |_, k| k.hnd = true, &["the other order of heads and slots: as HND"]),
+    fault(|w| w.hnd = true, |_, k| k.hnd = false, &["the other order of heads and slots: as NHD"]),
+    fault(plain, |_, k| k.exchanged = true, &["keys and values are exchanged: each for the other"]),
+    fault(plain, |_, k| k.sides = [0, 0], &["keys are read as values"]),
+    fault(plain, |_, k| k.sides = [1, 1], &["values are read as keys"]),
+    fault(
+        plain,
+        |_, k| k.page_of = |table, request, _| table[request][0],
+        &["the table of pages is read wrongly: the first page for all"],
+    ),
+    fault(
+        plain,
+        |_, k| k.page_of = |table, request, at| table[request][at.saturating_sub(1)],
+        &["the table of pages is read wrongly: the previous page"],
+    ),
+    fault(
+        plain,
+        |_, k| k.page_of = |table, request, at| *table[(request + 1) % 3].get(at).unwrap_or(&table[request][at]),
+        &["the table of pages is read wrongly: the pages of the next request"],
+    ),
+    fault(
+        plain,
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < of.1 / 32 * 32).collect(),
+        &["keys are left out: those behind the last whole tile of 32"],
+    ),
+    fault(
+        plain,
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key >= of.1.div_ceil(2)).collect(),
+        &["keys are left out: all but those of the last of 2 splits"],
+    ),
+    fault(
+        |w| w.requests = vec![(1, 70), (1, 41)],
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < of.1.div_ceil(3) * 2).collect(),
+        &["keys are left out: those of the last of 3 splits"],
+    ),
+    fault(plain, |_, k| k.keys_of = |w, of, row| visible(w, of, row)[1..].to_vec(), &["keys are left out: the first key"]),
+    fault(
+        plain,
+        |_, k| k.keys_of = |_, of, row| (0..of.1.next_multiple_of(16) - of.0 + row + 1).collect(),
+        &["slots behind the last key are read: to the end of the page"],
+    ),
+    fault(plain, |_, k| k.modulo = true, &["heads of queries read another head of keys"]),
+    fault(
+        |w| (nvfp4(w), w.swizzled[1] = true).1,
+        |_, k| k.swizzled[1] = false,
+        &["those of values are swizzled and are read as linear"],
+    ),
+    fault(
+        |w| (nvfp4(w), w.swizzled[0] = true).1,
+        |_, k| k.swizzled[0] = false,
+        &["those of keys are swizzled and are read as linear"],
+    ),
+    fault(nvfp4, |_, k| k.swizzled[1] = true, &["those of values are linear and are read as swizzled"]),
+    fault(nvfp4, |_, k| k.scale_sides = [0, 0], &["the block scales of another place are used: those of keys for values"]),
+    fault(nvfp4, |_, k| k.odd_first[0] = true, &["the nibbles of a byte are exchanged: of keys"]),
+    // Exchanged columns of the output are the same thing.
+    fault(
+        nvfp4,
+        |_, k| k.odd_first[1] = true,
+        &["the nibbles of a byte are exchanged: of values", "columns of pairs exchanged"],
+    ),
+    fault(fp8, |_, k| k.score_factor /= 0.37, &["k_scale is missing"]),
+    fault(fp8, |_, k| k.score_factor *= 0.37, &["k_scale is applied twice"]),
+    fault(fp8, |_, k| k.score_factor /= 0.37 * 0.37, &["k_scale is inverted"]),
+    fault(fp8, |_, k| k.value_factor = 1.0, &["v_scale is missing"]),
+    fault(fp8, |_, k| k.value_factor = 0.37, &["k_scale is used for values"]),
+    fault(
+        fp8,
+        |w, k| (k.score_factor, k.value_factor) = (w.sm_scale() * 1.7, 0.37),
+        &["k_scale and v_scale are exchanged"],
+    ),
+    fault(fp8, |_, k| k.e5m2 = true, &["elements are read as another type"]),
+    fault(nvfp4, |_, k| k.score_factor /= 0.11, &["k_global is missing"]),
+    fault(nvfp4, |_, k| k.value_factor = 1.0, &["v_global is missing"]),
+    fault(
+        |w| (fp8(w), w.scales = [0.37, 1.5]).1,
+        |_, k| (k.score_factor, k.value_factor) = (k.score_factor * 0.25 / 0.37, 1.0),
+        &["scales of 32 bits are read as powers of two"],
+    ),
+    fault(plain, |_, k| k.score_factor = 1.0, &["sm_scale is missing"]),
+    fault(plain, |w, k| k.score_factor *= w.sm_scale(), &["sm_scale is applied twice"]),
+    fault(plain, |_, k| k.score_factor *= std::f32::consts::LN_2, &["log2 e is missing"]),
+    fault(plain, |_, k| k.score_factor = 1.0 / 128.0_f32.sqrt(), &["it is 1 / √128"]),
+    fault(|w| w.cap = Some(2.0), |_, k| k.cap = false, &["the soft cap is missing"]),
+    fault(plain, |_, k| k.value_factor = 0.5, &["the output has a constant factor: one half"]),
+    fault(plain, |_, k| k.value_factor = 2.0, &["the output has a constant factor: two"]),
+];
+
+#[test]
+fn every_fault_is_explained_by_its_name() {
+    for (n, Fault { world: change, kernel, explanations }) in FAULTS.iter().enumerate() {
+        let mut world = World::new(n as u64);
+        change(&mut world);
+        let mut knobs = Knobs::right(&world);
+        kernel(&world, &mut knobs);
+        let judgement = judge(&dump::parse(&file(&world, &run(&world, &knobs)).bytes()).unwrap()).unwrap();
+        let diagnosis = judgement.diagnosis.unwrap_or_else(|| panic!("{explanations:?} is not found"));
+        assert!(diagnosis.wrong > 0 && diagnosis.verified > 0);
+        let found: Vec<&str> = diagnosis.explanations.iter().map(|one| one.what.as_str()).collect();
+        assert_eq!(found.len(), explanations.len(), "{explanations:?}: {}", diagnosis.text());
+        for words in *explanations {
+            assert!(found.iter().any(|what| what.contains(words)), "{words}: {}", diagnosis.text());
+        }
+    }
+}
+
+#[test]
+fn outputs_that_were_stored_elsewhere_are_recognised() {
+    let world = World::new(1);
+    let (heads, width, rows) = (world.heads, world.width, world.rows());
+    let right = run(&world, &Knobs::right(&world));
+    let moved: [(&str, fn(usize, usize, usize) -> (usize, usize, usize)); 3] = [
+        ("columns of pairs exchanged", |row, head, d| (row, head, d ^ 1)),
+        ("tiles of 8 columns exchanged", |row, head, d| (row, head, d ^ 8)),
+        ("the next head", |row, head, d| (row, (head + 1) % 8, d)),
+    ];
+    for (words, from) in moved {
+        let mut stored = run(&world, &Knobs::right(&world));
+        for row in 0..rows {
+            for head in 0..heads {
+                for d in 0..width {
+                    let (r, h, c) = from(row, head, d);
+                    stored.out[(row * heads + head) * width + d] = right.out[(r * heads + h) * width + c];
+                }
+            }
+        }
+        let judgement = judge(&dump::parse(&file(&world, &stored).bytes()).unwrap()).unwrap();
+        let text = judgement.diagnosis.unwrap().text();
+        assert!(text.starts_with("explained, all") && text.contains(words), "{words}: {text}");
+    }
+}
+
+#[test]
+fn what_no_hypothesis_explains_is_called_unexplained_with_its_extent() {
+    let world = World::new(2);
+    let mut stored = run(&world, &Knobs::right(&world));
+    // Head 3 of every second row.
+    for row in (0..world.rows()).step_by(2) {
+        let first = (row * world.heads + 3) * world.width;
+        stored.out[first..first + world.width].iter_mut().for_each(|x| *x = super::kernel::bf16(1.5 - *x));
+    }
+    let judgement = judge(&dump::parse(&file(&world, &stored).bytes()).unwrap()).unwrap();
+    let text = judgement.diagnosis.unwrap().text();
+    assert!(text.starts_with("unexplained") && text.contains("head 3") && text.contains("every column"), "{text}");
+}
+
+#[test]
+fn logarithms_of_another_base_or_layout_are_recognised() {
+    let world = World { has_sinks: true, ..World::new(4) };
+    let said = |change: &dyn Fn(&mut super::kernel::File, Vec<f32>)| {
+        let stored = run(&world, &Knobs::right(&world));
+        let mut file = file(&world, &stored);
+        file.say("lse_layout", "rows_heads");
+        change(&mut file, stored.lse);
+        let judgement = judge(&dump::parse(&file.bytes()).unwrap()).unwrap();
+        judgement.diagnosis.map(|diagnosis| diagnosis.text()).unwrap_or_default()
+    };
+    let shape = [world.rows(), world.heads];
+    assert_eq!(said(&|_, _| {}), "");
+    let text = said(&|file, lse| {
+        let natural: Vec<f32> = lse.iter().map(|x| x * std::f32::consts::LN_2).collect();
+        file.f32("lse", &shape, &natural);
+    });
+    assert!(text.contains("lse_base e") && text.contains("the output is right"), "{text}");
+    let text = said(&|file, _| {
+        let without = run(&World { has_sinks: false, ..world.clone() }, &Knobs::right(&world));
+        file.f32("lse", &shape, &without.lse);
+    });
+    assert!(text.contains("lse_sink excluded"), "{text}");
+}

@@ -1,0 +1,104 @@
+//! Right results are never accused, whatever a kernel may round; and each term of the bound is needed: what is declared not to be rounded
+//! is found where it is.
+
+use pipeline::attention::{dump, judge};
+use record::Verdict;
+
+use super::kernel::{File, Knobs, Kv, World, file, run};
+
+pub(super) fn verdicts(file: &File) -> Vec<(String, Verdict, u64)> {
+    let judgement = judge(&dump::parse(&file.bytes()).unwrap()).unwrap();
+    judgement.results.iter().map(|r| (r.stage.to_string(), r.verdict, r.mismatches)).collect()
+}
+
+/// A world of random options.
+fn world(seed: u64) -> World {
+    let mut world = World::new(seed);
+    let pick = |stream: u64, n: u64| world.draw(100 + stream, 0) % n;
+    let (kv, window, sinks, cap) = (pick(1, 3), pick(2, 3), pick(3, 2), pick(4, 4));
+    let (page, width, causal) = (pick(5, 4), pick(6, 2), pick(7, 4));
+    world.kv = [Kv::Bf16, Kv::E4m3, Kv::Nvfp4][kv as usize];
+    world.scales = [[1.0, 1.0], [0.37, 1.7], [0.11, 0.23]][kv as usize];
+    world.swizzled[1] = kv == 2 && seed.is_multiple_of(3);
+    world.window = [None, Some(7), Some(40)][window as usize];
+    world.has_sinks = sinks == 1;
+    world.cap = (cap == 0).then_some(30.0);
+    world.page = [4, 8, 16, 64][page as usize];
+    world.width = [64, 128][width as usize];
+    world.causal = causal > 0;
+    world
+}
+
+#[test]
+fn no_right_result_is_accused() {
+    for seed in 0..60 {
+        let world = world(seed);
+        for (rounded_sum, splits, short_partials) in [(true, 1, false), (false, 1, false), (true, 3, true), (false, 5, true)] {
+            let knobs = Knobs { rounded_sum, splits, short_partials, ..Knobs::right(&world) };
+            let verdicts = verdicts(&file(&world, &run(&world, &knobs)));
+            assert_eq!(verdicts.len(), 2);
+            for (stage, verdict, _) in verdicts {
+                assert!(matches!(verdict, Verdict::Pass | Verdict::Undetermined), "seed {seed} {stage} {knobs:?}");
+            }
+        }
+    }
+}
+
+#[test]
+fn every_declared_rounding_is_needed() {
+    // What the kernel does, what is declared, and whether that is less than it does.
+    let of = |knobs: fn(&mut Knobs), declared: &[(&str, &str)]| {
+        let mut wrong = 0;
+        for seed in 0..6 {
+            let world = World { causal: true, ..World::new(seed) };
+            let mut kernel = Knobs::right(&world);
+            knobs(&mut kernel);
+            let mut file = file(&world, &run(&world, &kernel));
+            declared.iter().for_each(|(key, value)| file.say(key, value));
+            wrong += verdicts(&file)[0].2;
+        }
+        wrong
+    };
+    let exact: fn(&mut Knobs) = |knobs| knobs.rounded = false;
+    let binary32 = [("kernel", "fa2"), ("weights", "f32"), ("partials", "none")];
+    assert_eq!(of(exact, &binary32), 0, "weights in binary32");
+    assert!(of(|_| {}, &binary32) > 0, "weights are rounded to bf16");
+    let fa2 = [("kernel", "fa2"), ("partials", "none")];
+    assert_eq!(of(|_| {}, &fa2), 0);
+    let split = |knobs: &mut Knobs| (knobs.splits, knobs.short_partials) = (4, true);
+    let binary32_partials = [("kernel", "fa2"), ("weights", "f32"), ("partials", "f32")];
+    let long: fn(&mut Knobs) = |knobs| (knobs.rounded, knobs.splits) = (false, 4);
+    assert_eq!(of(long, &binary32_partials), 0, "partial results in binary32");
+    let short: fn(&mut Knobs) = |knobs| (knobs.rounded, knobs.splits, knobs.short_partials) = (false, 4, true);
+    assert!(of(short, &binary32_partials) > 0, "partial results are rounded to bf16");
+    assert_eq!(of(split, &[("kernel", "fa2")]), 0);
+}
+
+#[test]
+fn denominators_of_other_weights_are_told_apart_where_values_are_equal() {
+    // With equal values and a rounded sum the output is that value; an unrounded sum misses it.
+    let verdict = |rounded_sum: bool, denominator: &str| {
+        let world = World { requests: vec![(4, 60)], ..World::new(3) };
+        let knobs = Knobs { rounded_sum, ..Knobs::right(&world) };
+        let mut stored = run(&world, &knobs);
+        let mut file = file(&world, &stored);
+        let ones = vec![1.0; world.elements()];
+        let shape = file.tensors.iter().find(|(name, ..)| name == "v_cache").unwrap().2.clone();
+        file.bf16("v_cache", &shape, &ones);
+        // The output is the ratio of the sums of rounded weights and of those that the denominator has.
+        let rows = world.rows();
+        let other = run(&world, &Knobs { rounded_sum: true, ..Knobs::right(&world) });
+        for (line, (lse, of_rounded)) in stored.lse.iter().zip(&other.lse).enumerate() {
+            let ratio = (of_rounded - lse).exp2();
+            let to = line * world.width..(line + 1) * world.width;
+            stored.out[to].fill(ratio);
+        }
+        file.f32("out", &[rows, world.heads, world.width], &stored.out);
+        file.say("kernel", if denominator == "rounded" { "fa2" } else { "triton" });
+        file.say("partials", "none");
+        verdicts(&file)[0].1
+    };
+    assert_eq!(verdict(true, "rounded"), Verdict::Pass);
+    assert_eq!(verdict(false, "unrounded"), Verdict::Pass);
+    assert_eq!(verdict(false, "rounded"), Verdict::Fail);
+}
