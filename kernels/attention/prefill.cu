@@ -53,12 +53,12 @@ DEVICE void store16(u32 to, uint4 x)
 }
 
 // Copies the keys from `tile` on; those from `end` on, which are not read, become zeros.
-DEVICE void fetch(u32 to, const Problem& p, const Side& side, u32 request, u32 kv_head, i32 tile, i32 begin, i32 end)
+DEVICE void fetch(u32 to, const Problem& p, const Side& side, u32 request, u32 kv_head, i32 tile, i32 end)
 {
     for (u32 i = threadIdx.x; i < TILE_N * CHUNKS; i += THREADS) {
         u32 n = i / CHUNKS, chunk = i % CHUNKS;
         i32 key = tile + (i32)n;
-        bool read = key >= begin && key < end;
+        bool read = key < end;
         u32 page = read ? (u32)p.table[request * p.most_pages + (u32)key / p.page] : 0;
         u32 slot = read ? (u32)key % p.page : 0;
 #if KV == KV_16
@@ -120,8 +120,8 @@ attention_prefill(const u16* queries, const u8* keys, const u8* values, const u8
     }
     float out[HEAD / 8][4] = {};
     for (i32 tile = begin; tile < end; tile += TILE_N) {
-        fetch(k_at, p, p.keys, request, kv_head, tile, begin, end);
-        fetch(v_at, p, p.values, request, kv_head, tile, begin, end);
+        fetch(k_at, p, p.keys, request, kv_head, tile, end);
+        fetch(v_at, p, p.values, request, kv_head, tile, end);
         asm volatile("cp.async.wait_group 0;" ::: "memory");
         __syncthreads();
         float s[TILE_N / 8][4] = {};

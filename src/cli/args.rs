@@ -51,7 +51,7 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Machine and toolkits", &["doctor", "toolkit"]),
     ("Kernels and binaries", &["lint", "audit", "emulate", "exec", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
-    ("Families of kernels", &["trials", "moe", "judge", "tiles", "bench", "kernels"]),
+    ("Families of kernels", &["trials", "moe", "attention", "judge", "tiles", "bench", "kernels"]),
     ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
 ];
 
@@ -88,7 +88,9 @@ pub(super) enum Verb {
     Trials(super::trials::TrialsArgs),
     /// Run the fused-MoE pipeline, tile by tile, against its reference
     Moe(super::moe::MoeArgs),
-    /// Judge tensors from any stack against the pipeline's reference
+    /// Run attention over paged caches against its reference
+    Attention(super::attention::AttentionArgs),
+    /// Judge tensors from any stack, of an MoE layer or of attention, against the reference
     Judge(super::judge::JudgeArgs),
     /// Show what each tile of the grouped GEMM needs, whether it may run, and what peers support
     Tiles(super::tiles::TilesArgs),

@@ -128,6 +128,7 @@ fn run(cli: Cli, embedded: Option<Embedded>) -> Result<(), CliError> {
         Some(Verb::Exec(args)) => super::exec::exec(&args, &context),
         Some(Verb::Judge(args)) => super::judge::judge_file(&args),
         Some(Verb::Trials(args)) => super::trials::trials(&args, &context),
+        Some(Verb::Attention(args)) => super::attention::attention(&args, &context),
         Some(Verb::Moe(args)) => super::moe::moe(&args, &context),
         Some(Verb::Tiles(args)) => super::tiles::tiles(&args, &context),
         Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb, &context),

@@ -1,6 +1,7 @@
 //! The command line: arguments, progress, printing and exit codes. [`crate::job`] does the work of the commands.
 
 mod args;
+mod attention;
 mod assumptions;
 mod audit;
 mod bench;

@@ -25,6 +25,13 @@ pub(super) struct TrialsArgs {
     /// Family of kernels
     #[arg(value_name = "FAMILY", value_parser = PossibleValuesParser::new(FAMILIES.map(|family| family.name())))]
     family: String,
+    #[command(flatten)]
+    selection: SelectionArgs,
+}
+
+/// Which trials of a family, compiled by whom and for what.
+#[derive(Debug, Args)]
+pub(super) struct SelectionArgs {
     /// List the cases
     #[arg(long)]
     list: bool,
@@ -62,7 +69,7 @@ pub(super) const FORMATS: &Formats = &[
     (Format::Md, "One row per trial, as Markdown"),
 ];
 
-impl TrialsArgs {
+impl SelectionArgs {
     /// The selected cases; all of the family if none is named.
     fn cases(&self, family: &dyn Family) -> Result<Vec<String>, CliError> {
         let all: Vec<String> = family.cases().into_iter().map(|case| case.name).collect();
@@ -114,6 +121,16 @@ pub(super) fn listed(rows: &[report::Named<'_>], format: Format) -> Result<Strin
 /// Runs `trials`.
 pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), CliError> {
     let family = families::find(&args.family).ok_or(JobError::NothingRan)?;
+    of_family(family, &args.selection, context, |_, _| Ok(()))
+}
+
+/// Runs trials of a family. `before` sees what will run.
+pub(super) fn of_family(
+    family: &'static dyn Family,
+    args: &SelectionArgs,
+    context: &Context<'_>,
+    before: impl FnOnce(&Runner<'_>, &[OfTarget]) -> Result<(), CliError>,
+) -> Result<(), CliError> {
     let problems = family.problems();
     for problem in &problems {
         eprintln!("error: {problem}");
@@ -137,6 +154,7 @@ pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), Cli
     let toolchain = resolved.toolchain.take();
     let runner = args.runner.runner(&mut resolved, &kernels, context)?;
     let asked = args.trials(family, &cases, &targets, &kernels);
+    before(&runner, &asked)?;
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     let rows = &ran.rows;
     let mut all = Completeness::of_checks(rows.iter().filter(|row| row.is_judged()).count());

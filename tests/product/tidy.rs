@@ -14,7 +14,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 const MODULES: [(&str, &[&str]); 4] = [
     ("crates/cuda/src", &["status", "gpus", "program", "device", "api"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
-    ("crates/pipeline/src", &["kernel", "frame", "kv_cache", "moe", "families"]),
+    ("crates/pipeline/src", &["kernel", "frame", "kv_cache", "attention", "moe", "families"]),
     (
         "src",
         &[

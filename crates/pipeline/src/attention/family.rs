@@ -1,6 +1,7 @@
 //! Attention as a family: its words, its trials, and what runs one.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 use std::sync::Arc;
 
 use numerics::tensor_core::Model;
@@ -10,6 +11,8 @@ use record::{
 };
 
 use super::FAMILY;
+use super::error::AttentionError;
+use super::export;
 use super::case::{Case, built_in};
 use super::configuration::{Configuration, Types};
 use super::generate::Data;
@@ -23,7 +26,7 @@ use crate::frame::family::{
 use crate::frame::kept::Kept;
 use crate::frame::known::KnownFailure;
 use crate::frame::launch;
-use crate::frame::stream::PreparedStream;
+use crate::frame::stream::{PreparedStream, Stored};
 use crate::frame::{Memo, TrialError};
 use crate::kernel::{Kernel, KernelError, Library};
 
@@ -231,6 +234,37 @@ impl Family for Attention {
 /// What a CTA takes by the header; `None` if that has a mistake, which the trial itself reports with its stage.
 fn size(kernel: &Kernel, case: &Case, of: Configuration) -> Option<LaunchSize> {
     launch::size(kernel, &stages::sizes(case, of)).ok()
+}
+
+/// Why a dump cannot be written.
+#[derive(Debug, thiserror::Error)]
+pub enum WriteError {
+    /// The trial is one of another family, or did not end.
+    #[error("the trial stored no results: run it without --dump to see why")]
+    Results,
+    /// Its data cannot be generated.
+    #[error(transparent)]
+    Data(#[from] AttentionError),
+    /// The file cannot be written.
+    #[error(transparent)]
+    File(#[from] safetensors::SafeTensorError),
+}
+
+/// Writes the tensors of a trial that ran, with its results, as `judge` reads them.
+///
+/// # Errors
+/// [`WriteError`].
+pub fn write_dump(
+    trial: &dyn family::Trial,
+    seed: Option<u64>,
+    target: &str,
+    outcome: &family::Outcome,
+    path: &Path,
+) -> Result<(), WriteError> {
+    let trial: &Trial = trial.as_family().ok_or(WriteError::Results)?;
+    let stored: &Stored = outcome.stored.downcast_ref().ok_or(WriteError::Results)?;
+    let data = Data::new(&trial.case, trial.configuration, seed.unwrap_or(trial.case.seed))?;
+    Ok(export::write(&data, stored, target, path)?)
 }
 
 impl Trial {

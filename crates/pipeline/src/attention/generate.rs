@@ -25,8 +25,11 @@ pub(super) struct Data {
     /// The packed mask, and the byte at which each request begins.
     pub(super) mask: Vec<u8>,
     pub(super) mask_starts: Vec<usize>,
-    /// The factors of scores and of values.
+    /// The factors of scores: of all, of keys, and the product of both as kernels get it.
+    pub(super) sm_scale: f32,
+    pub(super) key_scale: f32,
     pub(super) scale: f32,
+    /// The factor of values.
     pub(super) value_scale: f32,
     /// The problem as numbers.
     pub(super) problem: Problem,
@@ -126,6 +129,8 @@ impl Generator<'_> {
         match (self.case.regime, purpose) {
             // One to 1.875, so that the closest key stays the closest.
             (Regime::OneHot | Regime::Low, Purpose::KeyScale) => 0x38 + (bits % 8) as u8,
+            // Some are subnormal or zero.
+            (Regime::Real, _) if bits >> 32 & 7 == 0 => (bits % 8) as u8,
             _ => 0x30 + (bits % 24) as u8,
         }
     }
@@ -182,7 +187,8 @@ impl Data {
             (_, Regime::Equal | Regime::OneHot) => [0.5, 2.0],
             _ => [0.37_f32, 1.7],
         };
-        let scale = (1.0 / (configuration.width as f64).sqrt()) as f32 * key_scale;
+        let sm_scale = (1.0 / (configuration.width as f64).sqrt()) as f32;
+        let scale = sm_scale * key_scale;
         let semantics = Semantics {
             scale: f64::from(scale),
             value_scale: f64::from(value_scale),
@@ -224,7 +230,19 @@ impl Data {
         let (keys, values) = (cache.gather(0, lengths())?, cache.gather(1, lengths())?);
         (problem.keys, problem.values) = (Arc::new(keys), Arc::new(values));
         let case = Arc::clone(case);
-        Ok(Self { case, configuration, queries, cache, mask, mask_starts, scale, value_scale, problem })
+        Ok(Self {
+            case,
+            configuration,
+            queries,
+            cache,
+            mask,
+            mask_starts,
+            sm_scale,
+            key_scale,
+            scale,
+            value_scale,
+            problem,
+        })
     }
 
     /// What the kernels may round.
@@ -313,10 +331,10 @@ impl Generator<'_> {
             let past = keys.saturating_sub(rows);
             for row in 0..rows {
                 for key in 0..keys {
-                    // All of the past but a few keys, its own draft, and some of the drafts before it.
+                    // Most of the past, of which some rows miss the first part, its own draft, and some of the drafts before it.
                     let bit = draw(self.seed, Purpose::Mask, bits.len());
                     bits.push(match key.checked_sub(past) {
-                        None => !bit.is_multiple_of(7),
+                        None => !bit.is_multiple_of(7) && (row % 3 != 1 || key >= past * 3 / 4),
                         Some(draft) => draft == row || draft < row && bit.is_multiple_of(2),
                     });
                 }

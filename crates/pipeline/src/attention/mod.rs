@@ -13,6 +13,7 @@
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
+//! | `export.rs` | writes a trial as a dump |
 //! | `family.rs` | what the rest of the tool calls |
 
 mod cache;
@@ -21,6 +22,7 @@ mod configuration;
 pub mod dump;
 mod element;
 mod error;
+mod export;
 pub mod family;
 mod generate;
 mod hypotheses;

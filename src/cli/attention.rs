@@ -1,0 +1,57 @@
+//! `attention`: runs attention over paged caches, and compares it with its reference.
+
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+use miette::Diagnostic;
+
+use super::error::{CliError, CommandError};
+use super::exit;
+use super::trials::{SelectionArgs, of_family};
+use crate::attention::family::{self, ATTENTION, WriteError};
+use crate::frame::runner::Runner;
+use crate::job::{Context, OfTarget};
+
+/// Arguments of `attention`.
+#[derive(Debug, Args)]
+pub(super) struct AttentionArgs {
+    #[command(flatten)]
+    selection: SelectionArgs,
+    /// Write all tensors of the first selected trial to FILE, as `judge` reads them
+    #[arg(long, value_name = "FILE.safetensors", requires = "cases")]
+    dump: Option<PathBuf>,
+}
+
+/// Runs `attention`.
+pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(), CliError> {
+    of_family(&ATTENTION, &args.selection, context, |runner, asked| match &args.dump {
+        Some(path) => dump(runner, asked, path),
+        None => Ok(()),
+    })
+}
+
+/// Runs the first trial that is not blocked, and writes its tensors.
+fn dump(runner: &Runner<'_>, asked: &[OfTarget], path: &Path) -> Result<(), CliError> {
+    let first = asked.iter().find_map(|(target, trials)| {
+        Some((*target, trials.iter().find(|trial| trial.blocked().is_none())?))
+    });
+    let Some((target, trial)) = first else { return Err(AttentionArgsError::Nothing.into()) };
+    let outcome = runner.outcome(trial.as_ref(), target)?;
+    let written = family::write_dump(trial.as_ref(), runner.seed, &target.to_string(), &outcome, path);
+    Ok(written.map_err(|source| AttentionArgsError::Write { path: path.to_owned(), source })?)
+}
+
+/// What the arguments of `attention` cannot mean, and what cannot be written.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum AttentionArgsError {
+    #[error("--dump writes a trial that runs, but none of the selected ones does")]
+    Nothing,
+    #[error("{}: {source}", path.display())]
+    Write { path: PathBuf, source: WriteError },
+}
+
+impl CommandError for AttentionArgsError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
+}
