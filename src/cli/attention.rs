@@ -6,11 +6,13 @@ use clap::Args;
 use miette::Diagnostic;
 
 use super::error::{CliError, CommandError};
-use super::exit;
 use super::trials::{SelectionArgs, of_family};
+use super::{exit, output};
 use crate::attention::family::{self, ATTENTION, WriteError};
+use crate::frame::family::Family as _;
 use crate::frame::runner::Runner;
 use crate::job::{Context, OfTarget};
+use crate::report;
 
 /// Arguments of `attention`.
 #[derive(Debug, Args)]
@@ -20,10 +22,17 @@ pub(super) struct AttentionArgs {
     /// Write all tensors of the first selected trial to FILE, as `judge` reads them
     #[arg(long, value_name = "FILE.safetensors", requires = "cases")]
     dump: Option<PathBuf>,
+    /// Run no trial; plant N random single-byte faults in a cache of each type and report how many the data expose
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u64).range(1..))]
+    faults: Option<u64>,
 }
 
 /// Runs `attention`.
 pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if let Some(count) = args.faults {
+        let rows = ATTENTION.faults(count)?;
+        return output::write(&report::evidence_text(&[], &[], &rows), &args.selection.output);
+    }
     of_family(&ATTENTION, &args.selection, context, |runner, asked| match &args.dump {
         Some(path) => dump(runner, asked, path),
         None => Ok(()),
@@ -32,9 +41,9 @@ pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(
 
 /// Runs the first trial that is not blocked, and writes its tensors.
 fn dump(runner: &Runner<'_>, asked: &[OfTarget], path: &Path) -> Result<(), CliError> {
-    let first = asked.iter().find_map(|(target, trials)| {
-        Some((*target, trials.iter().find(|trial| trial.blocked().is_none())?))
-    });
+    let first = asked
+        .iter()
+        .find_map(|(target, trials)| Some((*target, trials.iter().find(|trial| trial.blocked().is_none())?)));
     let Some((target, trial)) = first else { return Err(AttentionArgsError::Nothing.into()) };
     let outcome = runner.outcome(trial.as_ref(), target)?;
     let written = family::write_dump(trial.as_ref(), runner.seed, &target.to_string(), &outcome, path);

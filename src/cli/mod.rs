@@ -1,8 +1,8 @@
 //! The command line: arguments, progress, printing and exit codes. [`crate::job`] does the work of the commands.
 
 mod args;
-mod attention;
 mod assumptions;
+mod attention;
 mod audit;
 mod bench;
 mod contract;

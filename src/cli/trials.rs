@@ -58,7 +58,7 @@ pub(super) struct SelectionArgs {
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
     format: Format,
     #[command(flatten)]
-    output: OutputArgs,
+    pub(super) output: OutputArgs,
 }
 
 /// The output formats of commands that run trials.

@@ -107,7 +107,11 @@ fn a_headers_mistake_names_its_line() {
     let kernel = ours("kv_cache/write.cu");
     for (from, to, words) in [
         ("stage: write", "stage: read", "write.cu:3: unknown stage `read`; the stage of kv_cache is write"),
-        ("family: kv_cache", "family: kv", "there is no family `kv`; the families are moe, attention, kv_cache"),
+        (
+            "family: kv_cache",
+            "family: kv",
+            "there is no family `kv`; the families are moe, attention, kv_cache",
+        ),
     ] {
         let output = gate(&Desk::new(), &kernel.replace(from, to), &[]);
         let all = both_streams(&output);

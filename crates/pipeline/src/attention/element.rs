@@ -86,8 +86,14 @@ impl Element {
         if !x.is_finite() || x == 0.0 {
             return x;
         }
+        if self == Self::F32 {
+            return f64::from(x as f32);
+        }
         let (precision, least, most) = self.range();
-        let unit = libm::ldexp(1.0, (libm::ilogb(x)).max(least) - precision + 1);
+        // Subnormal doubles count as the smallest normal ones: far below every type's least number.
+        let exponent = (x.to_bits() >> 52 & 0x7FF) as i32 - 1023;
+        let unit = exponent.max(least) - precision + 1;
+        let unit = f64::from_bits(((unit + 1023) as u64) << 52);
         // Both operations are exact: `unit` is a power of two, and a double holds the quotient's integer part.
         let rounded = (x / unit).round_ties_even() * unit;
         if rounded.abs() > most { f64::INFINITY.copysign(x) } else { rounded }

@@ -56,7 +56,10 @@ fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
     let lines = [case.rows(), case.heads, width];
     let requests = problem.requests.len();
     let most = cache.table.iter().map(Vec::len).max().unwrap_or(0);
-    let pages = cache.table.iter().flat_map(|pages| (0..most).map(|at| pages.get(at).map_or(-1, |page| signed(*page))));
+    let pages = cache
+        .table
+        .iter()
+        .flat_map(|pages| (0..most).map(|at| pages.get(at).map_or(-1, |page| signed(*page))));
     let starts = problem.requests.iter().map(|request| signed(request.rows.start));
     let lengths = problem.requests.iter().map(|request| signed(request.keys.len()));
     let mut tensors = vec![
@@ -67,7 +70,12 @@ fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
     ];
     for (name, buffer, shape) in [("out", "out", lines.to_vec()), ("lse", "lse", lines[..2].to_vec())] {
         if let Some(bytes) = stored.get(buffer) {
-            tensors.push((name, if name == "out" { dtype(element) } else { Dtype::F32 }, shape, bytes.clone()));
+            tensors.push((
+                name,
+                if name == "out" { dtype(element) } else { Dtype::F32 },
+                shape,
+                bytes.clone(),
+            ));
         }
     }
     for (side, (codes, scales, factor)) in

@@ -5,16 +5,19 @@ use std::path::Path;
 use std::sync::Arc;
 
 use numerics::tensor_core::Model;
+use ptx::arch::Target;
+use rayon::prelude::*;
 use record::{
-    ConfigurationName, Count, ExerciseRow, FamilyRow, FaultCoverageRow, FaultRow, StageName, StageRow,
-    TileTable, TrialRow, Verdict,
+    ConfigurationName, ExerciseRow, Exposed, FamilyRow, FaultCoverageRow, FaultRow, Named, StageName,
+    StageRow, TileTable, TrialRow, Verdict,
 };
 
 use super::FAMILY;
+use super::case::{Case, built_in};
+use super::configuration::{self, Configuration, Types};
+use super::coverage::{self, Count, Exposure, Place};
 use super::error::AttentionError;
 use super::export;
-use super::case::{Case, built_in};
-use super::configuration::{Configuration, Types};
 use super::generate::Data;
 use super::stages::{self, OUTPUT, PARTIALS};
 use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
@@ -32,6 +35,15 @@ use crate::kernel::{Kernel, KernelError, Library};
 
 /// The stage of headers of the kernel that merges splits.
 const MERGE: &str = "merge";
+
+/// The most keys of a request whose data are searched for places that expose nothing.
+const LARGE: usize = 512;
+
+/// The case in which some row finds each key.
+const EVERY_KEY: &str = "attention-every-key";
+
+/// The kind of cache entry.
+const KIND: &str = "attention-coverage-1";
 
 /// The family.
 pub static ATTENTION: Attention = Attention;
@@ -171,7 +183,9 @@ impl Family for Attention {
                 configuration: row.configuration.clone(),
                 target: row.target.clone(),
                 device: row.device.clone(),
-                counts: ["row", "key", "head"].map(|what| Count { what: what.to_owned(), count: 0 }).into(),
+                counts: ["row", "key", "head"]
+                    .map(|what| record::Count { what: what.to_owned(), count: 0 })
+                    .into(),
                 met: Vec::new(),
                 missing: Vec::new(),
             });
@@ -197,15 +211,57 @@ impl Family for Attention {
     fn fault_coverage(
         &self,
         _: &Library,
-        _: &[(&dyn family::Trial, &TrialRow)],
-        _: Option<u64>,
-        _: &Kept<'_>,
+        trials: &[(&dyn family::Trial, &TrialRow)],
+        seed: Option<u64>,
+        kept: &Kept<'_>,
     ) -> Result<Vec<FaultCoverageRow>, TrialError> {
-        Ok(Vec::new())
+        type Kernel<'a> = (ConfigurationName, &'a Named<Target>, &'a str);
+        let mut kernels: BTreeMap<Kernel<'_>, Vec<&Trial>> = BTreeMap::new();
+        for (trial, row) in trials {
+            let Some(trial) = trial.as_family::<Trial>().filter(|trial| trial.blocked.is_none()) else {
+                continue;
+            };
+            let of = kernels.entry((row.configuration.clone(), &row.target, &row.device)).or_default();
+            // Large data expose no more than small ones, and take long.
+            if row.verdict() == Verdict::Pass && trial.case.most_keys() <= LARGE && trial.case.cap.is_none() {
+                of.push(trial);
+            }
+        }
+        let row = |((configuration, target, device), trials): (&Kernel<'_>, &Vec<&Trial>)| {
+            let counts =
+                trials.iter().map(|trial| trial.counts(seed, kept)).collect::<Result<Vec<_>, _>>()?;
+            let Count { exposed, total } = coverage::best(counts.into_iter());
+            Ok(FaultCoverageRow {
+                family: FAMILY.to_owned(),
+                configuration: configuration.clone(),
+                target: (*target).clone(),
+                device: (*device).to_owned(),
+                cases: trials.iter().map(|trial| trial.case.name.clone()).collect(),
+                exposed,
+                total,
+            })
+        };
+        kernels.par_iter().map(row).collect()
     }
 
-    fn faults(&self, _: u64) -> Result<Vec<FaultRow>, TrialError> {
-        Ok(Vec::new())
+    fn faults(&self, count: u64) -> Result<Vec<FaultRow>, TrialError> {
+        let Some(case) = find(EVERY_KEY) else { return Ok(Vec::new()) };
+        let case = Arc::new(case.clone());
+        let of = |types: &Types| {
+            let configuration =
+                Configuration { kernel: configuration::Kernel::Decode, width: 128, types: *types };
+            let data = Data::new(&case, configuration, case.seed);
+            let data = data.map_err(|error| TrialError::Data(Box::new(error)))?;
+            let Count { exposed, total } =
+                coverage::faults(&data, count, |n| numerics::random::at(case.seed, n));
+            Ok(FaultRow {
+                family: FAMILY.to_owned(),
+                dimensions: format!("a cache of {}, heads of 128", types.word()),
+                faults: total,
+                exposed: vec![Exposed { by: "one_hot data".to_owned(), faults: exposed }],
+            })
+        };
+        Types::ALL.par_iter().map(of).collect()
     }
 
     fn table(&self, set: &[SharedTrial], question: &TableQuestion<'_>) -> Result<TileTable, CodeError> {
@@ -268,6 +324,19 @@ pub fn write_dump(
 }
 
 impl Trial {
+    /// Its fault coverage, kept from run to run.
+    fn counts(&self, seed: Option<u64>, kept: &Kept<'_>) -> Result<BTreeMap<Place, Count>, TrialError> {
+        let key = kept.key(&[format!("{:?} {:?} {seed:?}", self.case, self.configuration)]);
+        if let Some(known) = kept.get(KIND, key.as_ref()) {
+            return Ok(known);
+        }
+        let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed));
+        let data = data.map_err(|error| TrialError::Data(Box::new(error)))?;
+        let counts = Exposure::new(&data).counts();
+        kept.put(KIND, key.as_ref(), &counts);
+        Ok(counts)
+    }
+
     /// What it exercises, in phrases.
     fn met(&self) -> Vec<String> {
         let case = &self.case;

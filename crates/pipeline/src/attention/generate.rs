@@ -141,7 +141,8 @@ impl Generator<'_> {
         match self.case.regime {
             Regime::Equal => 0.0,
             Regime::Real => normal(bits) * 2.0,
-            Regime::OneHot => 2.0 * Self::HOT * sign(self.seed, hot, head / self.case.group(), d),
+            // Neighbours differ, so that changes of two codes of a byte do not cancel.
+            Regime::OneHot => (8 + d % 2) as f64 * sign(self.seed, hot, head / self.case.group(), d),
             Regime::Low => -(1500.0 + (bits % 64) as f64 * 8.0) * 64.0 / self.configuration.width as f64,
         }
     }
@@ -200,7 +201,8 @@ impl Data {
             sink_count: 1.0,
             empty: Empty::Zero,
         };
-        let sinks = |head: usize| normal(draw(seed, Purpose::Sink, head)) as f32 * 2.0;
+        // Each counts beside some hundred keys.
+        let sinks = |head: usize| 2.5 + normal(draw(seed, Purpose::Sink, head)) as f32 * 0.7;
         let slopes = |head: usize| libm::exp2(-8.0 * (head + 1) as f64 / case.heads as f64) as f32;
         let mut problem = Problem {
             shape,
@@ -394,7 +396,8 @@ impl Generator<'_> {
                 let visible: Vec<usize> = problem.visible(request, row).collect();
                 let at = request.rows.start + row;
                 for head in 0..heads {
-                    let n = (at * heads + head).wrapping_mul(7919);
+                    // Rows and the heads of a group take the keys one after the other.
+                    let n = row * self.case.group() + head % self.case.group();
                     let hot = visible.get(n % visible.len().max(1)).map_or(0, |key| request.keys.start + key);
                     let first = (at * heads + head) * width * 2;
                     for d in 0..width {

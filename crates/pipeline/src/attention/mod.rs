@@ -13,12 +13,14 @@
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
+//! | `coverage.rs` | which changes of the inputs the data expose |
 //! | `export.rs` | writes a trial as a dump |
 //! | `family.rs` | what the rest of the tool calls |
 
 mod cache;
 mod case;
 mod configuration;
+mod coverage;
 pub mod dump;
 mod element;
 mod error;

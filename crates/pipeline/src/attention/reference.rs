@@ -108,6 +108,17 @@ impl Expected {
     }
 }
 
+/// The weights of a head of a row.
+#[derive(Debug, Clone, PartialEq)]
+pub(super) struct Line {
+    /// The row of each visible key among all keys, its score in units of log2, and its weight relative to the largest.
+    pub(super) keys: Vec<(usize, f64, f64)>,
+    /// The largest score.
+    pub(super) most: f64,
+    /// The sum of all weights, that of the sink included.
+    pub(super) total: f64,
+}
+
 /// A problem, and the lowest bits of its keys and values, from which the exactness of sums follows.
 pub(super) struct Reference<'a> {
     problem: &'a Problem,
@@ -290,6 +301,17 @@ impl<'a> Reference<'a> {
             sink: with_sink / total,
             sink_eta,
         }
+    }
+
+    /// Computes the weights of a head of a row of a request; `None` if it sees no key, or a score is not a finite number.
+    pub(super) fn line(&self, request: &Request, row: usize, head: usize) -> Option<Line> {
+        let mut keys = self.keys(request, row, head).ok().filter(|keys| !keys.is_empty())?;
+        let common = self.weigh(&mut keys, self.problem.sink(head));
+        Some(Line {
+            keys: keys.iter().map(|key| (key.row, key.t, key.weight)).collect(),
+            most: common.most,
+            total: common.total,
+        })
     }
 
     /// Computes a head of a row of a request.

@@ -11,14 +11,18 @@ fn contradictions_are_named() {
     let stored = run(&world, &Knobs::right(&world));
     let cases: &[(&str, fn(&mut File))] = &[
         ("`q` is missing", |f| f.tensors.retain(|(name, ..)| name != "q")),
-        ("`v_cache` is missing: `k_cache` needs the values", |f| f.tensors.retain(|(name, ..)| name != "v_cache")),
+        ("`v_cache` is missing: `k_cache` needs the values", |f| {
+            f.tensors.retain(|(name, ..)| name != "v_cache")
+        }),
         ("no tensor `queries`; rename it", |f| f.f32("queries", &[1], &[0.0])),
         ("no metadata `softmax`", |f| f.say("softmax", 1)),
         ("`out` and `output` name the same thing", |f| f.f32("output", &[1], &[0.0])),
         ("`kv_last_page_len[1]` is 17; a page has 16 slots", |f| f.i32("kv_last_page_len", &[6, 17, 2])),
         ("`kv_last_page_len[0]` is 0; a page has 16 slots", |f| f.i32("kv_last_page_len", &[0, 9, 2])),
         ("`kv_last_page_len` is [2]; expected 3 elements", |f| f.i32("kv_last_page_len", &[6, 9])),
-        ("`kv_indptr[2]` is 4; it must not be below its predecessor 8", |f| f.i32("kv_indptr", &[0, 8, 4, 12])),
+        ("`kv_indptr[2]` is 4; it must not be below its predecessor 8", |f| {
+            f.i32("kv_indptr", &[0, 8, 4, 12])
+        }),
         ("`kv_indptr[3]` is 99; there are 12 indices of pages", |f| f.i32("kv_indptr", &[0, 5, 8, 99])),
         ("`qo_indptr[3]` is 90; there are 24 rows of queries", |f| f.i32("qo_indptr", &[0, 5, 6, 90])),
         ("`qo_indptr` is [3]; expected 4 elements", |f| f.i32("qo_indptr", &[0, 5, 24])),
@@ -35,13 +39,17 @@ fn contradictions_are_named() {
         ("metadata `kv_layout` is `HNDX`; expected one of NHD, HND", |f| f.say("kv_layout", "HNDX")),
         ("metadata `sm_scale` is `0`; expected a positive number", |f| f.say("sm_scale", 0)),
         ("metadata `window_left` is `-3`", |f| f.say("window_left", -3)),
-        ("metadata `lse_sink` is `excluded`; expected included: there is no tensor", |f| f.say("lse_sink", "excluded")),
+        ("metadata `lse_sink` is `excluded`; expected included: there is no tensor", |f| {
+            f.say("lse_sink", "excluded")
+        }),
         ("`mask` and `causal` name the same thing", |f| f.say("mask", "causal")),
         ("`custom_mask` is missing: metadata mask is custom", |f| {
             f.metadata.remove("causal");
             f.say("mask", "custom");
         }),
-        ("`custom_mask` is [4]; expected 1291 elements", |f| f.put("custom_mask", Dtype::U8, &[4], vec![0; 4])),
+        ("`custom_mask` is [4]; expected 1291 elements", |f| {
+            f.put("custom_mask", Dtype::U8, &[4], vec![0; 4])
+        }),
         ("`k_cache` is U8; expected bytes whose type is declared", |f| {
             f.put("k_cache", Dtype::U8, &[15, 16, 2, 64], vec![0; 15 * 16 * 2 * 64]);
         }),

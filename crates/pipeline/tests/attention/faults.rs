@@ -84,7 +84,10 @@ const FAULTS: &[Fault] = &[
         |_, k| {
             k.keys_of = |w, of, row| {
                 let first = visible(w, of, of.0 - 1)[0];
-                visible(&World { window: None, ..w.clone() }, of, row).into_iter().filter(|key| *key >= first).collect()
+                visible(&World { window: None, ..w.clone() }, of, row)
+                    .into_iter()
+                    .filter(|key| *key >= first)
+                    .collect()
             };
         },
         &["rows share the window of one row: the last"],
@@ -122,25 +125,41 @@ const FAULTS: &[Fault] = &[
     ),
     fault(
         plain,
-        |_, k| k.page_of = |table, request, at| *table[(request + 1) % 3].get(at).unwrap_or(&table[request][at]),
+        |_, k| {
+            k.page_of = |table, request, at| *table[(request + 1) % 3].get(at).unwrap_or(&table[request][at])
+        },
         &["the table of pages is read wrongly: the pages of the next request"],
     ),
     fault(
         plain,
-        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < of.1 / 32 * 32).collect(),
+        |_, k| {
+            k.keys_of =
+                |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < of.1 / 32 * 32).collect()
+        },
         &["keys are left out: those behind the last whole tile of 32"],
     ),
     fault(
         plain,
-        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key >= of.1.div_ceil(2)).collect(),
+        |_, k| {
+            k.keys_of =
+                |w, of, row| visible(w, of, row).into_iter().filter(|key| *key >= of.1.div_ceil(2)).collect()
+        },
         &["keys are left out: all but those of the last of 2 splits"],
     ),
     fault(
         |w| w.requests = vec![(1, 70), (1, 41)],
-        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < of.1.div_ceil(3) * 2).collect(),
+        |_, k| {
+            k.keys_of = |w, of, row| {
+                visible(w, of, row).into_iter().filter(|key| *key < of.1.div_ceil(3) * 2).collect()
+            }
+        },
         &["keys are left out: those of the last of 3 splits"],
     ),
-    fault(plain, |_, k| k.keys_of = |w, of, row| visible(w, of, row)[1..].to_vec(), &["keys are left out: the first key"]),
+    fault(
+        plain,
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row)[1..].to_vec(),
+        &["keys are left out: the first key"],
+    ),
     fault(
         plain,
         |_, k| k.keys_of = |_, of, row| (0..of.1.next_multiple_of(16) - of.0 + row + 1).collect(),
@@ -158,7 +177,11 @@ const FAULTS: &[Fault] = &[
         &["those of keys are swizzled and are read as linear"],
     ),
     fault(nvfp4, |_, k| k.swizzled[1] = true, &["those of values are linear and are read as swizzled"]),
-    fault(nvfp4, |_, k| k.scale_sides = [0, 0], &["the block scales of another place are used: those of keys for values"]),
+    fault(
+        nvfp4,
+        |_, k| k.scale_sides = [0, 0],
+        &["the block scales of another place are used: those of keys for values"],
+    ),
     fault(nvfp4, |_, k| k.odd_first[0] = true, &["the nibbles of a byte are exchanged: of keys"]),
     // Exchanged columns of the output are the same thing.
     fault(
@@ -248,7 +271,10 @@ fn what_no_hypothesis_explains_is_called_unexplained_with_its_extent() {
     }
     let judgement = judge(&dump::parse(&file(&world, &stored).bytes()).unwrap()).unwrap();
     let text = judgement.diagnosis.unwrap().text();
-    assert!(text.starts_with("unexplained") && text.contains("head 3") && text.contains("every column"), "{text}");
+    assert!(
+        text.starts_with("unexplained") && text.contains("head 3") && text.contains("every column"),
+        "{text}"
+    );
 }
 
 #[test]

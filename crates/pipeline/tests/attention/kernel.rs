@@ -137,7 +137,10 @@ impl World {
         let number = |n: usize| self.normal(stream, n) / self.scales[side];
         match self.kv {
             Kv::Bf16 => (0..self.elements())
-                .flat_map(|n| (f32_to(Format::Bf16, number(n), Rounding::NearestEven, false, false) as u16).to_le_bytes())
+                .flat_map(|n| {
+                    (f32_to(Format::Bf16, number(n), Rounding::NearestEven, false, false) as u16)
+                        .to_le_bytes()
+                })
                 .collect(),
             Kv::E4m3 => (0..self.elements())
                 .map(|n| f32_to(Format::E4m3, number(n), Rounding::NearestEven, true, false) as u8)
@@ -210,7 +213,11 @@ struct Reader<'a> {
 impl Reader<'_> {
     fn row(&self, page: usize, slot: usize, head: usize) -> usize {
         let World { kv_heads, page: slots, .. } = *self.world;
-        if self.knobs.hnd { (page * kv_heads + head) * slots + slot } else { (page * slots + slot) * kv_heads + head }
+        if self.knobs.hnd {
+            (page * kv_heads + head) * slots + slot
+        } else {
+            (page * slots + slot) * kv_heads + head
+        }
     }
 
     fn element(&self, side: usize, (page, slot, head): (usize, usize, usize), d: usize) -> f32 {
@@ -263,7 +270,9 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
                 let kv_head = if knobs.modulo { head % world.kv_heads } else { head / group };
                 let places: Vec<(usize, usize, usize)> = keys
                     .iter()
-                    .map(|key| ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head))
+                    .map(|key| {
+                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
+                    })
                     .collect();
                 let sink = (knobs.sink)(world, &sinks, head);
                 let (out, lse) = attend(&reader, query, &places, sink);
@@ -293,11 +302,13 @@ fn attend(
             let scores: Vec<f32> = tile
                 .iter()
                 .map(|place| {
-                    let product = query.iter().enumerate().fold(0.0, |sum: f32, (d, q)| {
-                        q.mul_add(reader.element(0, *place, d), sum)
-                    });
+                    let product = query
+                        .iter()
+                        .enumerate()
+                        .fold(0.0, |sum: f32, (d, q)| q.mul_add(reader.element(0, *place, d), sum));
                     let scaled = product * knobs.score_factor;
-                    let capped = world.cap.filter(|_| knobs.cap).map_or(scaled, |cap| cap * (scaled / cap).tanh());
+                    let capped =
+                        world.cap.filter(|_| knobs.cap).map_or(scaled, |cap| cap * (scaled / cap).tanh());
                     capped * log2
                 })
                 .collect();

@@ -39,7 +39,12 @@ fn stacked_caches_and_tables_of_every_library_are_read() {
     // FlashInfer's, vLLM's older and vLLM's newer form.
     file.put("kv_cache", dtype, &[*pages, 2, *heads, *slots, *width], interleave(page));
     note(&file);
-    file.put("kv_cache", dtype, &[2, *pages, *heads, *slots, *width], [keys.clone(), values.clone()].concat());
+    file.put(
+        "kv_cache",
+        dtype,
+        &[2, *pages, *heads, *slots, *width],
+        [keys.clone(), values.clone()].concat(),
+    );
     note(&file);
     file.put("kv_cache", dtype, &[*pages, *heads, *slots, 2 * width], interleave(row));
     note(&file);
@@ -166,7 +171,9 @@ fn masks_of_drafts_are_read_in_every_form() {
         let words: Vec<u8> = world
             .requests
             .iter()
-            .flat_map(|(rows, _)| (0..*rows).map(|row| (0..*rows).filter(|d| sees(row, *d)).map(|d| 1_u32 << d).sum::<u32>()))
+            .flat_map(|(rows, _)| {
+                (0..*rows).map(|row| (0..*rows).filter(|d| sees(row, *d)).map(|d| 1_u32 << d).sum::<u32>())
+            })
             .flat_map(u32::to_le_bytes)
             .collect();
         file.put("draft_mask", Dtype::U8, &[words.len()], words);

@@ -33,12 +33,17 @@ fn world(seed: u64) -> World {
 fn no_right_result_is_accused() {
     for seed in 0..60 {
         let world = world(seed);
-        for (rounded_sum, splits, short_partials) in [(true, 1, false), (false, 1, false), (true, 3, true), (false, 5, true)] {
+        for (rounded_sum, splits, short_partials) in
+            [(true, 1, false), (false, 1, false), (true, 3, true), (false, 5, true)]
+        {
             let knobs = Knobs { rounded_sum, splits, short_partials, ..Knobs::right(&world) };
             let verdicts = verdicts(&file(&world, &run(&world, &knobs)));
             assert_eq!(verdicts.len(), 2);
             for (stage, verdict, _) in verdicts {
-                assert!(matches!(verdict, Verdict::Pass | Verdict::Undetermined), "seed {seed} {stage} {knobs:?}");
+                assert!(
+                    matches!(verdict, Verdict::Pass | Verdict::Undetermined),
+                    "seed {seed} {stage} {knobs:?}"
+                );
             }
         }
     }
@@ -69,7 +74,8 @@ fn every_declared_rounding_is_needed() {
     let binary32_partials = [("kernel", "fa2"), ("weights", "f32"), ("partials", "f32")];
     let long: fn(&mut Knobs) = |knobs| (knobs.rounded, knobs.splits) = (false, 4);
     assert_eq!(of(long, &binary32_partials), 0, "partial results in binary32");
-    let short: fn(&mut Knobs) = |knobs| (knobs.rounded, knobs.splits, knobs.short_partials) = (false, 4, true);
+    let short: fn(&mut Knobs) =
+        |knobs| (knobs.rounded, knobs.splits, knobs.short_partials) = (false, 4, true);
     assert!(of(short, &binary32_partials) > 0, "partial results are rounded to bf16");
     assert_eq!(of(split, &[("kernel", "fa2")]), 0);
 }
