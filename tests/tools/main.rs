@@ -5,6 +5,7 @@
 
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
+mod attention;
 mod cubins;
 mod desk;
 mod driver;
@@ -29,6 +30,7 @@ fn main() -> ExitCode {
     let arguments = Arguments::from_args();
     let machine = Machine::look();
     let tests = [
+        ("attention", attention::TESTS),
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
         ("families", families::TESTS),

@@ -158,11 +158,11 @@ pub struct Dump {
     pub queries: Arc<Vec<f32>>,
     /// Keys and values in memory.
     pub cache: Cache,
-    /// Sinks, slopes and custom masks, as in [`Problem`].
+    /// The sink of each head of queries, base e; empty if there is none.
     pub sinks: Vec<f32>,
-    /// Slopes.
+    /// The slope of each head of queries; empty if there is none.
     pub slopes: Vec<f32>,
-    /// Custom masks.
+    /// The bits of custom masks, request after request.
     pub mask: Arc<Vec<bool>>,
     /// The factors of whole tensors: of queries, keys and values, and the global ones of keys and values.
     pub scales: [f64; 5],

@@ -5,11 +5,14 @@ use safetensors::tensor::Dtype;
 
 use super::kernel::{File, Knobs, Kv, World, file, run};
 
+/// Words of the message, and the change of the file that leads to it.
+type Contradiction = (&'static str, fn(&mut File));
+
 #[test]
 fn contradictions_are_named() {
     let world = World::new(11);
     let stored = run(&world, &Knobs::right(&world));
-    let cases: &[(&str, fn(&mut File))] = &[
+    let cases: &[Contradiction] = &[
         ("`q` is missing", |f| f.tensors.retain(|(name, ..)| name != "q")),
         ("`v_cache` is missing: `k_cache` needs the values", |f| {
             f.tensors.retain(|(name, ..)| name != "v_cache")

@@ -234,12 +234,15 @@ fn every_fault_is_explained_by_its_name() {
     }
 }
 
+/// Which element of the right output a place gets: row, head and column.
+type From = fn(usize, usize, usize) -> (usize, usize, usize);
+
 #[test]
 fn outputs_that_were_stored_elsewhere_are_recognised() {
     let world = World::new(1);
     let (heads, width, rows) = (world.heads, world.width, world.rows());
     let right = run(&world, &Knobs::right(&world));
-    let moved: [(&str, fn(usize, usize, usize) -> (usize, usize, usize)); 3] = [
+    let moved: [(&str, From); 3] = [
         ("columns of pairs exchanged", |row, head, d| (row, head, d ^ 1)),
         ("tiles of 8 columns exchanged", |row, head, d| (row, head, d ^ 8)),
         ("the next head", |row, head, d| (row, (head + 1) % 8, d)),
