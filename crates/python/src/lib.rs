@@ -9,6 +9,7 @@
 mod argument;
 mod array;
 mod array_interface;
+mod attention;
 mod command;
 mod dlpack;
 mod launch;
@@ -21,6 +22,8 @@ use pyo3::prelude::*;
 
 #[pymodule(gil_used = false)]
 mod _native {
+    #[pymodule_export]
+    use super::attention::{attention_bound, judge_attention};
     #[pymodule_export]
     use super::command::{compile_cuda, matrix_record, run_command};
     #[pymodule_export]

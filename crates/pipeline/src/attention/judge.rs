@@ -333,6 +333,51 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
     Ok(Judgement { results, gaps, diagnosis, case })
 }
 
+/// The exact result and the bound of every element of a dump.
+#[derive(Debug)]
+pub struct Bounds {
+    /// Rows, heads of queries and elements of a value.
+    pub shape: [usize; 3],
+    /// Value and bound of each element of the output, in its order; the bound is infinite where an element may have any value, or belongs
+    /// to no request.
+    pub output: Vec<(f64, f64)>,
+    /// The same of the logarithms, base 2: [rows, heads], without and with the sink.
+    pub lse: Vec<(f64, f64)>,
+}
+
+/// Computes the bounds of a dump, by its first reading.
+///
+/// # Errors
+/// [`AttentionError`] if a page is beyond the cache.
+pub fn bounds(dumps: &[Dump]) -> Result<Bounds, AttentionError> {
+    let (dump, _) = chosen(dumps)?;
+    let requests: Vec<usize> = (0..dump.requests.len()).collect();
+    let problem = dump.problem(&requests)?;
+    let reference = Reference::new(&problem, dump.arithmetic);
+    let (heads, width) = (dump.shape.heads, dump.shape.value_width);
+    let lines = problem.rows() * heads;
+    let open = (f64::NAN, f64::INFINITY);
+    let (mut output, mut lse) = (vec![open; lines * width], vec![open; lines * 2]);
+    let of = |expected: &Expected| match *expected {
+        Expected::Number { value, error } => (value, error),
+        Expected::Special(value) => (value, 0.0),
+        Expected::Open => open,
+    };
+    let rows: Vec<(Pair, _)> = all(dump)
+        .into_par_iter()
+        .map(|pair| (pair, reference.row(&problem.requests[pair.request], pair.row, pair.head)))
+        .collect();
+    for (pair, row) in rows {
+        let line = (problem.requests[pair.request].rows.start + pair.row) * heads + pair.head;
+        output[line * width..(line + 1) * width]
+            .iter_mut()
+            .zip(&row.output)
+            .for_each(|(to, from)| *to = of(from));
+        lse[line * 2..line * 2 + 2].iter_mut().zip(&row.lse).for_each(|(to, from)| *to = of(from));
+    }
+    Ok(Bounds { shape: [problem.rows(), heads, width], output, lse })
+}
+
 fn lse_words(reading: LseReading) -> String {
     format!(
         "lse_base {}, lse_layout {}, lse_sink {}",

@@ -36,7 +36,7 @@ mod stages;
 
 pub use error::AttentionError;
 pub use hypotheses::{Diagnosis, Explanation};
-pub use judge::{Judgement, judge};
+pub use judge::{Bounds, Judgement, bounds, judge};
 
 /// The name of the family in records.
 pub const FAMILY: &str = "attention";

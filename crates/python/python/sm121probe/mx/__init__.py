@@ -12,6 +12,7 @@ Formats: `mxfp8` (e4m3 or e5m2), `mxfp6` (e2m3 or e3m2) and `mxfp4` (e2m1) with 
 `nvfp4` (e2m1 with one ue4m3 scale per 16 elements and a global f32 scale).
 """
 
+from .attention import AttentionBound, assert_attention_within, attention_bound, attention_file
 from .bounds import ACCUMULATIONS, Bound, bound
 from .check import Undecided, assert_within
 from .data import exact, impulse
@@ -21,12 +22,16 @@ from .quantized import RULES, Quantized, dequantize, quantize
 
 __all__ = [
     "ACCUMULATIONS",
+    "AttentionBound",
     "Bound",
     "FORMATS",
     "Quantized",
     "RULES",
     "Undecided",
+    "assert_attention_within",
     "assert_within",
+    "attention_bound",
+    "attention_file",
     "bound",
     "decode",
     "dequantize",
