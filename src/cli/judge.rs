@@ -12,6 +12,7 @@ use super::exit;
 use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
+use crate::attention::dump::Contents;
 use crate::attention::{self, AttentionError, Diagnosis};
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
@@ -70,11 +71,13 @@ fn stem(args: &JudgeArgs) -> String {
 
 /// Judges tensors of attention, and explains what is wrong.
 fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
-    let dumps = attention::dump::read(&args.file).map_err(|error| unusable(args, error))?;
-    let judgement = attention::judge(&dumps).map_err(|error| unusable(args, error))?;
-    let said = |key: &str| {
-        let metadata = dumps.first().map(|dump| &dump.metadata);
-        metadata.and_then(|metadata| metadata.get(key)).cloned().unwrap_or_default()
+    let contents = attention::dump::read(&args.file).map_err(|error| unusable(args, error))?;
+    let judgement = attention::judge_contents(&contents).map_err(|error| unusable(args, error))?;
+    let said = |key: &str| match &contents {
+        Contents::Attention(dumps) => {
+            dumps.first().and_then(|dump| dump.metadata.get(key)).cloned().unwrap_or_default()
+        }
+        Contents::Written(_) => String::new(),
     };
     let trial = TrialRow {
         case: judgement.case.clone().unwrap_or_else(|| stem(args)),

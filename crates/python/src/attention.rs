@@ -8,7 +8,7 @@ use sm121probe::record::Verdict;
 /// Judges a dump of attention, the bytes of a safetensors file. Returns the verdict as JSON (`wrong`, `text`, `gaps`), or an error.
 #[pyfunction]
 pub(crate) fn judge_attention(py: Python<'_>, file: Vec<u8>) -> (Option<String>, Option<String>) {
-    let judged = py.detach(|| attention::judge(&dump::parse(&file)?));
+    let judged = py.detach(|| attention::judge_contents(&dump::contents(&file)?));
     match judged {
         Ok(judgement) => {
             let results = judgement.results.iter();

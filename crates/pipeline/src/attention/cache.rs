@@ -179,6 +179,25 @@ impl Plane {
 }
 
 impl Cache {
+    /// Lets pages be read in another order of their dimensions.
+    pub(super) fn reorder(&mut self, order: Order) {
+        let (slots, heads) = (self.page, self.heads);
+        let set = |strides: &mut Strides, row: usize| {
+            // A plane of a stacked tensor keeps its offset and the stride of its pages.
+            let dense = Strides::dense(order, slots, heads, row);
+            *strides = Strides { slot: dense.slot, head: dense.head, ..*strides };
+        };
+        for plane in &mut self.planes {
+            set(&mut plane.strides, plane.element.bytes(plane.width));
+            if let Some(scales) = &mut plane.scales {
+                set(&mut scales.strides, plane.width / BLOCK);
+            }
+            if let Some(factors) = plane.factors.as_mut().filter(|factors| factors.strides.slot > 0) {
+                set(&mut factors.strides, 4);
+            }
+        }
+    }
+
     /// The page and the slot of a key of a request; `None` if its table ends before.
     fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
         let table = if side == 1 { self.value_table.as_ref().unwrap_or(&self.table) } else { &self.table };

@@ -16,6 +16,10 @@ use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, Side, WindowOf};
 use super::semantics::{Arithmetic, Base, Denominator, Empty, Kernel, Mask, Semantics};
+use super::writer::Written;
+
+/// The tensor that makes a file one of a writer: the slot of each new token.
+const SLOTS: &str = "slot_mapping";
 
 /// The most bytes of a file.
 const LIMIT: u64 = 16 << 30;
@@ -50,6 +54,7 @@ const TENSORS: &[&[&str]] = &[
     &["packed_custom_mask"],
     &["mask_indptr"],
     &["draft_mask"],
+    &["slot_mapping"],
     &["out", "output", "o"],
     &["lse", "softmax_lse"],
 ];
@@ -179,25 +184,6 @@ pub struct Dump {
 }
 
 impl Dump {
-    /// Lets pages be read in another order of their dimensions.
-    pub fn reorder(&mut self, order: Order) {
-        let (slots, heads) = (self.cache.page, self.cache.heads);
-        let set = |strides: &mut Strides, row: usize| {
-            // A plane of a stacked tensor keeps its offset and the stride of its pages.
-            let dense = Strides::dense(order, slots, heads, row);
-            *strides = Strides { slot: dense.slot, head: dense.head, ..*strides };
-        };
-        for plane in &mut self.cache.planes {
-            set(&mut plane.strides, plane.element.bytes(plane.width));
-            if let Some(scales) = &mut plane.scales {
-                set(&mut scales.strides, plane.width / BLOCK);
-            }
-            if let Some(factors) = plane.factors.as_mut().filter(|factors| factors.strides.slot > 0) {
-                set(&mut factors.strides, 4);
-            }
-        }
-    }
-
     /// Reads the keys and values of these requests.
     ///
     /// # Errors
@@ -246,55 +232,89 @@ pub fn is_attention(path: &Path) -> Result<bool, AttentionError> {
     let family = header.get("__metadata__").and_then(|metadata| metadata.get("family"));
     Ok(match family.and_then(serde_json::Value::as_str) {
         Some(family) => family == super::FAMILY,
-        None => TENSORS[0].iter().any(|name| header.get(name).is_some()),
+        None => TENSORS[0].iter().chain(&[SLOTS]).any(|name| header.get(name).is_some()),
     })
 }
 
-/// Reads a dump in every way that its metadata leave open; the first is by defaults.
+/// What a file holds.
+#[derive(Debug)]
+pub enum Contents {
+    /// Attention, in every way that the metadata leave open; the first is by defaults.
+    Attention(Vec<Dump>),
+    /// What a writer stored, in every way that the metadata leave open.
+    Written(Vec<Written>),
+}
+
+/// Reads a file.
 ///
 /// # Errors
 /// [`AttentionError`] with the tensor, the index and the remedy.
-pub fn read(path: &Path) -> Result<Vec<Dump>, AttentionError> {
+pub fn read(path: &Path) -> Result<Contents, AttentionError> {
     let bytes = fs::metadata(path)?.len();
     if bytes > LIMIT {
         let what = path.display().to_string();
         return Err(AttentionError::TooLarge { what, bytes, limit: LIMIT });
     }
-    parse(&fs::read(path)?)
+    contents(&fs::read(path)?)
 }
 
-/// Reads a dump from the bytes of a file.
+/// Reads the bytes of a file.
+///
+/// # Errors
+/// As [`read`].
+pub fn contents(bytes: &[u8]) -> Result<Contents, AttentionError> {
+    let tensors = SafeTensors::deserialize(bytes)?;
+    let is_written = tensors.names().iter().any(|name| **name == *SLOTS);
+    if is_written {
+        return Ok(Contents::Written(readings(bytes, &tensors, |file, _| file.written())?));
+    }
+    Ok(Contents::Attention(parse(bytes)?))
+}
+
+/// Reads a dump of attention from the bytes of a file, in every way that its metadata leave open.
 ///
 /// # Errors
 /// As [`read`].
 pub fn parse(bytes: &[u8]) -> Result<Vec<Dump>, AttentionError> {
     let tensors = SafeTensors::deserialize(bytes)?;
+    readings(bytes, &tensors, |file, chosen| Ok(Dump { chosen: chosen.to_vec(), ..file.dump()? }))
+}
+
+/// A key and the word that a reading chose for it.
+type Choice = (&'static str, &'static str);
+
+/// Reads a file in every way that its metadata leave open.
+fn readings<'a, T>(
+    bytes: &[u8],
+    tensors: &SafeTensors<'a>,
+    read: impl Fn(&mut File<'a>, &[Choice]) -> Result<T, AttentionError>,
+) -> Result<Vec<T>, AttentionError> {
     let (_, header) = SafeTensors::read_metadata(bytes)?;
     let said = header.metadata().clone().unwrap_or_default().into_iter().collect();
-    let mut file = File::new(&tensors, &said)?;
+    let mut file = File::new(tensors, &said)?;
     let declared = file.metadata.clone();
-    let (mut dumps, mut errors) = (Vec::new(), Vec::new());
+    let (mut all, mut errors) = (Vec::new(), Vec::new());
     // Every choice that is open once those before it are made.
-    let mut open: Vec<Vec<(&'static str, &'static str)>> = vec![Vec::new()];
+    let mut open: Vec<Vec<Choice>> = vec![Vec::new()];
     while let Some(chosen) = open.pop() {
         file.metadata = declared.clone();
         file.metadata.extend(chosen.iter().map(|(key, word)| ((*key).to_owned(), (*word).to_owned())));
-        let dump = file.dump();
+        let found = read(&mut file, &chosen);
         let undeclared = std::mem::take(&mut file.undeclared);
-        match (undeclared.first(), dump) {
+        match (undeclared.first(), found) {
             (Some(Undeclared { key, words }), _) => {
                 // The last is taken first.
                 let next = words.iter().rev().map(|word| [chosen.as_slice(), &[(*key, *word)]].concat());
                 open.extend(next);
             }
-            (None, Ok(dump)) => dumps.push(Dump { chosen, metadata: declared.clone(), ..dump }),
+            (None, Ok(found)) => all.push(found),
             // A reading in which tensors contradict one another is not meant.
             (None, Err(error)) => errors.push(error),
         }
     }
     match errors.into_iter().next() {
-        Some(error) if dumps.is_empty() => Err(error),
-        _ => Ok(dumps),
+        Some(error) if all.is_empty() => Err(error),
+        _ => Ok(all),
     }
 }
 

@@ -5,12 +5,13 @@ use std::collections::BTreeSet;
 use rayon::prelude::*;
 use record::{Place, StageResult, Verdict};
 
-use super::dump::{Dump, LseReading};
+use super::dump::{Contents, Dump, LseReading};
 use super::element::Element;
 use super::error::AttentionError;
 use super::hypotheses::{self, Diagnosis};
 use super::problem::Problem;
 use super::reference::{Expected, Reference};
+use super::writer;
 
 /// A head of a row of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -279,6 +280,26 @@ fn chosen(dumps: &[Dump]) -> Result<(&Dump, String), AttentionError> {
         _ => format!("{keys}: none of {} readings fits, {} is the closest", counted.len(), words(dump)),
     };
     Ok((dump, said))
+}
+
+/// Judges what a file holds.
+///
+/// # Errors
+/// [`AttentionError`] if a page is beyond the cache.
+pub fn judge_contents(contents: &Contents) -> Result<Judgement, AttentionError> {
+    match contents {
+        Contents::Attention(dumps) => judge(dumps),
+        Contents::Written(all) => {
+            // The reading with the fewest wrong elements; the first of equal ones.
+            let judged = all.iter().map(writer::judge);
+            let wrong =
+                |judgement: &Judgement| judgement.results.iter().map(|result| result.mismatches).sum::<u64>();
+            judged.min_by_key(wrong).ok_or_else(|| AttentionError::Missing {
+                name: "k_cache",
+                remedy: "the file has no cache".to_owned(),
+            })
+        }
+    }
 }
 
 /// Judges a dump that may be read in these ways.

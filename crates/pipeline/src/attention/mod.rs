@@ -10,6 +10,7 @@
 //! | `dump.rs`, `dump/` | the dump format, under the names of every library |
 //! | `judge.rs` | which stored elements are right |
 //! | `hypotheses.rs` | what may be wrong with those that are not |
+//! | `writer.rs` | what a writer of a cache stored |
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
@@ -33,10 +34,11 @@ mod problem;
 mod reference;
 mod semantics;
 mod stages;
+mod writer;
 
 pub use error::AttentionError;
 pub use hypotheses::{Diagnosis, Explanation};
-pub use judge::{Bounds, Judgement, bounds, judge};
+pub use judge::{Bounds, Judgement, bounds, judge, judge_contents};
 
 /// The name of the family in records.
 pub const FAMILY: &str = "attention";

@@ -8,3 +8,4 @@ mod faults;
 mod kernel;
 mod layouts;
 mod right;
+mod writer;

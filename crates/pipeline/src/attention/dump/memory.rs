@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{
-    AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOrder, Scales, Strides,
+    AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOrder, Scales, Strides, Written,
 };
 
 const SIDES: [&str; 2] = ["keys", "values"];
@@ -22,6 +22,51 @@ impl File<'_> {
         if self.get("k").is_some() || self.get("v").is_some() {
             return self.ragged_cache(width);
         }
+        self.paged_cache(width)
+    }
+
+    /// What a writer stored.
+    pub(super) fn written(&mut self) -> Result<Written, AttentionError> {
+        let remedy = "`slot_mapping` needs the new keys and values, [tokens, heads, elements]";
+        let shape = self.need("k", remedy)?.shape().to_vec();
+        let values = self.need("v", remedy)?.shape().to_vec();
+        let &[tokens, heads, width] = shape.as_slice() else {
+            return Err(self.wrong_shape("k", "[tokens, heads, elements]"));
+        };
+        if values != shape {
+            return Err(self.wrong_shape("v", format!("{shape:?}, as `k` is")));
+        }
+        let (cache, value_width) = self.paged_cache(width)?;
+        if (cache.heads, value_width) != (heads, width) {
+            return Err(self.wrong_shape(
+                "k",
+                format!("{} heads of {value_width} elements, as the cache has", cache.heads),
+            ));
+        }
+        let slots = self.integers("slot_mapping")?.unwrap_or_default();
+        if slots.len() != tokens {
+            return Err(self.wrong_shape("slot_mapping", format!("{tokens} elements, one for each token")));
+        }
+        let plane = &cache.planes[0];
+        let pages =
+            plane.bytes.len().saturating_sub(plane.strides.offset).div_ceil(plane.strides.page.max(1));
+        for (token, slot) in slots.iter().enumerate() {
+            if *slot >= (pages * cache.page) as i64 {
+                let wanted = format!("the cache has {pages} pages of {} slots: export all of it", cache.page);
+                return Err(self.wrong_value("slot_mapping", token, *slot, wanted));
+            }
+        }
+        let [_, k_scale, v_scale, k_global, v_global] = self.scales()?;
+        let factors = match plane.element {
+            Element::Nvfp4 => [k_scale * k_global, v_scale * v_global],
+            _ => [k_scale, v_scale],
+        };
+        let sources = [Arc::new(self.floats("k")?), Arc::new(self.floats("v")?)];
+        Ok(Written { cache, sources, slots, factors, case: self.said("case").map(str::to_owned) })
+    }
+
+    /// A cache of pages, and the width of a value.
+    fn paged_cache(&mut self, width: usize) -> Result<(Cache, usize), AttentionError> {
         let stacked = self.get("kv_cache").is_some();
         if stacked && (self.get("k_cache").is_some() || self.get("v_cache").is_some()) {
             return Err(AttentionError::Twice { first: "kv_cache".into(), second: "k_cache".into() });

@@ -160,7 +160,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         seen: "vl 56550, vl 49012, vl 53979",
         variants: |dump| {
             let orders = [(Order::Nhd, "as NHD".to_owned()), (Order::Hnd, "as HND".to_owned())];
-            each(dump, orders, Dump::reorder)
+            each(dump, orders, |d, order| d.cache.reorder(order))
         },
     },
     Hypothesis {
