@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
+use super::mla;
 use super::problem::Side;
 
 record::words! {
@@ -132,6 +133,8 @@ pub struct Plane {
     pub factors: Option<Factors>,
     /// Whether the odd elements are in the low nibbles.
     pub odd_first: bool,
+    /// The layout of records, of which these are the first elements, and how their scales are read.
+    pub record: Option<(mla::Layout, mla::Reading)>,
 }
 
 /// A cache, or ragged keys and values.
@@ -145,15 +148,25 @@ pub struct Cache {
     pub page: usize,
     /// The pages of each request.
     pub table: Vec<Vec<usize>>,
+    /// Whether the table names slots, counted over all pages, instead of pages.
+    pub by_slot: bool,
     /// The pages of its values, if they are others.
     pub value_table: Option<Vec<Vec<usize>>>,
 }
 
 impl Plane {
     /// Appends a head of a slot; the first byte that is missing on an error.
-    fn append(&self, at: (usize, usize, usize), to: &mut Vec<f32>) -> Result<(), usize> {
+    fn append(&self, at: (usize, usize, usize), slots: usize, to: &mut Vec<f32>) -> Result<(), usize> {
         let (page, slot, head) = at;
         let first = self.strides.at(page, slot, head).ok_or(usize::MAX)?;
+        if let Some((layout, reading)) = self.record {
+            let of_page = self.strides.at(page, 0, 0).ok_or(usize::MAX)?;
+            for d in 0..self.width {
+                let value = layout.value(&self.bytes, (of_page, first), (slot, slots), d, reading);
+                to.push(value.ok_or(first + layout.row())?);
+            }
+            return Ok(());
+        }
         let end = first.checked_add(self.element.bytes(self.width)).ok_or(usize::MAX)?;
         let bytes = self.bytes.get(first..end).ok_or(end)?;
         let blocks = self.width / BLOCK;
@@ -201,8 +214,12 @@ impl Cache {
     /// The page and the slot of a key of a request; `None` if its table ends before.
     fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
         let table = if side == 1 { self.value_table.as_ref().unwrap_or(&self.table) } else { &self.table };
-        let page = *table.get(request)?.get(key / self.page.max(1))?;
-        Some((page, key % self.page.max(1)))
+        let page = self.page.max(1);
+        if self.by_slot {
+            let slot = *table.get(request)?.get(key)?;
+            return Some((slot / page, slot % page));
+        }
+        Some((*table.get(request)?.get(key / page)?, key % page))
     }
 
     /// Reads the keys or values (`side` 0 or 1) of these requests: `(request, number of keys)` each.
@@ -212,7 +229,8 @@ impl Cache {
         requests: impl Iterator<Item = (usize, usize)>,
     ) -> Result<Side, AttentionError> {
         let plane = &self.planes[side];
-        let mut out = Side::default();
+        let is_exact = plane.record.is_none_or(|(layout, _)| layout.is_exact());
+        let mut out = Side { is_rounded: !is_exact, ..Side::default() };
         for (request, keys) in requests {
             for key in 0..keys {
                 let wrong = |wanted: String, found: usize| AttentionError::Value {
@@ -231,7 +249,7 @@ impl Cache {
                 };
                 for head in 0..self.heads {
                     let at = (page, slot, head);
-                    plane.append(at, &mut out.elements).map_err(|byte| {
+                    plane.append(at, self.page, &mut out.elements).map_err(|byte| {
                         wrong(
                             format!(
                                 "page {page}, slot {slot}, head {head} of request {request} ends beyond the {} bytes of the tensor: correct the table, the strides or the layout",

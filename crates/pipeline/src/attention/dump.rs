@@ -14,6 +14,7 @@ use safetensors::{Dtype, SafeTensors};
 use super::cache::{Cache, Factors, Order, Plane, ScaleOrder, Scales, Strides};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
+use super::mla;
 use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, Side, WindowOf};
 use super::semantics::{Arithmetic, Base, Denominator, Empty, Kernel, Mask, Semantics};
 use super::writer::Written;
@@ -55,6 +56,8 @@ const TENSORS: &[&[&str]] = &[
     &["mask_indptr"],
     &["draft_mask"],
     &["slot_mapping"],
+    &["topk_indices", "sparse_indices"],
+    &["topk_length", "topk_lens"],
     &["out", "output", "o"],
     &["lse", "softmax_lse"],
 ];
@@ -84,6 +87,8 @@ const KEYS: &[&[&str]] = &[
     &["kv_heads", "num_kv_heads"],
     &["head_dim"],
     &["stacked"],
+    &["record"],
+    &["value_width"],
     &["k_strides"],
     &["v_strides"],
     &["k_scale_layout"],
@@ -336,6 +341,8 @@ struct File<'a> {
 struct Lists {
     rows: Vec<Range<usize>>,
     lengths: Vec<usize>,
+    /// Whether the table names slots.
+    by_slot: bool,
     /// The pages of each; `None` for ragged keys.
     pages: Option<[Vec<Vec<usize>>; 2]>,
 }
@@ -561,6 +568,7 @@ impl<'a> File<'a> {
         }
         let shape = Shape { heads, kv_heads, width, value_width, map: HeadMap::Grouped };
         let lists = self.lists(rows, &cache)?;
+        cache.by_slot = lists.by_slot;
         if let Some([keys, values]) = lists.pages {
             cache.value_table = (keys != values).then_some(values);
             cache.table = keys;

@@ -309,6 +309,7 @@ impl Generator<'_> {
             }),
             factors: None,
             odd_first: false,
+            record: None,
         };
         // 0x7F7F is a NaN of fp16 and, as 0x7FFF, of bf16; 0x7F of e4m3 and of ue4m3. Codes of e2m1 have none: their scales have.
         let nan = if self.configuration.types == Types::Bf16 { 0xFF } else { 0x7F };
@@ -316,7 +317,14 @@ impl Generator<'_> {
         let scales =
             || if is_nvfp4 { vec![0x7F; pages * page * kv_heads * (width / BLOCK)] } else { vec![0; 16] };
         let values = if self.case.layout == Layout::Halves { Vec::new() } else { codes(1) };
-        let cache = Cache { planes: [plane(0), plane(1)], heads: kv_heads, page, table, value_table: None };
+        let cache = Cache {
+            planes: [plane(0), plane(1)],
+            heads: kv_heads,
+            page,
+            table,
+            by_slot: false,
+            value_table: None,
+        };
         (cache, [codes(0), values, scales(), scales()])
     }
 

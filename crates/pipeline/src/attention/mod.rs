@@ -6,6 +6,7 @@
 //! | `semantics.rs` | what is computed, and what a kernel may round |
 //! | `problem.rs` | queries, keys and values as numbers, and which keys a row sees |
 //! | `cache.rs` | keys and values in memory: pages, strides, codes and scales |
+//! | `mla.rs` | records of latent attention (MLA) |
 //! | `reference.rs` | the result in f64, with the bound |
 //! | `dump.rs`, `dump/` | the dump format, under the names of every library |
 //! | `judge.rs` | which stored elements are right |
@@ -30,6 +31,7 @@ pub mod family;
 mod generate;
 mod hypotheses;
 mod judge;
+mod mla;
 mod problem;
 mod reference;
 mod semantics;

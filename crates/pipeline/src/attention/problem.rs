@@ -112,6 +112,8 @@ pub struct Side {
     pub elements: Vec<f32>,
     /// A factor for each key and head; empty if there is none.
     pub factors: Vec<f32>,
+    /// Whether kernels round elements to 16 bits before they multiply them: a code times a scale of 32 bits.
+    pub is_rounded: bool,
 }
 
 impl Side {

@@ -214,6 +214,10 @@ impl<'a> Reference<'a> {
             let bit = self.key_bits.get(at * shape.kv_heads + kv_head).copied().unwrap_or_default();
             let exact = is_exact(size, query_bit.saturating_add(bit));
             let mut product = if exact { 0.0 } else { factor.abs() * kappa * size };
+            if self.problem.keys.is_rounded {
+                // Rounded in binary32 here, too.
+                product += factor.abs() * (Element::Bf16.roundoff().relative + 2.0 * U) * size;
+            }
             let mut score = sum * factor;
             if let Some(slope) = slope {
                 // The position of the row is that of its last key.
@@ -410,7 +414,11 @@ impl<'a> Reference<'a> {
                 // An infinity times a weight of which nothing remains may be NaN.
                 return if value.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open };
             }
-            let error = self.error(sum, value, common, [etas, rhos], exact.then_some(bit));
+            let exact = exact && !values.is_rounded;
+            let mut error = self.error(sum, value, common, [etas, rhos], exact.then_some(bit));
+            if values.is_rounded {
+                error += (Element::Bf16.roundoff().relative + 2.0 * U) * sum.size;
+            }
             let error = error + self.of_partials(sum, *hot, error);
             Expected::Number { value, error: error + 4.0 * U * value.abs() }
         };

@@ -7,5 +7,6 @@ mod bad_input;
 mod faults;
 mod kernel;
 mod layouts;
+mod mla;
 mod right;
 mod writer;

@@ -18,6 +18,9 @@ struct Paged {
 impl File<'_> {
     /// The requests: rows of queries, lengths and pages.
     pub(super) fn lists(&self, rows: usize, cache: &Cache) -> Result<Lists, AttentionError> {
+        if let Some(lists) = self.sparse(rows, cache)? {
+            return Ok(lists);
+        }
         let of_rows = self.ranges("qo_indptr", rows, "rows of queries")?;
         if let Some(Paged { tables, lengths }) = self.pages(cache)? {
             let of_rows = match of_rows {
@@ -33,7 +36,7 @@ impl File<'_> {
                 let wanted = format!("{} elements, one more than requests with keys", lengths.len() + 1);
                 return Err(self.wrong_shape("qo_indptr", wanted));
             }
-            return Ok(Lists { rows: of_rows, lengths, pages: Some(tables) });
+            return Ok(Lists { rows: of_rows, lengths, by_slot: false, pages: Some(tables) });
         }
         let keys = cache.table.first().map_or(0, Vec::len);
         let of_keys = self.ranges("kv_indptr", keys, "keys")?;
@@ -54,7 +57,59 @@ impl File<'_> {
         }
         let lengths = of_keys.iter().map(ExactSizeIterator::len).collect();
         let table: Vec<Vec<usize>> = of_keys.into_iter().map(Iterator::collect).collect();
-        Ok(Lists { rows: of_rows, lengths, pages: Some([table.clone(), table]) })
+        Ok(Lists { rows: of_rows, lengths, by_slot: false, pages: Some([table.clone(), table]) })
+    }
+
+    /// The slots that each row of a sparse attention reads: every row is a request of its own.
+    fn sparse(&self, rows: usize, cache: &Cache) -> Result<Option<Lists>, AttentionError> {
+        let Some(all) = self.integers("topk_indices")? else { return Ok(None) };
+        let shape = self.need("topk_indices", "")?.shape().to_vec();
+        // Some libraries have a dimension for the head of keys.
+        let (found, most) = match *shape.as_slice() {
+            [found, most] | [found, 1, most] => (found, most),
+            _ => return Err(self.wrong_shape("topk_indices", "[rows, slots]")),
+        };
+        if found != rows {
+            return Err(self.wrong_shape("topk_indices", format!("{rows} rows, as `q` has")));
+        }
+        let lengths = self.integers("topk_length")?;
+        if let Some(lengths) = &lengths
+            && lengths.len() != rows
+        {
+            return Err(self.wrong_shape("topk_length", format!("{rows} elements, one for each row")));
+        }
+        let plane = &cache.planes[0];
+        let left = plane.bytes.len().saturating_sub(plane.strides.offset);
+        let slots = left.div_ceil(plane.strides.page.max(1)) * cache.page;
+        let mut table = Vec::new();
+        for row in 0..rows {
+            let count = match lengths.as_ref().map(|lengths| lengths[row]) {
+                None => most,
+                Some(length) => {
+                    usize::try_from(length).ok().filter(|count| *count <= most).ok_or_else(|| {
+                        self.wrong_value("topk_length", row, length, format!("a row has {most} indices"))
+                    })?
+                }
+            };
+            let mut of_row = Vec::new();
+            for index in row * most..row * most + count {
+                // −1 pads a row.
+                match all.get(index).copied().unwrap_or(-1) {
+                    -1 => {}
+                    slot if usize::try_from(slot).is_ok_and(|slot| slot < slots) => {
+                        of_row.push(slot as usize)
+                    }
+                    slot => {
+                        let wanted = format!("the cache has {slots} slots, and -1 pads a row");
+                        return Err(self.wrong_value("topk_indices", index, slot, wanted));
+                    }
+                }
+            }
+            table.push(of_row);
+        }
+        let lengths = table.iter().map(Vec::len).collect();
+        let rows = (0..rows).map(|row| row..row + 1).collect();
+        Ok(Some(Lists { rows, lengths, by_slot: true, pages: Some([table.clone(), table]) }))
     }
 
     fn ragged(&self, rows: usize, requests: usize) -> AttentionError {

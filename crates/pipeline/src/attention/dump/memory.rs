@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::{
     AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOrder, Scales, Strides, Written,
+    mla,
 };
 
 const SIDES: [&str; 2] = ["keys", "values"];
@@ -22,7 +23,50 @@ impl File<'_> {
         if self.get("k").is_some() || self.get("v").is_some() {
             return self.ragged_cache(width);
         }
-        self.paged_cache(width)
+        match self.word("record", mla::Layout::ALL, mla::Layout::word)? {
+            Some(layout) => self.records(layout, width),
+            None => self.paged_cache(width),
+        }
+    }
+
+    /// Records of latent attention: `kv_cache`, bytes, [pages, …] with all bytes of a page, padding included.
+    fn records(&mut self, layout: mla::Layout, width: usize) -> Result<(Cache, usize), AttentionError> {
+        let shape = self.need("kv_cache", "records are in one tensor")?.shape().to_vec();
+        if width != layout.width() {
+            let wanted =
+                format!("{} elements of a head, as a record `{}` has", layout.width(), layout.word());
+            return Err(self.wrong_shape("q", wanted));
+        }
+        let missing = || AttentionError::Missing {
+            name: "kv_cache",
+            remedy: "records need metadata page_size, the slots of a page".to_owned(),
+        };
+        let page: usize = self.number("page_size")?.ok_or_else(missing)?;
+        let bytes = self.bytes("kv_cache");
+        let of_page = bytes.len() / shape.first().copied().unwrap_or(1).max(1);
+        if shape.len() < 2 || of_page < layout.page(page) {
+            let wanted =
+                format!("[pages, …] with at least {} bytes for a page of {page} slots", layout.page(page));
+            return Err(self.wrong_shape("kv_cache", wanted));
+        }
+        let value_width = self.number("value_width")?.unwrap_or(layout.value_width());
+        if value_width > layout.width() {
+            return Err(self.wrong_key("value_width", format!("at most {}", layout.width())));
+        }
+        let plane = |width: usize| Plane {
+            name: "kv_cache",
+            element: Element::E4m3,
+            bytes: Arc::clone(&bytes),
+            strides: Strides { offset: 0, page: of_page, slot: layout.row(), head: 0 },
+            width,
+            scales: None,
+            factors: None,
+            odd_first: false,
+            record: Some((layout, mla::Reading::default())),
+        };
+        let planes = [plane(width), plane(value_width)];
+        let cache = Cache { planes, heads: 1, page, table: Vec::new(), by_slot: false, value_table: None };
+        Ok((cache, value_width))
     }
 
     /// What a writer stored.
@@ -100,7 +144,7 @@ impl File<'_> {
                 planes[side].strides = strides;
             }
         }
-        Ok((Cache { planes, heads, page, table: Vec::new(), value_table: None }, value_width))
+        Ok((Cache { planes, heads, page, table: Vec::new(), by_slot: false, value_table: None }, value_width))
     }
 
     /// `k` and `v`: [keys, heads, elements].
@@ -129,7 +173,7 @@ impl File<'_> {
         let planes = [plane(0, "k", width)?, plane(1, "v", value_width)?];
         // Each key is a page of one slot.
         let table = vec![(0..keys).collect()];
-        Ok((Cache { planes, heads, page: 1, table, value_table: None }, value_width))
+        Ok((Cache { planes, heads, page: 1, table, by_slot: false, value_table: None }, value_width))
     }
 
     /// The number of slots and heads of a page, whose middle dimensions are these.
@@ -332,6 +376,7 @@ impl File<'_> {
             scales,
             factors,
             odd_first: false,
+            record: None,
         })
     }
 

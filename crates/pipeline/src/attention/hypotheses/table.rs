@@ -9,6 +9,7 @@ use super::Hypothesis;
 use crate::attention::cache::{Order, ScaleOrder};
 use crate::attention::dump::{Dump, Stored};
 use crate::attention::element::Element;
+use crate::attention::mla;
 use crate::attention::problem::{HeadMap, LeftOut, WindowOf};
 use crate::attention::semantics::Mask;
 
@@ -205,7 +206,10 @@ pub(super) const ALL: &[Hypothesis] = &[
             one(dump, |d| {
                 let (page, heads) = (d.cache.page, d.cache.heads);
                 for plane in &mut d.cache.planes {
-                    let dense = page * heads * plane.element.bytes(plane.width);
+                    let dense = match plane.record {
+                        Some((layout, _)) => layout.page(page),
+                        None => page * heads * plane.element.bytes(plane.width),
+                    };
                     plane.strides.page = plane.strides.page.min(dense);
                 }
             })
@@ -257,6 +261,32 @@ pub(super) const ALL: &[Hypothesis] = &[
         look: "the layout of the scales that the writer stores and that the kernel reads",
         seen: "vl 50084, vl 50085, vl 50288, vl 46329, fi 3097",
         variants: scale_orders,
+    },
+    Hypothesis {
+        name: "the scales of records are read in another layout",
+        look: "where the scales of a token are: in its row or behind its page, and in which order",
+        seen: "vl 54563",
+        variants: |dump| {
+            let Some((stored, _)) = dump.cache.planes[0].record else { return Vec::new() };
+            let mut all = vec![(
+                "in the order of their blocks".to_owned(),
+                with(dump, |d| {
+                    for (_, reading) in d.cache.planes.iter_mut().filter_map(|plane| plane.record.as_mut()) {
+                        reading.is_linear = stored == mla::Layout::Nvfp4;
+                    }
+                }),
+            )];
+            for layout in mla::Layout::ALL.iter().filter(|layout| layout.width() == stored.width()) {
+                let other = with(dump, |d| {
+                    for plane in &mut d.cache.planes {
+                        plane.strides.slot = layout.row();
+                        plane.record.iter_mut().for_each(|(of, _)| *of = *layout);
+                    }
+                });
+                all.push((format!("as {}", layout.word()), other));
+            }
+            all
+        },
     },
     Hypothesis {
         name: "the block scales of another place are used",
@@ -377,6 +407,9 @@ pub(super) const ALL: &[Hypothesis] = &[
                 let [_, k, v, k_global, v_global] = d.scales;
                 d.semantics.scale *= floor(k) / k * floor(k_global) / k_global;
                 d.semantics.value_scale *= floor(v) / v * floor(v_global) / v_global;
+                for (_, reading) in d.cache.planes.iter_mut().filter_map(|plane| plane.record.as_mut()) {
+                    reading.is_power = true;
+                }
                 for factors in d.cache.planes.iter_mut().filter_map(|plane| plane.factors.as_mut()) {
                     let words = factors.bytes.as_chunks().0.iter().flat_map(|word| {
                         let word = u32::from_le_bytes(*word) & 0xFF80_0000;
