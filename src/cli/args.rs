@@ -29,7 +29,7 @@ pub(super) struct Cli {
     /// Format of the report: text, md, json, csv, junit or html [default: text]
     #[arg(long, visible_alias = "report", value_name = "FORM", hide_possible_values = true, value_parser = format::parser(format::OF_RECORD))]
     pub(super) format: Option<Format>,
-    /// Write a part of the record for other tools instead of a report: tactics
+    /// Write a part of the record for other tools: tactics
     #[arg(long, value_name = "PART", conflicts_with = "format", hide_possible_values = true)]
     pub(super) export: Option<Export>,
     #[command(flatten)]

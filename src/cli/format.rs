@@ -70,6 +70,6 @@ mod tests {
             assert_eq!(values.first().map(|v| v.get_name()), Some("text"), "{}", verb.get_name());
             assert!(values.iter().all(|v| v.get_help().is_some()), "{}", verb.get_name());
         }
-        assert_eq!(with_formats, 18);
+        assert_eq!(with_formats, 19);
     }
 }

@@ -312,10 +312,13 @@ fn records_that_are_read_otherwise_are_explained() {
     assert!(text.contains("as dsv4_1"), "{text}");
 }
 
+/// Words of the message, and the change of the file that leads to it.
+type Contradiction = (&'static str, fn(&mut File));
+
 #[test]
 fn contradictions_of_records_are_named() {
     let record = &RECORDS[0];
-    let changes: [(&str, fn(&mut File)); 5] = [
+    let changes: [Contradiction; 5] = [
         ("`q` is [6, 4, 576]; expected 512 elements of a head, as a record `dsv4`", |f| {
             f.say("record", "dsv4")
         }),

@@ -190,9 +190,12 @@ fn right_caches_pass_however_they_are_divided() {
     }
 }
 
+/// A cache, what its writer does, and words of the explanation.
+type Fault = (Kv, fn(&mut Writer), &'static str);
+
 #[test]
 fn every_fault_of_a_writer_is_explained() {
-    let faults: &[(Kv, fn(&mut Writer), &str)] = &[
+    let faults: &[Fault] = &[
         (Kv::Nvfp4, |w| w.swizzled[1] = true, "the block scales of values were written swizzled"),
         (Kv::Nvfp4, |w| w.swizzled[0] = true, "the block scales of keys were written swizzled"),
         (Kv::Nvfp4, |w| w.factors[1] = 1.0, "each of the values was stored without its scale"),
