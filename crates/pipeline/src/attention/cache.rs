@@ -150,6 +150,8 @@ pub struct Cache {
     pub table: Vec<Vec<usize>>,
     /// Whether the table names slots, counted over all pages, instead of pages.
     pub by_slot: bool,
+    /// Whether keys are read as if they were stored in the order of FlashInfer's NVFP4 attention, permuted in each 32: a fault.
+    pub is_permuted: bool,
     /// The pages of its values, if they are others.
     pub value_table: Option<Vec<Vec<usize>>>,
 }
@@ -215,6 +217,8 @@ impl Cache {
     fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
         let table = if side == 1 { self.value_table.as_ref().unwrap_or(&self.table) } else { &self.table };
         let page = self.page.max(1);
+        let permuted = |key: usize| key / 32 * 32 + key % 32 / 8 * 2 + key % 8 / 2 * 8 + key % 2;
+        let key = if self.is_permuted && side == 0 { permuted(key) } else { key };
         if self.by_slot {
             let slot = *table.get(request)?.get(key)?;
             return Some((slot / page, slot % page));

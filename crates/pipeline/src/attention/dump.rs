@@ -15,7 +15,7 @@ use super::cache::{Cache, Factors, Order, Plane, ScaleOrder, Scales, Strides};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::mla;
-use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, Side, WindowOf};
+use super::problem::{HeadMap, Problem, Request, Shape, Side};
 use super::semantics::{Arithmetic, Base, Denominator, Empty, Kernel, Mask, Semantics};
 use super::writer::Written;
 

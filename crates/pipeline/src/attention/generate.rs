@@ -10,7 +10,7 @@ use super::case::{Case, Layout, Regime};
 use super::configuration::{Configuration, Types};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
-use super::problem::{HeadMap, LeftOut, Problem, Request, Shape, WindowOf};
+use super::problem::{HeadMap, Problem, Request, Shape};
 use super::semantics::{Arithmetic, Denominator, Empty, Mask, Semantics};
 
 /// The data of a case on a configuration.
@@ -191,15 +191,11 @@ impl Data {
         let sm_scale = (1.0 / (configuration.width as f64).sqrt()) as f32;
         let scale = sm_scale * key_scale;
         let semantics = Semantics {
-            scale: f64::from(scale),
-            value_scale: f64::from(value_scale),
             mask: case.mask,
             window: case.window,
-            window_of: WindowOf::Row,
-            left_out: LeftOut::Nothing,
             cap: case.cap.map(f64::from),
-            sink_count: 1.0,
             empty: Empty::Zero,
+            ..Semantics::plain(f64::from(scale), f64::from(value_scale))
         };
         // Each counts beside some hundred keys.
         let sinks = |head: usize| 2.5 + normal(draw(seed, Purpose::Sink, head)) as f32 * 0.7;
@@ -323,6 +319,7 @@ impl Generator<'_> {
             page,
             table,
             by_slot: false,
+            is_permuted: false,
             value_table: None,
         };
         (cache, [codes(0), values, scales(), scales()])

@@ -64,6 +64,11 @@ impl Tally {
         false
     }
 
+    /// Whether the bounds decide at least half of the elements.
+    pub(super) const fn decides(&self) -> bool {
+        self.decided * 2 >= self.checked
+    }
+
     /// Whether an element may have any value.
     pub(super) const fn is_open(&self) -> bool {
         self.open > 0
@@ -92,7 +97,7 @@ impl Tally {
         let mut verdict = if self.mismatches > 0 { Verdict::Fail } else { Verdict::Pass };
         if let Some((_, note)) = &self.first {
             notes.push(note.clone());
-        } else if self.decided * 2 < self.checked {
+        } else if !self.decides() {
             verdict = Verdict::Undetermined;
             notes.push(format!("the bounds decide {} % of the elements", self.decided * 100 / self.checked));
         }

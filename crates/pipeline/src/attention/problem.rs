@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::semantics::{Mask, Semantics};
+use super::semantics::{Mask, Semantics, SinkOf};
 
 /// The number of heads and their widths.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -182,9 +182,16 @@ impl Problem {
         self.queries.get(at..at + self.shape.width).unwrap_or_default()
     }
 
-    /// The sink of a head.
-    pub fn sink(&self, head: usize) -> Option<f64> {
-        self.sinks.get(head).map(|sink| f64::from(*sink))
+    /// The sink of a head of a row of a request.
+    pub fn sink(&self, row: usize, head: usize) -> Option<f64> {
+        let heads = self.shape.heads;
+        let group = heads / self.shape.kv_heads.max(1);
+        let index = match self.semantics.sink_of {
+            SinkOf::Head => head,
+            SinkOf::Row => row % heads,
+            SinkOf::PackedRow => (row * group + head % group) % heads,
+        };
+        self.sinks.get(index).map(|sink| f64::from(*sink))
     }
 
     /// The number of rows of the queries.

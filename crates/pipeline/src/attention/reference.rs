@@ -3,6 +3,8 @@
 //! The bound holds for any split and any order of the keys. Names follow the derivation there: t is a score in units of log2, w a
 //! weight relative to the largest one, η the error of a weight before it is rounded to its type, ρ that of this rounding.
 
+use std::collections::BTreeMap;
+
 use super::element::{Element, U};
 use super::problem::{Problem, Request, Side};
 use super::semantics::{Arithmetic, Base, Denominator, Empty};
@@ -234,6 +236,9 @@ impl<'a> Reference<'a> {
                 // A NaN reaches the sum of weights whatever the maximum is; an infinity may give anything.
                 return Err(if score.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open });
             }
+            if semantics.sentinel.is_some_and(|sentinel| score < sentinel) {
+                continue;
+            }
             let log2 = std::f64::consts::LOG2_E;
             let (t, product) = (score * log2, product * log2);
             keys.push(Key { row: at, t, product, weight: 0.0, eta: 0.0, rho: 0.0, later: 0.0 });
@@ -310,7 +315,7 @@ impl<'a> Reference<'a> {
     /// Computes the weights of a head of a row of a request; `None` if it sees no key, or a score is not a finite number.
     pub(super) fn line(&self, request: &Request, row: usize, head: usize) -> Option<Line> {
         let mut keys = self.keys(request, row, head).ok().filter(|keys| !keys.is_empty())?;
-        let common = self.weigh(&mut keys, self.problem.sink(head));
+        let common = self.weigh(&mut keys, self.problem.sink(row, head));
         Some(Line {
             keys: keys.iter().map(|key| (key.row, key.t, key.weight)).collect(),
             most: common.most,
@@ -326,12 +331,18 @@ impl<'a> Reference<'a> {
             Ok(keys) => keys,
             Err(all) => return Row { output: vec![all; width], lse: [all; 2] },
         };
-        let sink = self.problem.sink(head);
+        let sink = self.problem.sink(row, head);
         if keys.is_empty() {
             return self.empty(sink);
         }
-        let common = self.weigh(&mut keys, sink);
-        let output = self.output(&keys, &common, shape.kv_head(head));
+        let mut common = self.weigh(&mut keys, sink);
+        if let Some(parts) = self.problem.semantics.averaged {
+            average(&mut keys, &mut common, request, parts);
+        }
+        let mut output = self.output(&keys, &common, shape.kv_head(head));
+        if self.problem.semantics.reads_hidden {
+            self.poison(request, shape.kv_head(head), &mut output);
+        }
         let share = |key: &Key| key.weight / common.total;
         let eta: f64 = keys.iter().map(|key| share(key) * (key.eta + key.rho)).sum();
         let sum = 1.5 * (common.count + 2.0 + common.rises) * U;
@@ -342,6 +353,17 @@ impl<'a> Reference<'a> {
             Expected::Number { value, error: error + 8.0 * U * (value.abs() + common.most.abs()) }
         });
         Row { output, lse }
+    }
+
+    /// Makes the elements NaN in which some value of the request is no finite number.
+    fn poison(&self, request: &Request, kv_head: usize, output: &mut [Expected]) {
+        let shape = &self.problem.shape;
+        for key in request.keys.clone() {
+            let row = self.problem.values.row(key, kv_head, shape.kv_heads, shape.value_width);
+            for (expected, _) in output.iter_mut().zip(row).filter(|(_, value)| !value.is_finite()) {
+                *expected = Expected::Special(f64::NAN);
+            }
+        }
     }
 
     /// A row that sees no key.
@@ -460,6 +482,20 @@ impl<'a> Reference<'a> {
         let roundoff = partials.roundoff();
         let of_size = roundoff.relative * (sum.size + error) + roundoff.absolute;
         if partials.nearest(hot) == hot { of_size.min(sum.off_hot + error) } else { of_size }
+    }
+}
+
+/// Gives each part of the keys the same share of the result, whatever its weights: the merge of splits without their logarithms.
+fn average(keys: &mut [Key], common: &mut Common, request: &Request, parts: usize) {
+    let size = request.keys.len().div_ceil(parts.max(1)).max(1);
+    let part = |key: &Key| (key.row - request.keys.start) / size;
+    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    for key in keys.iter() {
+        *sums.entry(part(key)).or_default() += key.weight;
+    }
+    let share = common.total / sums.len() as f64;
+    for key in keys.iter_mut() {
+        key.weight *= sums.get(&part(key)).map_or(0.0, |sum| share / sum);
     }
 }
 

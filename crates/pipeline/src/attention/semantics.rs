@@ -27,6 +27,38 @@ record::words! {
     }
 }
 
+/// The head whose sink a head of a row has.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum SinkOf {
+    /// Its own.
+    Head,
+    /// That of the row of the queries, modulo the number of heads: a fault.
+    Row,
+    /// That of the row among those of its group of heads, modulo the number of heads: a fault.
+    PackedRow,
+}
+
+impl Semantics {
+    /// What is computed without any fault: causal attention without window, cap and scales.
+    pub(super) const fn plain(scale: f64, value_scale: f64) -> Self {
+        Self {
+            scale,
+            value_scale,
+            mask: Mask::Causal,
+            window: None,
+            window_of: WindowOf::Row,
+            left_out: LeftOut::Nothing,
+            cap: None,
+            sink_count: 1.0,
+            sink_of: SinkOf::Head,
+            averaged: None,
+            sentinel: None,
+            reads_hidden: false,
+            empty: Empty::Any,
+        }
+    }
+}
+
 record::words! {
     /// What a row without a visible key gives.
     Empty {
@@ -84,6 +116,14 @@ pub struct Semantics {
     pub cap: Option<f64>,
     /// How often the sink counts in the denominator: once.
     pub sink_count: f64,
+    /// The head whose sink a head of a row has.
+    pub sink_of: SinkOf,
+    /// Into how many parts the keys are split whose results are averaged instead of merged by their weights: a fault.
+    pub averaged: Option<usize>,
+    /// Scores below this are taken as masked: a fault.
+    pub sentinel: Option<f64>,
+    /// Whether values of keys that are not visible are multiplied by zero, which leaves NaN: a fault.
+    pub reads_hidden: bool,
     /// What a row without visible keys gives.
     pub empty: Empty,
 }

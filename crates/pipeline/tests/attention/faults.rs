@@ -38,31 +38,52 @@ fn nvfp4(world: &mut World) {
 fn plain(_: &mut World) {}
 
 const FAULTS: &[Fault] = &[
-    fault(sinks, |_, k| k.sink = |_, _, _| None, &["the sinks are dropped"]),
+    fault(sinks, |_, k| k.sink = |_, _, _, _| None, &["the sinks are dropped"]),
     fault(
         sinks,
-        |_, k| k.sink = |_, sinks, head| Some(sinks[head] + 3.0_f32.ln()),
+        |_, k| k.sink = |_, sinks, head, _| Some(sinks[head] + 3.0_f32.ln()),
         &["the sink counts once for each split: 3 times"],
     ),
     fault(
         sinks,
-        |_, k| k.sink = |world, sinks, head| Some(sinks[head] * world.sm_scale()),
+        |_, k| k.sink = |world, sinks, head, _| Some(sinks[head] * world.sm_scale()),
         &["the sinks are scaled: by sm_scale"],
     ),
     fault(
         sinks,
-        |_, k| k.sink = |_, sinks, head| Some(sinks[head] * std::f32::consts::LN_2),
+        |_, k| k.sink = |_, sinks, head, _| Some(sinks[head] * std::f32::consts::LN_2),
         &["the sinks are scaled: by ln 2"],
     ),
     fault(
         sinks,
-        |_, k| k.sink = |_, sinks, head| Some(sinks[head % 4]),
+        |_, k| k.sink = |_, sinks, head, _| Some(sinks[head % 4]),
         &["the sink of another head is used: head mod the size of a group"],
     ),
     fault(
         sinks,
-        |_, k| k.sink = |_, sinks, head| Some(sinks[head / 4]),
+        |_, k| k.sink = |_, sinks, head, _| Some(sinks[head / 4]),
         &["the sink of another head is used: the head of keys"],
+    ),
+    fault(
+        |w| (sinks(w), w.requests = vec![(9, 70), (10, 41)]).1,
+        |_, k| k.sink = |_, sinks, _, row| Some(sinks[row % 8]),
+        &["the sink of another head is used: the row of queries mod the heads"],
+    ),
+    fault(
+        |w| w.requests = vec![(1, 70), (1, 41)],
+        |_, k| (k.splits, k.averaged) = (3, true),
+        &["results of splits are averaged: 3 splits"],
+    ),
+    fault(
+        // Every score is below it, so that the result is zero.
+        |w| w.low = true,
+        |_, k| k.sentinel = -5e4,
+        &["low scores are taken as masked: below -5e4", "low scores are taken as masked: below -1e4"],
+    ),
+    fault(
+        |w| (nvfp4(w), w.requests = vec![(5, 64), (1, 96)]).1,
+        |_, k| k.permuted = true,
+        &["keys are permuted in each 32"],
     ),
     fault(
         window,
@@ -303,4 +324,31 @@ fn logarithms_of_another_base_or_layout_are_recognised() {
         file.f32("lse", &shape, &without.lse);
     });
     assert!(text.contains("lse_sink excluded"), "{text}");
+}
+
+#[test]
+fn nan_of_hidden_values_is_explained() {
+    let world = World { window: Some(24), ..World::new(60) };
+    let right = run(&world, &Knobs::right(&world));
+    // The value of the first key of the first request, which no row of its window sees, is NaN in element 7 of head 1.
+    let mut file = file(&world, &right);
+    let page = world.table()[0][0];
+    let row = if world.hnd {
+        (page * world.kv_heads + 1) * world.page
+    } else {
+        page * world.page * world.kv_heads + 1
+    };
+    let at = (row * world.width + 7) * 2;
+    let (_, _, _, bytes) = file.tensors.iter_mut().find(|(name, ..)| name == "v_cache").unwrap();
+    bytes[at..at + 2].copy_from_slice(&[0xFF, 0x7F]);
+    let clean = judge(&dump::parse(&file.bytes()).unwrap()).unwrap();
+    assert_eq!(clean.results[0].mismatches, 0, "{}", clean.results[0].note);
+    let mut out = right.out;
+    let (rows, group) = (world.requests[0].0, world.heads / world.kv_heads);
+    for line in (0..rows * world.heads).filter(|line| line % world.heads / group == 1) {
+        out[line * world.width + 7] = f32::NAN;
+    }
+    file.bf16("out", &[world.rows(), world.heads, world.width], &out);
+    let text = judge(&dump::parse(&file.bytes()).unwrap()).unwrap().diagnosis.unwrap().text();
+    assert!(text.contains("values of hidden keys are multiplied by zero"), "{text}");
 }

@@ -36,6 +36,8 @@ pub(super) struct World {
     pub(super) scales: [f32; 2],
     /// Whether block scales of keys and values are swizzled.
     pub(super) swizzled: [bool; 2],
+    /// Whether all scores are about −5e4.
+    pub(super) low: bool,
 }
 
 /// What a kernel does, its faults included.
@@ -56,7 +58,14 @@ pub(super) struct Knobs {
     pub(super) sides: [usize; 2],
     pub(super) scale_sides: [usize; 2],
     pub(super) modulo: bool,
-    pub(super) sink: fn(&World, &[f32], usize) -> Option<f32>,
+    /// Of a head of a row.
+    pub(super) sink: fn(&World, &[f32], usize, usize) -> Option<f32>,
+    /// Whether results of splits are averaged.
+    pub(super) averaged: bool,
+    /// Scores that are taken as masked.
+    pub(super) sentinel: f32,
+    /// Whether keys are read in the order of FlashInfer's NVFP4 attention.
+    pub(super) permuted: bool,
     pub(super) keys_of: fn(&World, (usize, usize), usize) -> Vec<usize>,
     pub(super) page_of: fn(&[Vec<usize>], usize, usize) -> usize,
     pub(super) score_factor: f32,
@@ -82,6 +91,7 @@ impl World {
             cap: None,
             scales: [1.0, 1.0],
             swizzled: [false, false],
+            low: false,
         }
     }
 
@@ -128,13 +138,18 @@ impl World {
 
     /// The queries, bf16.
     pub(super) fn queries(&self) -> Vec<f32> {
-        (0..self.rows() * self.heads * self.width).map(|n| bf16(self.normal(1, n) * 2.0)).collect()
+        let of =
+            |n: usize| if self.low { -1580.0 + self.normal(1, n) * 2.0 } else { self.normal(1, n) * 2.0 };
+        (0..self.rows() * self.heads * self.width).map(|n| bf16(of(n))).collect()
     }
 
     /// The codes of a side, one element each.
     pub(super) fn codes(&self, side: usize) -> Vec<u8> {
         let stream = 2 + side as u64;
-        let number = |n: usize| self.normal(stream, n) / self.scales[side];
+        let low = if self.low && side == 0 { 4.0 } else { 0.0 };
+        let number = |n: usize| {
+            (low + self.normal(stream, n) * if low > 0.0 { 0.02 } else { 1.0 }) / self.scales[side]
+        };
         match self.kv {
             Kv::Bf16 => (0..self.elements())
                 .flat_map(|n| {
@@ -191,7 +206,10 @@ impl Knobs {
             sides: [0, 1],
             scale_sides: [0, 1],
             modulo: false,
-            sink: |_, sinks, head| sinks.get(head).copied(),
+            sink: |_, sinks, head, _| sinks.get(head).copied(),
+            averaged: false,
+            sentinel: f32::NEG_INFINITY,
+            permuted: false,
             keys_of: visible,
             page_of: |table, request, at| table[request][at],
             score_factor: world.sm_scale() * world.scales[0],
@@ -245,6 +263,11 @@ impl Reader<'_> {
     }
 }
 
+/// The key that FlashInfer's NVFP4 attention has in the place of another.
+fn permuted(key: usize) -> usize {
+    key / 32 * 32 + key % 32 / 8 * 2 + key % 8 / 2 * 8 + key % 2
+}
+
 /// What a kernel stores: outputs as bf16 and logarithms, base 2.
 pub(super) struct Stored {
     pub(super) out: Vec<f32>,
@@ -274,8 +297,15 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
                         ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
                     })
                     .collect();
-                let sink = (knobs.sink)(world, &sinks, head);
-                let (out, lse) = attend(&reader, query, &places, sink);
+                let sink = (knobs.sink)(world, &sinks, head, row);
+                let of_keys: Vec<(usize, usize, usize)> = keys
+                    .iter()
+                    .map(|key| if knobs.permuted { permuted(*key) } else { *key })
+                    .map(|key| {
+                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
+                    })
+                    .collect();
+                let (out, lse) = attend(&reader, query, (&of_keys, &places), sink);
                 stored.out.extend(out);
                 stored.lse.push(lse);
                 line += 1;
@@ -289,17 +319,17 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
 fn attend(
     reader: &Reader<'_>,
     query: &[f32],
-    places: &[(usize, usize, usize)],
+    (of_keys, places): (&[(usize, usize, usize)], &[(usize, usize, usize)]),
     sink: Option<f32>,
 ) -> (Vec<f32>, f32) {
     let (world, knobs) = (reader.world, reader.knobs);
     let log2 = std::f32::consts::LOG2_E;
     let mut parts: Vec<(f32, Vec<f32>)> = Vec::new();
     let size = places.len().div_ceil(knobs.splits).max(1);
-    for part in places.chunks(size) {
+    for (keys, part) in of_keys.chunks(size).zip(places.chunks(size)) {
         let (mut most, mut sum, mut out) = (f32::NEG_INFINITY, 0.0_f32, vec![0.0_f32; world.width]);
-        for tile in part.chunks(knobs.tile) {
-            let scores: Vec<f32> = tile
+        for (keys, tile) in keys.chunks(knobs.tile).zip(part.chunks(knobs.tile)) {
+            let scores: Vec<f32> = keys
                 .iter()
                 .map(|place| {
                     let product = query
@@ -309,10 +339,13 @@ fn attend(
                     let scaled = product * knobs.score_factor;
                     let capped =
                         world.cap.filter(|_| knobs.cap).map_or(scaled, |cap| cap * (scaled / cap).tanh());
-                    capped * log2
+                    if capped < knobs.sentinel { f32::NEG_INFINITY } else { capped * log2 }
                 })
                 .collect();
             let best = scores.iter().fold(most, |best, score| best.max(*score));
+            if best == f32::NEG_INFINITY {
+                continue;
+            }
             let before = if most.is_finite() { (most - best).exp2() } else { 0.0 };
             sum *= before;
             out.iter_mut().for_each(|o| *o *= before);
@@ -327,7 +360,7 @@ fn attend(
             most = best;
         }
         let short = |x: f32| if knobs.short_partials && knobs.splits > 1 { bf16(x) } else { x };
-        out.iter_mut().for_each(|o| *o = short(*o / sum));
+        out.iter_mut().for_each(|o| *o = if sum > 0.0 { short(*o / sum) } else { 0.0 });
         parts.push((most + sum.log2(), out));
     }
     let sink = sink.map_or(f32::NEG_INFINITY, |sink| sink * log2);
@@ -335,7 +368,11 @@ fn attend(
     let total = parts.iter().fold((sink - most).exp2(), |total, (lse, _)| total + (lse - most).exp2());
     let mut out = vec![0.0_f32; world.width];
     for (lse, part) in &parts {
-        let share = (lse - most).exp2() / total;
+        let share = match () {
+            () if knobs.averaged => 1.0 / parts.len() as f32,
+            () if most == f32::NEG_INFINITY => 0.0,
+            () => (lse - most).exp2() / total,
+        };
         out.iter_mut().zip(part).for_each(|(o, p)| *o = share.mul_add(*p, *o));
     }
     (out.into_iter().map(|o| bf16(o * knobs.value_factor)).collect(), most + total.log2())

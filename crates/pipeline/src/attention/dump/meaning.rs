@@ -5,8 +5,8 @@ use std::sync::Arc;
 use safetensors::Dtype;
 
 use super::{
-    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Kernel, LeftOut, Lists,
-    LseReading, Mask, Request, Semantics, Shape, Stored, StoredLse, WindowOf,
+    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Kernel, Lists, LseReading,
+    Mask, Request, Semantics, Shape, Stored, StoredLse,
 };
 
 /// The pages of each request, of keys and of values, and its length.
@@ -403,8 +403,7 @@ impl File<'_> {
                 Mask::Causal
             }
         };
-        let (window_of, left_out) = (WindowOf::Row, LeftOut::Nothing);
-        Ok(Semantics { scale, value_scale, mask, window, window_of, left_out, cap, sink_count: 1.0, empty })
+        Ok(Semantics { mask, window, cap, empty, ..Semantics::plain(scale, value_scale) })
     }
 
     /// The factors of whole tensors: of queries, keys and values, and the global ones of keys and values.

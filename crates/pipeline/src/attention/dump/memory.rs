@@ -65,7 +65,15 @@ impl File<'_> {
             record: Some((layout, mla::Reading::default())),
         };
         let planes = [plane(width), plane(value_width)];
-        let cache = Cache { planes, heads: 1, page, table: Vec::new(), by_slot: false, value_table: None };
+        let cache = Cache {
+            planes,
+            heads: 1,
+            page,
+            table: Vec::new(),
+            by_slot: false,
+            is_permuted: false,
+            value_table: None,
+        };
         Ok((cache, value_width))
     }
 
@@ -144,7 +152,18 @@ impl File<'_> {
                 planes[side].strides = strides;
             }
         }
-        Ok((Cache { planes, heads, page, table: Vec::new(), by_slot: false, value_table: None }, value_width))
+        Ok((
+            Cache {
+                planes,
+                heads,
+                page,
+                table: Vec::new(),
+                by_slot: false,
+                is_permuted: false,
+                value_table: None,
+            },
+            value_width,
+        ))
     }
 
     /// `k` and `v`: [keys, heads, elements].
@@ -173,7 +192,10 @@ impl File<'_> {
         let planes = [plane(0, "k", width)?, plane(1, "v", value_width)?];
         // Each key is a page of one slot.
         let table = vec![(0..keys).collect()];
-        Ok((Cache { planes, heads, page: 1, table, by_slot: false, value_table: None }, value_width))
+        Ok((
+            Cache { planes, heads, page: 1, table, by_slot: false, is_permuted: false, value_table: None },
+            value_width,
+        ))
     }
 
     /// The number of slots and heads of a page, whose middle dimensions are these.

@@ -11,7 +11,7 @@ use crate::attention::dump::{Dump, Stored};
 use crate::attention::element::Element;
 use crate::attention::mla;
 use crate::attention::problem::{HeadMap, LeftOut, WindowOf};
-use crate::attention::semantics::Mask;
+use crate::attention::semantics::{Empty, Mask, SinkOf};
 
 /// A dump with one change.
 fn with(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Dump {
@@ -89,13 +89,22 @@ pub(super) const ALL: &[Hypothesis] = &[
                 let found = |head: usize| sinks.get(index(head)).copied().unwrap_or_default();
                 (detail.to_owned(), with(dump, |d| d.sinks = (0..sinks.len()).map(found).collect()))
             };
-            vec![
+            let rows = [
+                (SinkOf::Row, "the row of queries"),
+                (SinkOf::PackedRow, "the row among those of its group"),
+            ];
+            let mut all = each(dump, rows.map(|(of, s)| (of, format!("{s} mod the heads"))), |d, of| {
+                d.semantics.sink_of = of;
+            });
+            all.extend([
                 read("head mod the size of a group", &|head| head % group),
                 read("the head of keys", &|head| head / group),
                 read("the next head", &|head| (head + 1) % heads),
                 read("the previous head", &|head| (head + heads - 1) % heads),
                 read("head 0", &|_| 0),
-            ]
+            ]);
+            all.retain(|_| !dump.sinks.is_empty());
+            all
         },
     },
     Hypothesis {
@@ -226,6 +235,39 @@ pub(super) const ALL: &[Hypothesis] = &[
         look: "the loop over tiles and splits: its end, and the merge",
         seen: "fi 4382, fa 2329, fi 1971",
         variants: left_out,
+    },
+    Hypothesis {
+        name: "results of splits are averaged",
+        look: "the merge: each split counts by 2 to the power of its logarithm",
+        seen: "fi 4382",
+        variants: |dump| {
+            let counts = (2..=8).map(|n| (n, format!("{n} splits")));
+            each(dump, counts, |d, n| d.semantics.averaged = Some(n))
+        },
+    },
+    Hypothesis {
+        name: "low scores are taken as masked",
+        look: "the finite number that stands for minus infinity",
+        seen: "fi 4267, fi 4401, fi 4450",
+        variants: |dump| {
+            let sentinels = [(-5e4, "below -5e4"), (-1e5, "below -1e5"), (-1e4, "below -1e4")];
+            each(dump, sentinels.map(|(x, s)| (x, s.to_owned())), |d, sentinel| {
+                d.semantics.sentinel = Some(sentinel);
+                d.semantics.empty = Empty::Zero;
+            })
+        },
+    },
+    Hypothesis {
+        name: "values of hidden keys are multiplied by zero, which leaves NaN",
+        look: "the values of masked keys: they are to be left out, or replaced by zeros",
+        seen: "vl 30887",
+        variants: |dump| one(dump, |d| d.semantics.reads_hidden = true),
+    },
+    Hypothesis {
+        name: "keys are permuted in each 32",
+        look: "the order in which the writer of an NVFP4 attention stores keys",
+        seen: "fi 3640",
+        variants: |dump| one(dump, |d| d.cache.is_permuted = true),
     },
     Hypothesis {
         name: "slots behind the last key are read",
