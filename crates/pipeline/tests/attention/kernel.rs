@@ -263,6 +263,9 @@ impl Reader<'_> {
     }
 }
 
+/// A page, a slot and a head.
+type Place = (usize, usize, usize);
+
 /// The key that FlashInfer's NVFP4 attention has in the place of another.
 fn permuted(key: usize) -> usize {
     key / 32 * 32 + key % 32 / 8 * 2 + key % 8 / 2 * 8 + key % 2
@@ -319,7 +322,7 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
 fn attend(
     reader: &Reader<'_>,
     query: &[f32],
-    (of_keys, places): (&[(usize, usize, usize)], &[(usize, usize, usize)]),
+    (of_keys, places): (&[Place], &[Place]),
     sink: Option<f32>,
 ) -> (Vec<f32>, f32) {
     let (world, knobs) = (reader.world, reader.knobs);
