@@ -3,12 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use miette::Diagnostic;
 
 use super::error::{CliError, CommandError};
 use super::trials::{SelectionArgs, of_family};
 use super::{exit, output};
 use crate::attention::family::{self, ATTENTION, WriteError};
+use crate::attention::models;
 use crate::frame::family::Family as _;
 use crate::frame::runner::Runner;
 use crate::job::{Context, OfTarget};
@@ -19,6 +21,12 @@ use crate::report;
 pub(super) struct AttentionArgs {
     #[command(flatten)]
     selection: SelectionArgs,
+    /// Run the layers of a model instead of cases: gpt-oss-20b, llama-3.1-8b and others that `--models` lists
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["cases", "configurations", "all"], value_parser = PossibleValuesParser::new(models().iter().map(|model| model.name.as_str())).map(|name| name.to_owned()), hide_possible_values = true)]
+    layers_of: Option<String>,
+    /// List the models and where their dimensions come from
+    #[arg(long)]
+    models: bool,
     /// Write all tensors of the first selected trial to FILE, as `judge` reads them
     #[arg(long, value_name = "FILE.safetensors", requires = "cases")]
     dump: Option<PathBuf>,
@@ -33,7 +41,13 @@ pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(
         let rows = ATTENTION.faults(count)?;
         return output::write(&report::evidence_text(&[], &[], &rows), &args.selection.output);
     }
-    of_family(&ATTENTION, &args.selection, context, |runner, asked| match &args.dump {
+    if args.models {
+        let rows: Vec<report::Named<'_>> =
+            models().iter().map(|model| (model.name.as_str(), model.source.as_str())).collect();
+        return output::write(&report::listing_text(&rows), &args.selection.output);
+    }
+    let chosen = args.layers_of.as_deref().and_then(family::trials_of_model);
+    of_family(&ATTENTION, &args.selection, chosen, context, |runner, asked| match &args.dump {
         Some(path) => dump(runner, asked, path),
         None => Ok(()),
     })

@@ -121,13 +121,14 @@ pub(super) fn listed(rows: &[report::Named<'_>], format: Format) -> Result<Strin
 /// Runs `trials`.
 pub(super) fn trials(args: &TrialsArgs, context: &Context<'_>) -> Result<(), CliError> {
     let family = families::find(&args.family).ok_or(JobError::NothingRan)?;
-    of_family(family, &args.selection, context, |_, _| Ok(()))
+    of_family(family, &args.selection, None, context, |_, _| Ok(()))
 }
 
-/// Runs trials of a family. `before` sees what will run.
+/// Runs trials of a family: those that are `chosen`, or else the selected ones. `before` sees what will run.
 pub(super) fn of_family(
     family: &'static dyn Family,
     args: &SelectionArgs,
+    chosen: Option<Vec<SharedTrial>>,
     context: &Context<'_>,
     before: impl FnOnce(&Runner<'_>, &[OfTarget]) -> Result<(), CliError>,
 ) -> Result<(), CliError> {
@@ -153,7 +154,10 @@ pub(super) fn of_family(
     let (targets, limits) = (resolved.targets.clone(), resolved.limits);
     let toolchain = resolved.toolchain.take();
     let runner = args.runner.runner(&mut resolved, &kernels, context)?;
-    let asked = args.trials(family, &cases, &targets, &kernels);
+    let asked = match chosen {
+        Some(chosen) => job::for_targets(family, &chosen, &targets, &kernels),
+        None => args.trials(family, &cases, &targets, &kernels),
+    };
     before(&runner, &asked)?;
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     let rows = &ran.rows;

@@ -13,7 +13,7 @@ use record::{
 };
 
 use super::FAMILY;
-use super::case::{Case, built_in};
+use super::case::{Case, Regime, built_in};
 use super::configuration::{self, Configuration, Types};
 use super::coverage::{self, Count, Exposure, Place};
 use super::error::AttentionError;
@@ -222,8 +222,10 @@ impl Family for Attention {
                 continue;
             };
             let of = kernels.entry((row.configuration.clone(), &row.target, &row.device)).or_default();
+            let case = &trial.case;
+            let shows = matches!(case.regime, Regime::Equal | Regime::OneHot) || case.sinks;
             // Large data expose no more than small ones, and take long.
-            if row.verdict() == Verdict::Pass && trial.case.most_keys() <= LARGE && trial.case.cap.is_none() {
+            if row.verdict() == Verdict::Pass && shows && case.most_keys() <= LARGE && case.cap.is_none() {
                 of.push(trial);
             }
         }
@@ -290,6 +292,13 @@ impl Family for Attention {
 /// What a CTA takes by the header; `None` if that has a mistake, which the trial itself reports with its stage.
 fn size(kernel: &Kernel, case: &Case, of: Configuration) -> Option<LaunchSize> {
     launch::size(kernel, &stages::sizes(case, of)).ok()
+}
+
+/// Returns the trials of the layers of a model; `None` if there is no such model.
+#[must_use]
+pub fn trials_of_model(name: &str) -> Option<Vec<SharedTrial>> {
+    let model = super::models::models().iter().find(|model| model.name.eq_ignore_ascii_case(name))?;
+    Some(model.cases().iter().flat_map(|case| trials(case, own(case))).collect())
 }
 
 /// Why a dump cannot be written.

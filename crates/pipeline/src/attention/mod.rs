@@ -13,6 +13,7 @@
 //! | `hypotheses.rs` | what may be wrong with those that are not |
 //! | `writer.rs` | what a writer of a cache stored |
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
+//! | `models.rs`, `models.yaml` | the layers of models as cases |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
 //! | `coverage.rs` | which changes of the inputs the data expose |
@@ -32,6 +33,7 @@ mod generate;
 mod hypotheses;
 mod judge;
 mod mla;
+mod models;
 mod problem;
 mod reference;
 mod semantics;
@@ -41,6 +43,7 @@ mod writer;
 pub use error::AttentionError;
 pub use hypotheses::{Diagnosis, Explanation};
 pub use judge::{Bounds, Judgement, bounds, judge, judge_contents};
+pub use models::{Model, models};
 
 /// The name of the family in records.
 pub const FAMILY: &str = "attention";
