@@ -48,10 +48,10 @@ pub(super) fn judge_file(args: &JudgeArgs) -> Result<(), CliError> {
 
 /// A dump of attention that cannot be judged.
 #[derive(Debug, thiserror::Error, Diagnostic)]
-#[error("{}: {source}", path.display())]
+#[error("{}: {error}", path.display())]
 struct UnusableDump {
     path: PathBuf,
-    source: AttentionError,
+    error: AttentionError,
 }
 
 impl CommandError for UnusableDump {
@@ -60,8 +60,8 @@ impl CommandError for UnusableDump {
     }
 }
 
-fn unusable(args: &JudgeArgs, source: AttentionError) -> UnusableDump {
-    UnusableDump { path: args.file.clone(), source }
+fn unusable(args: &JudgeArgs, error: AttentionError) -> UnusableDump {
+    UnusableDump { path: args.file.clone(), error }
 }
 
 /// The name of a dump without a case.

@@ -234,7 +234,8 @@ impl Cache {
     ) -> Result<Side, AttentionError> {
         let plane = &self.planes[side];
         let is_exact = plane.record.is_none_or(|(layout, _)| layout.is_exact());
-        let mut out = Side { is_rounded: !is_exact, ..Side::default() };
+        let rounded = (!is_exact).then_some(Element::Bf16);
+        let mut out = Side { rounded, ..Side::default() };
         for (request, keys) in requests {
             for key in 0..keys {
                 let wrong = |wanted: String, found: usize| AttentionError::Value {

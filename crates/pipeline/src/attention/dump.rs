@@ -205,7 +205,15 @@ impl Dump {
             let lengths = requests.iter().zip(&chosen).map(|(at, request)| (*at, request.keys.len()));
             self.cache.gather(side, lengths)
         };
-        let (keys, values) = (of(0)?, of(1)?);
+        let [_, k, v, k_global, v_global] = self.scales;
+        let rounded = |side: usize, scale: f64, found: Side| {
+            let plane = &self.cache.planes[side];
+            // A power of two changes no code's precision.
+            let is_scaled = plane.element.bits() <= 8 && (plane.factors.is_some() || !is_power_of_two(scale));
+            let rounded = found.rounded.or(self.arithmetic.elements.filter(|_| is_scaled));
+            Side { rounded, ..found }
+        };
+        let (keys, values) = (rounded(0, k * k_global, of(0)?), rounded(1, v * v_global, of(1)?));
         Ok(Problem {
             shape: self.shape,
             semantics: self.semantics,
@@ -321,6 +329,11 @@ fn readings<'a, T>(
         Some(error) if all.is_empty() => Err(error),
         _ => Ok(all),
     }
+}
+
+/// Whether a number is a power of two.
+pub(super) fn is_power_of_two(x: f64) -> bool {
+    x.is_normal() && x.to_bits() & ((1 << 52) - 1) == 0
 }
 
 /// The name of ours for a name of any library.

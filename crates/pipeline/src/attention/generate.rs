@@ -251,6 +251,9 @@ impl Data {
             rescaled: 0,
             partials: Some(Element::F32),
             tile: self.configuration.tile(),
+            queries: None,
+            elements: None,
+            accumulator: Element::F32,
         }
     }
 }

@@ -55,17 +55,22 @@ pub struct Explanation {
 }
 
 impl Diagnosis {
-    /// Of logarithms that other readings explain.
-    pub(super) fn of_lse(wrong: u64, declared: &str, fits: &[String]) -> Self {
-        let of = |fit: &String| Explanation {
-            what: format!("the logarithms are {fit}, not {declared}"),
+    /// Of logarithms alone: other readings of them, or else other kernels, that explain them.
+    pub(super) fn of_lse(wrong: u64, declared: &str, readings: &[String], kernels: &[&str]) -> Self {
+        let of_reading = |reading: &String| Explanation {
+            what: format!("the logarithms are {reading}, not {declared}"),
             look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
             seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
+        };
+        let of_kernel = |kernel: &&str| Explanation {
+            what: format!("the kernel rounds more than is declared: as {kernel} does"),
+            look: "metadata `kernel`: if this is the kernel, nothing is wrong".to_owned(),
+            seen: String::new(),
         };
         Self {
             wrong,
             verified: wrong,
-            explanations: fits.iter().map(of).collect(),
+            explanations: readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel)).collect(),
             next: None,
             extent: "the output is right".to_owned(),
         }

@@ -11,6 +11,7 @@ use super::error::AttentionError;
 use super::hypotheses::{self, Diagnosis};
 use super::problem::Problem;
 use super::reference::{Expected, Reference};
+use super::semantics::{Arithmetic, Kernel};
 use super::writer;
 
 /// A head of a row of a request.
@@ -337,7 +338,8 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
                 let fits = others.iter().zip(&by_others.lse).filter(|(_, tally)| tally.mismatches == 0);
                 let fits: Vec<String> = fits.map(|(reading, _)| lse_words(*reading)).collect();
                 let declared = lse.readings.first().copied().map(lse_words).unwrap_or_default();
-                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits));
+                let kernels = if fits.is_empty() { kernels_that_fit(dump, &pairs)? } else { Vec::new() };
+                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits, &kernels));
             }
         }
     }
@@ -402,6 +404,20 @@ pub fn bounds(dumps: &[Dump]) -> Result<Bounds, AttentionError> {
         lse[line * 2..line * 2 + 2].iter_mut().zip(&row.lse).for_each(|(to, from)| *to = of(from));
     }
     Ok(Bounds { shape: [problem.rows(), heads, width], output, lse })
+}
+
+/// The kernels by whose roundings the logarithms of a dump are right.
+fn kernels_that_fit(dump: &Dump, pairs: &[Pair]) -> Result<Vec<&'static str>, AttentionError> {
+    let readings = dump.lse.as_ref().map(|lse| lse.readings.clone()).unwrap_or_default();
+    let mut found = Vec::new();
+    for kernel in Kernel::ALL {
+        let other = Dump { arithmetic: Arithmetic::of(*kernel, dump.arithmetic.weights), ..dump.clone() };
+        let judged = Subject::of_pairs(&other, pairs)?.judge(pairs, &readings);
+        if judged.lse.iter().any(|tally| tally.mismatches == 0 && tally.decides()) {
+            found.push(kernel.word());
+        }
+    }
+    Ok(found)
 }
 
 fn lse_words(reading: LseReading) -> String {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
+use super::element::Element;
 use super::semantics::{Mask, Semantics, SinkOf};
 
 /// The number of heads and their widths.
@@ -112,8 +113,8 @@ pub struct Side {
     pub elements: Vec<f32>,
     /// A factor for each key and head; empty if there is none.
     pub factors: Vec<f32>,
-    /// Whether kernels round elements to 16 bits before they multiply them: a code times a scale of 32 bits.
-    pub is_rounded: bool,
+    /// The type to which a kernel may round elements before it multiplies them, where a code times its scale is no number of it.
+    pub rounded: Option<Element>,
 }
 
 impl Side {

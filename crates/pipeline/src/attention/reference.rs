@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::element::{Element, U};
+use super::element::{Element, Roundoff, U};
 use super::problem::{Problem, Request, Side};
 use super::semantics::{Arithmetic, Base, Denominator, Empty};
 
@@ -201,6 +201,7 @@ impl<'a> Reference<'a> {
         let kv_head = shape.kv_head(head);
         let query = self.problem.query(request.rows.start + row, head);
         let query_bit = lowest_bit(query);
+        let of_query: f64 = query.iter().map(|q| f64::from(q.abs())).sum();
         let kappa = 1.5 * shape.width as f64 * U;
         let slope = self.problem.slopes.get(head).map(|slope| f64::from(*slope));
         let mut keys = Vec::new();
@@ -216,10 +217,13 @@ impl<'a> Reference<'a> {
             let bit = self.key_bits.get(at * shape.kv_heads + kv_head).copied().unwrap_or_default();
             let exact = is_exact(size, query_bit.saturating_add(bit));
             let mut product = if exact { 0.0 } else { factor.abs() * kappa * size };
-            if self.problem.keys.is_rounded {
-                // Rounded in binary32 here, too.
-                product += factor.abs() * (Element::Bf16.roundoff().relative + 2.0 * U) * size;
-            }
+            let rounding = |element: Element| {
+                let Roundoff { relative, absolute } = element.roundoff();
+                // Products of codes and scales are rounded in binary32 here, too.
+                factor.abs() * ((relative + 2.0 * U) * size + absolute * of_query)
+            };
+            product += self.problem.keys.rounded.map_or(0.0, rounding);
+            product += self.arithmetic.queries.map_or(0.0, rounding);
             let mut score = sum * factor;
             if let Some(slope) = slope {
                 // The position of the row is that of its last key.
@@ -436,10 +440,11 @@ impl<'a> Reference<'a> {
                 // An infinity times a weight of which nothing remains may be NaN.
                 return if value.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open };
             }
-            let exact = exact && !values.is_rounded;
+            let exact = exact && values.rounded.is_none() && self.arithmetic.accumulator == Element::F32;
             let mut error = self.error(sum, value, common, [etas, rhos], exact.then_some(bit));
-            if values.is_rounded {
-                error += (Element::Bf16.roundoff().relative + 2.0 * U) * sum.size;
+            if let Some(element) = values.rounded {
+                let Roundoff { relative, absolute } = element.roundoff();
+                error += (relative + 2.0 * U) * sum.size + absolute;
             }
             let error = error + self.of_partials(sum, *hot, error);
             Expected::Number { value, error: error + 4.0 * U * value.abs() }
@@ -471,7 +476,17 @@ impl<'a> Reference<'a> {
         let total = sum.size * common.total / if scale > 0.0 { scale } else { 1.0 };
         let of_sums = match bit {
             Some(bit) if is_exact(total, bit) && common.total < 16_777_216.0 => 0.0,
-            _ => 1.5 * (common.count + 2.0 + common.rises) * U * (sum.size + value.abs()),
+            _ => {
+                // Each addition to an accumulator of 16 bits errs by its half step of the sum so far, as does each rescale.
+                let short = match self.arithmetic.accumulator {
+                    Element::F32 => 0.0,
+                    element => {
+                        let Roundoff { relative, absolute } = element.roundoff();
+                        (common.count + common.rises) * (relative * sum.size + absolute)
+                    }
+                };
+                1.5 * (common.count + 2.0 + common.rises) * U * (sum.size + value.abs()) + short
+            }
         };
         of_weights + later + sum.absolute + of_sums
     }

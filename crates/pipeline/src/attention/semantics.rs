@@ -92,7 +92,9 @@ record::words! {
         Xqa "xqa",
         /// vLLM's and SGLang's Triton kernels, the tutorial's, FlashAttention's.
         Triton "triton",
-        /// Any kernel with binary32 sums and 16-bit weights.
+        /// llama.cpp's mma and tile kernels: queries scaled in fp16, sums of values in fp16.
+        LlamaCpp "llama_cpp",
+        /// Any of the others with binary32 sums.
         Any "any",
     }
 }
@@ -141,6 +143,12 @@ pub struct Arithmetic {
     pub partials: Option<Element>,
     /// The fewest keys of a tile: the maximum rises at most once in each.
     pub tile: usize,
+    /// The type to which queries are rounded once they are scaled; `None` if they are not scaled by themselves.
+    pub queries: Option<Element>,
+    /// The type to which elements of a cache are rounded once they have their scale; `None` if scales are applied to scores and results.
+    pub elements: Option<Element>,
+    /// The type of the sums of values.
+    pub accumulator: Element,
 }
 
 impl Arithmetic {
@@ -150,12 +158,30 @@ impl Arithmetic {
             Element::F32 | Element::F16 | Element::Bf16 => queries,
             _ => Element::Bf16,
         };
-        let any =
-            Self { weights, denominator: Denominator::Either, rescaled: 2, partials: Some(weights), tile: 8 };
+        let any = Self {
+            weights,
+            denominator: Denominator::Either,
+            rescaled: 2,
+            partials: Some(weights),
+            tile: 8,
+            queries: None,
+            elements: Some(weights),
+            accumulator: Element::F32,
+        };
         match kernel {
             Kernel::Any => any,
-            Kernel::Fa2 => Self { denominator: Denominator::Rounded, rescaled: 0, ..any },
-            Kernel::Xqa => Self { denominator: Denominator::Rounded, ..any },
+            Kernel::Fa2 => Self { denominator: Denominator::Rounded, rescaled: 0, elements: None, ..any },
+            Kernel::Xqa => Self { denominator: Denominator::Rounded, elements: None, ..any },
+            Kernel::LlamaCpp => Self {
+                weights: Element::F16,
+                denominator: Denominator::Unrounded,
+                rescaled: 0,
+                partials: Some(Element::F32),
+                queries: Some(Element::F16),
+                elements: Some(Element::F16),
+                accumulator: Element::F16,
+                ..any
+            },
             Kernel::Triton => {
                 Self { denominator: Denominator::Unrounded, rescaled: 0, partials: Some(Element::F32), ..any }
             }

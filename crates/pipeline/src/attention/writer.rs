@@ -10,6 +10,7 @@ use rayon::prelude::*;
 use record::{Place, StageResult, Verdict};
 
 use super::cache::{Cache, Order, ScaleOrder};
+use super::dump::is_power_of_two;
 use super::element::{BLOCK, Element};
 use super::hypotheses::{Diagnosis, Explanation};
 use super::judge::Judgement;
@@ -76,11 +77,6 @@ impl Wrong {
         let skipped = StageResult::skipped(SIDES[side], "");
         StageResult { verdict, worst_over_bound, mismatches: self.wrong, place, note, ..skipped }
     }
-}
-
-/// Whether a number is a power of two.
-fn is_power_of_two(x: f64) -> bool {
-    x.is_normal() && x.to_bits() & ((1 << 52) - 1) == 0
 }
 
 /// The least and the greatest number of a type that a quotient may become, at most `most` in magnitude.

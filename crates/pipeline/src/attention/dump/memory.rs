@@ -387,8 +387,10 @@ impl File<'_> {
         } else if self.get(of_blocks).is_some() {
             return Err(self.wrong_type(of_blocks, "absent: only NVFP4 has scales of blocks"));
         }
-        let factors =
-            self.factors(of_side, data.len() / element.bytes(region.width).max(1), (page, heads, order))?;
+        // A stacked tensor has both sides.
+        let sides = if region.tensor == "kv_cache" { 2 } else { 1 };
+        let rows = data.len() / element.bytes(region.width).max(1) / sides;
+        let factors = self.factors(of_side, rows, (page, heads, order))?;
         Ok(Plane {
             name: region.tensor,
             element,

@@ -11,7 +11,7 @@ use crate::attention::dump::{Dump, Stored};
 use crate::attention::element::Element;
 use crate::attention::mla;
 use crate::attention::problem::{HeadMap, LeftOut, WindowOf};
-use crate::attention::semantics::{Empty, Mask, SinkOf};
+use crate::attention::semantics::{Arithmetic, Empty, Kernel, Mask, SinkOf};
 
 /// A dump with one change.
 fn with(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Dump {
@@ -469,6 +469,19 @@ pub(super) const ALL: &[Hypothesis] = &[
         variants: |dump| {
             let factors = [(0.5, "one half"), (2.0, "two"), (0.25, "one quarter"), (4.0, "four")];
             each(dump, factors.map(|(x, s)| (x, s.to_owned())), |d, factor| d.semantics.value_scale *= factor)
+        },
+    },
+    Hypothesis {
+        name: "the kernel rounds more than is declared",
+        look: "metadata `kernel`: if this is the kernel, nothing is wrong",
+        seen: "",
+        variants: |dump| {
+            let of = |kernel: &Kernel| {
+                let other = with(dump, |d| d.arithmetic = Arithmetic::of(*kernel, d.arithmetic.weights));
+                (format!("as {} does", kernel.word()), other)
+            };
+            // The first that covers the results is the one with the narrowest bounds.
+            Kernel::ALL.iter().map(of).collect()
         },
     },
     Hypothesis {
