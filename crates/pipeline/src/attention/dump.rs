@@ -245,7 +245,11 @@ pub fn is_attention(path: &Path) -> Result<bool, AttentionError> {
     let family = header.get("__metadata__").and_then(|metadata| metadata.get("family"));
     Ok(match family.and_then(serde_json::Value::as_str) {
         Some(family) => family == super::FAMILY,
-        None => TENSORS[0].iter().chain(&[SLOTS]).any(|name| header.get(name).is_some()),
+        None => {
+            // The queries, any form of cache, the slots of a writer: no other family has such tensors.
+            let names = TENSORS[0].iter().chain(TENSORS[3..6].iter().copied().flatten()).chain(&[SLOTS]);
+            names.into_iter().any(|name| header.get(name).is_some())
+        }
     })
 }
 
@@ -395,6 +399,11 @@ impl<'a> File<'a> {
         self.get(name).ok_or_else(|| AttentionError::Missing { name, remedy: remedy.to_owned() })
     }
 
+    /// The error of two tensors that exclude each other.
+    fn both(&self, first: &str, second: &str) -> AttentionError {
+        AttentionError::Twice { first: self.named(first), second: self.named(second) }
+    }
+
     /// The name under which the file has a tensor.
     fn named(&self, name: &str) -> String {
         self.tensors.get(name).map_or_else(|| name.to_owned(), |(name, _)| name.clone())
@@ -412,6 +421,16 @@ impl<'a> File<'a> {
 
     fn wrong_value(&self, name: &str, index: usize, found: i64, wanted: impl Into<String>) -> AttentionError {
         AttentionError::Value { name: self.named(name), index, found, wanted: wanted.into() }
+    }
+
+    fn wrong_number(
+        &self,
+        name: &str,
+        index: usize,
+        found: f32,
+        wanted: impl Into<String>,
+    ) -> AttentionError {
+        AttentionError::Number { name: self.named(name), index, found: found.into(), wanted: wanted.into() }
     }
 
     fn said(&self, key: &str) -> Option<&str> {
@@ -528,8 +547,13 @@ impl<'a> File<'a> {
                 return Err(self.wrong_value(name, index + 1, pair[1], wanted));
             }
         }
-        if points[0] < 0 {
-            return Err(self.wrong_value(name, 0, points[0], "it must not be negative"));
+        if points[0] != 0 {
+            return Err(self.wrong_value(
+                name,
+                0,
+                points[0],
+                "it must be 0: what is before it would not be judged",
+            ));
         }
         let last = points.len() - 1;
         if usize::try_from(points[last]).is_ok_and(|point| point > end) {
@@ -556,7 +580,8 @@ impl<'a> File<'a> {
     fn scalar(&self, name: &'static str) -> Result<Option<f64>, AttentionError> {
         let floats = self.floats(name)?;
         match (floats.as_slice(), self.get(name)) {
-            ([one], _) => Ok(Some(f64::from(*one))),
+            ([one], _) if one.is_finite() && *one > 0.0 => Ok(Some(f64::from(*one))),
+            ([one], _) => Err(self.wrong_number(name, 0, *one, "a scale is a positive number")),
             (_, Some(_)) => Err(self.wrong_shape(name, "one number")),
             (_, None) => Ok(None),
         }
@@ -599,7 +624,13 @@ impl<'a> File<'a> {
             let floats = self.floats(name)?;
             match floats.len() {
                 0 => Ok(floats),
-                len if len == heads => Ok(floats),
+                len if len == heads => match floats.iter().position(|x| x.is_nan() || *x == f32::INFINITY) {
+                    None => Ok(floats),
+                    Some(head) => {
+                        let wanted = "it must be a number, or minus infinity for no sink".to_owned();
+                        Err(self.wrong_number(name, head, floats[head], wanted))
+                    }
+                },
                 _ => Err(self.wrong_shape(name, format!("one number for each of {heads} heads of queries"))),
             }
         };

@@ -69,6 +69,18 @@ pub enum AttentionError {
         /// What is possible, and the remedy.
         wanted: String,
     },
+    /// An element of a tensor of numbers is wrong.
+    #[error("`{name}[{index}]` is {found}; {wanted}")]
+    Number {
+        /// The tensor.
+        name: String,
+        /// The index.
+        index: usize,
+        /// The value.
+        found: f64,
+        /// What is possible, and the remedy.
+        wanted: String,
+    },
     /// A value of the metadata is wrong.
     #[error("metadata `{key}` is `{found}`; expected {wanted}")]
     Key {

@@ -198,6 +198,7 @@ fn extent(dump: &Dump, wrong: &[Pair], judged: &Judged) -> String {
             (list, Some(first), Some(last)) if last - first + 1 == list.len() => {
                 format!("{what}s {first} to {last}")
             }
+            ([one, other], ..) => format!("{what}s {one} and {other}"),
             (list, Some(first), Some(second)) => {
                 let step = list.get(1).map_or(1, |next| next - first).max(1);
                 let regular = list.iter().enumerate().all(|(n, value)| *value == first + n * step);

@@ -49,12 +49,32 @@ impl Tally {
         found: f64,
         element: Element,
     ) -> bool {
+        self.add_decided(at, expected, found, (element, expected.decides(element)))
+    }
+
+    /// Counts a logarithm: its bound decides if it tells sums apart that differ by a tenth.
+    pub(super) fn add_lse(&mut self, at: (Pair, usize), expected: &Expected, found: f64) -> bool {
+        let decides = match expected {
+            Expected::Number { error, .. } => *error < 0.1,
+            Expected::Special(_) => true,
+            Expected::Open => false,
+        };
+        self.add_decided(at, expected, found, (Element::F32, decides))
+    }
+
+    fn add_decided(
+        &mut self,
+        at: (Pair, usize),
+        expected: &Expected,
+        found: f64,
+        (element, decides): (Element, bool),
+    ) -> bool {
         self.checked += 1;
         self.open += u64::from(*expected == Expected::Open);
         let over = expected.over_bound(found, element);
         self.worst = self.worst.max(over);
         if expected.accepts(found, element) {
-            self.decided += u64::from(expected.decides(element));
+            self.decided += u64::from(decides);
             return true;
         }
         self.decided += 1;
@@ -227,7 +247,7 @@ impl<'a> Subject<'a> {
                 let at = if reading.by_head { by_head } else { line };
                 let found = lse.values.get(at).copied().unwrap_or(f32::NAN);
                 let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
-                tally.add((pair, 0), &expected, f64::from(found), Element::F32);
+                tally.add_lse((pair, 0), &expected, f64::from(found));
             }
             judged.lse.push(tally);
         }
@@ -283,6 +303,7 @@ fn chosen(dumps: &[Dump]) -> Result<(&Dump, String), AttentionError> {
     let said = match (*least, same.as_slice()) {
         (0, [one]) => format!("{keys}: {one} fits"),
         (0, several) => format!("{keys}: {} fit equally", several.join("; ")),
+        _ if counted.len() == 1 => format!("{keys}: only {} is possible, and does not fit", words(dump)),
         _ => format!("{keys}: none of {} readings fits, {} is the closest", counted.len(), words(dump)),
     };
     Ok((dump, said))
@@ -356,6 +377,11 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
         gaps.push(format!(
             "{empty} elements of the output may have any value: rows that see no key need metadata `empty`, infinities are not judged"
         ));
+    }
+    let judged_rows: usize = dump.requests.iter().map(|request| request.rows.len()).sum();
+    let rows = subject.problem.rows();
+    if judged_rows < rows {
+        gaps.push(format!("{} of {rows} rows belong to no request and were not judged", rows - judged_rows));
     }
     let case = dump.metadata.get("case").cloned();
     Ok(Judgement { results, gaps, diagnosis, case })

@@ -28,6 +28,10 @@ pub enum HeadMap {
     Grouped,
     /// Head h reads head h mod n: a fault.
     Modulo,
+    /// Every head reads head 0: a fault.
+    First,
+    /// Heads read the one behind their own: a fault.
+    Next,
 }
 
 impl Shape {
@@ -36,6 +40,8 @@ impl Shape {
         match self.map {
             HeadMap::Grouped => head / (self.heads / self.kv_heads),
             HeadMap::Modulo => head % self.kv_heads,
+            HeadMap::First => 0,
+            HeadMap::Next => (head / (self.heads / self.kv_heads) + 1) % self.kv_heads,
         }
     }
 }
@@ -192,7 +198,8 @@ impl Problem {
             SinkOf::Row => row % heads,
             SinkOf::PackedRow => (row * group + head % group) % heads,
         };
-        self.sinks.get(index).map(|sink| f64::from(*sink))
+        // Minus infinity is no sink.
+        self.sinks.get(index).filter(|sink| **sink > f32::NEG_INFINITY).map(|sink| f64::from(*sink))
     }
 
     /// The number of rows of the queries.

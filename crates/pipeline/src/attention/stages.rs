@@ -151,7 +151,7 @@ impl Data {
                 tally.add((pair, d), expected, value(bytes, element, at * width + d), element);
             }
             let of_lse = expected.lse[1].in_base(base);
-            tally.add((pair, width), &of_lse, value(lse, Element::F32, at), Element::F32);
+            tally.add_lse((pair, width), &of_lse, value(lse, Element::F32, at));
             tally
         };
         let lines: Vec<(usize, usize, usize)> = (0..problem.requests.len())

@@ -38,6 +38,24 @@ fn contradictions_are_named() {
         ("`q` is [24, 7, 64]; expected a number of heads that 2 heads of keys divide", |f| {
             f.bf16("q", &[24, 7, 64], &[0.0; 24 * 7 * 64]);
         }),
+        ("`sinks[2]` is NaN; it must be a number, or minus infinity", |f| {
+            f.f32("sinks", &[8], &[0.0, 0.0, f32::NAN, 0.0, 0.0, 0.0, 0.0, 0.0]);
+        }),
+        ("`v_scale[0]` is 0; a scale is a positive number", |f| f.f32("v_scale", &[1], &[0.0])),
+        ("`k_scale[0]` is inf; a scale is a positive number", |f| f.f32("k_scale", &[1], &[f32::INFINITY])),
+        ("`qo_indptr[0]` is 1; it must be 0: what is before it would not be judged", |f| {
+            f.i32("qo_indptr", &[1, 5, 6, 24]);
+        }),
+        ("`kv_indices` and `block_table` name the same thing", |f| f.i32("block_table", &[0])),
+        ("`k` and `k_cache` name the same thing", |f| f.f32("k", &[1], &[0.0])),
+        ("`page_size` is missing: `k_strides` needs metadata page_size", |f| f.say("k_strides", "64,64,64")),
+        ("metadata `k_strides` is `18446744073709551615,1,1`", |f| {
+            f.say("page_size", 16);
+            f.say("kv_heads", 2);
+            f.say("k_strides", "18446744073709551615,1,1");
+        }),
+        ("metadata `window` is `0`; expected at least the row's own key", |f| f.say("window", 0)),
+        ("metadata `tile` is `0`; expected at least one key", |f| f.say("tile", 0)),
         ("metadata `lse_base` is `10`; expected one of 2, e", |f| f.say("lse_base", 10)),
         ("metadata `kv_layout` is `HNDX`; expected one of NHD, HND", |f| f.say("kv_layout", "HNDX")),
         ("metadata `sm_scale` is `0`; expected a positive number", |f| f.say("sm_scale", 0)),

@@ -38,7 +38,27 @@ fn nvfp4(world: &mut World) {
 fn plain(_: &mut World) {}
 
 const FAULTS: &[Fault] = &[
-    fault(sinks, |_, k| k.sink = |_, _, _, _| None, &["the sinks are dropped"]),
+    // Beside some sixty keys e^-5 is nothing, too.
+    fault(
+        sinks,
+        |_, k| k.sink = |_, _, _, _| None,
+        &["the sinks are dropped", "the sinks are scaled: by -1"],
+    ),
+    fault(
+        |w| w.slopes = true,
+        |_, k| k.slope = |slopes, head| -slopes[head],
+        &["the slopes of ALiBi are wrong: of the other sign"],
+    ),
+    fault(
+        |w| w.slopes = true,
+        |_, k| k.slope = |slopes, head| slopes[7 - head],
+        &["the slopes of ALiBi are wrong: of the heads in reverse"],
+    ),
+    fault(
+        |w| w.slopes = true,
+        |_, k| k.slope = |_, _| 0.0,
+        &["the slopes of ALiBi are wrong: they are missing"],
+    ),
     fault(
         sinks,
         |_, k| k.sink = |_, sinks, head, _| Some(sinks[head] + 3.0_f32.ln()),
@@ -186,7 +206,11 @@ const FAULTS: &[Fault] = &[
         |_, k| k.keys_of = |_, of, row| (0..of.1.next_multiple_of(16) - of.0 + row + 1).collect(),
         &["slots behind the last key are read: to the end of the page"],
     ),
-    fault(plain, |_, k| k.modulo = true, &["heads of queries read another head of keys"]),
+    fault(
+        plain,
+        |_, k| k.modulo = true,
+        &["heads of queries read another head of keys: the head of queries mod"],
+    ),
     fault(
         |w| (nvfp4(w), w.swizzled[1] = true).1,
         |_, k| k.swizzled[1] = false,

@@ -38,6 +38,8 @@ pub(super) struct World {
     pub(super) swizzled: [bool; 2],
     /// Whether all scores are about −5e4.
     pub(super) low: bool,
+    /// Whether each head has a slope.
+    pub(super) slopes: bool,
 }
 
 /// What a kernel does, its faults included.
@@ -66,6 +68,8 @@ pub(super) struct Knobs {
     pub(super) sentinel: f32,
     /// Whether keys are read in the order of FlashInfer's NVFP4 attention.
     pub(super) permuted: bool,
+    /// The slope of a head.
+    pub(super) slope: fn(&[f32], usize) -> f32,
     pub(super) keys_of: fn(&World, (usize, usize), usize) -> Vec<usize>,
     pub(super) page_of: fn(&[Vec<usize>], usize, usize) -> usize,
     pub(super) score_factor: f32,
@@ -92,6 +96,7 @@ impl World {
             scales: [1.0, 1.0],
             swizzled: [false, false],
             low: false,
+            slopes: false,
         }
     }
 
@@ -116,6 +121,11 @@ impl World {
         }
         // Large enough to count beside some sixty keys.
         (0..self.heads).map(|head| 5.0 + self.normal(9, head)).collect()
+    }
+
+    /// The slopes of ALiBi.
+    pub(super) fn slopes(&self) -> Vec<f32> {
+        (0..self.heads).map(|head| (-(head as f32 + 1.0) / 2.0).exp2() * 0.2).collect()
     }
 
     /// The scattered pages of each request.
@@ -210,6 +220,7 @@ impl Knobs {
             averaged: false,
             sentinel: f32::NEG_INFINITY,
             permuted: false,
+            slope: |slopes, head| slopes[head],
             keys_of: visible,
             page_of: |table, request, at| table[request][at],
             score_factor: world.sm_scale() * world.scales[0],
@@ -308,7 +319,10 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
                         ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
                     })
                     .collect();
-                let (out, lse) = attend(&reader, query, (&of_keys, &places), sink);
+                let position = row as f32 + of.1 as f32 - of.0 as f32;
+                let slope = if world.slopes { (knobs.slope)(&world.slopes(), head) } else { 0.0 };
+                let biases: Vec<f32> = keys.iter().map(|key| slope * (*key as f32 - position)).collect();
+                let (out, lse) = attend(&reader, query, (&of_keys, &places), (&biases, sink));
                 stored.out.extend(out);
                 stored.lse.push(lse);
                 line += 1;
@@ -323,12 +337,13 @@ fn attend(
     reader: &Reader<'_>,
     query: &[f32],
     (of_keys, places): (&[Place], &[Place]),
-    sink: Option<f32>,
+    (biases, sink): (&[f32], Option<f32>),
 ) -> (Vec<f32>, f32) {
     let (world, knobs) = (reader.world, reader.knobs);
     let log2 = std::f32::consts::LOG2_E;
     let mut parts: Vec<(f32, Vec<f32>)> = Vec::new();
     let size = places.len().div_ceil(knobs.splits).max(1);
+    let mut biases = biases.iter();
     for (keys, part) in of_keys.chunks(size).zip(places.chunks(size)) {
         let (mut most, mut sum, mut out) = (f32::NEG_INFINITY, 0.0_f32, vec![0.0_f32; world.width]);
         for (keys, tile) in keys.chunks(knobs.tile).zip(part.chunks(knobs.tile)) {
@@ -339,7 +354,7 @@ fn attend(
                         .iter()
                         .enumerate()
                         .fold(0.0, |sum: f32, (d, q)| q.mul_add(reader.element(0, *place, d), sum));
-                    let scaled = product * knobs.score_factor;
+                    let scaled = product * knobs.score_factor + biases.next().unwrap();
                     let capped =
                         world.cap.filter(|_| knobs.cap).map_or(scaled, |cap| cap * (scaled / cap).tanh());
                     if capped < knobs.sentinel { f32::NEG_INFINITY } else { capped * log2 }
@@ -456,6 +471,9 @@ pub(super) fn file(world: &World, stored: &Stored) -> File {
     if world.has_sinks {
         file.f32("sinks", &[heads], &world.sinks());
         file.say("lse_sink", "included");
+    }
+    if world.slopes {
+        file.f32("alibi_slopes", &[heads], &world.slopes());
     }
     let table = world.table();
     let pointers = |lengths: &mut dyn Iterator<Item = usize>| {

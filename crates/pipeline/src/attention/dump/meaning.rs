@@ -123,6 +123,9 @@ impl File<'_> {
     fn pages(&self, cache: &Cache) -> Result<Option<Paged>, AttentionError> {
         let page = cache.page.max(1);
         if let Some(indices) = self.integers("kv_indices")? {
+            if self.get("block_table").is_some() {
+                return Err(self.both("kv_indices", "block_table"));
+            }
             self.need("kv_indptr", "`kv_indices` needs the first index of each request")?;
             let ranges = self.ranges("kv_indptr", indices.len(), "indices of pages")?.unwrap_or_default();
             let last = self.integers("kv_last_page_len")?;
@@ -308,6 +311,10 @@ impl File<'_> {
         heads: usize,
         has_sinks: bool,
     ) -> Result<Option<StoredLse>, AttentionError> {
+        let bases = match self.word("lse_base", Base::ALL, Base::word)? {
+            Some(base) => vec![base],
+            None => Base::ALL.to_vec(),
+        };
         let Some(view) = self.get("lse") else { return Ok(None) };
         let by_rows = view.shape() == [rows, heads];
         let by_heads = view.shape() == [heads, rows];
@@ -330,10 +337,6 @@ impl File<'_> {
             Some(by_head) => vec![by_head],
             None if by_rows && by_heads && rows > 1 => vec![false, true],
             None => vec![!by_rows],
-        };
-        let bases = match self.word("lse_base", Base::ALL, Base::word)? {
-            Some(base) => vec![base],
-            None => Base::ALL.to_vec(),
         };
         let sinks = match self.said("lse_sink") {
             Some("included") => vec![true],
@@ -432,7 +435,8 @@ impl File<'_> {
         // FlashInfer's and FlashAttention's number excludes the row's own key; −1 is no window.
         let keys = if key == "window_left" { window + i64::from(window >= 0) } else { window };
         match usize::try_from(keys) {
-            Ok(0) => Ok(None),
+            Ok(0) if key == "sliding_window" => Ok(None),
+            Ok(0) => Err(self.wrong_key(key, "at least the row's own key, or -1 for no window")),
             Ok(keys) => Ok(Some(keys)),
             Err(_) if window == -1 => Ok(None),
             Err(_) => Err(self.wrong_key(key, "a number of keys, or -1 for none")),
@@ -454,7 +458,10 @@ impl File<'_> {
             Some(_) => self.word("partials", Element::ALL, Element::word)?,
         };
         if let Some(tile) = self.number::<usize>("tile")? {
-            of.tile = tile.max(1);
+            if tile == 0 {
+                return Err(self.wrong_key("tile", "at least one key"));
+            }
+            of.tile = tile;
         }
         Ok(of)
     }

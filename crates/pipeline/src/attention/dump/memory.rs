@@ -1,5 +1,6 @@
 //! Keys and values in the layouts of libraries: ragged, paged, stacked, with strides.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
@@ -21,6 +22,11 @@ impl File<'_> {
     /// The cache, and the width of a value.
     pub(super) fn cache(&mut self, width: usize) -> Result<(Cache, usize), AttentionError> {
         if self.get("k").is_some() || self.get("v").is_some() {
+            if let Some(paged) =
+                ["k_cache", "v_cache", "kv_cache"].into_iter().find(|name| self.get(name).is_some())
+            {
+                return Err(self.both("k", paged));
+            }
             return self.ragged_cache(width);
         }
         match self.word("record", mla::Layout::ALL, mla::Layout::word)? {
@@ -105,6 +111,15 @@ impl File<'_> {
         for (token, slot) in slots.iter().enumerate() {
             if *slot >= (pages * cache.page) as i64 {
                 let wanted = format!("the cache has {pages} pages of {} slots: export all of it", cache.page);
+                return Err(self.wrong_value("slot_mapping", token, *slot, wanted));
+            }
+        }
+        let mut owners = BTreeMap::new();
+        for (token, slot) in slots.iter().enumerate().filter(|(_, slot)| **slot >= 0) {
+            if let Some(other) = owners.insert(*slot, token) {
+                let wanted = format!(
+                    "token {other} has it, too, so that either may be in the cache: dump one of them"
+                );
                 return Err(self.wrong_value("slot_mapping", token, *slot, wanted));
             }
         }
@@ -218,13 +233,12 @@ impl File<'_> {
         let of_values = self.need("v_cache", "")?.shape().to_vec();
         let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
         if self.said("k_strides").is_some() {
-            let wanted = |key| AttentionError::Key {
-                key: key_name(key),
-                found: String::new(),
-                wanted: "a number, since strides are declared".to_owned(),
+            let missing = |key: &'static str| AttentionError::Missing {
+                name: key,
+                remedy: "`k_strides` needs metadata page_size and kv_heads".to_owned(),
             };
-            let page = self.number("page_size")?.ok_or_else(|| wanted(0))?;
-            let heads = self.number("kv_heads")?.ok_or_else(|| wanted(1))?;
+            let page = self.number("page_size")?.ok_or_else(|| missing("page_size"))?;
+            let heads = self.number("kv_heads")?.ok_or_else(|| missing("kv_heads"))?;
             let region = |tensor| Region {
                 tensor,
                 strides: Strides::dense(order, page, heads, element.bytes(width)),
@@ -346,6 +360,10 @@ impl File<'_> {
             .map(|part| part.trim().parse())
             .collect::<Result<_, _>>()
             .map_err(|_| wanted())?;
+        // More than any memory: products with them must not overflow.
+        if parts.iter().any(|part| *part > 1 << 40) {
+            return Err(wanted());
+        }
         let parts: Vec<usize> = parts.into_iter().map(|elements| element.bytes(elements)).collect();
         match *parts.as_slice() {
             [page, slot, head] => Ok(Some(Strides { offset: 0, page, slot, head })),
@@ -412,6 +430,10 @@ impl File<'_> {
         (page, heads, order): (usize, usize, Order),
     ) -> Result<Option<Factors>, AttentionError> {
         let floats = self.floats(name)?;
+        if let Some(index) = floats.iter().position(|x| !x.is_finite() || *x < 0.0) {
+            let wanted = "a scale is a positive number; slots without one have 0 or 1";
+            return Err(self.wrong_number(name, index, floats[index], wanted));
+        }
         let bytes = || Arc::new(floats.iter().flat_map(|x| x.to_le_bytes()).collect::<Vec<u8>>());
         match floats.len() {
             0 | 1 => Ok(None),
@@ -428,8 +450,4 @@ impl File<'_> {
             }
         }
     }
-}
-
-fn key_name(index: usize) -> String {
-    ["page_size", "kv_heads"][index].to_owned()
 }

@@ -67,6 +67,7 @@ pub(super) const ALL: &[Hypothesis] = &[
                 (dump.sm_scale, "by sm_scale"),
                 (1.0 / log2, "by ln 2: base e read as base 2"),
                 (log2, "by log2 e twice"),
+                (-1.0, "by -1"),
                 (k_scale, "by k_scale"),
                 (1.0 / k_scale, "by 1 / k_scale"),
                 (dump.sm_scale * k_scale, "by sm_scale and k_scale"),
@@ -117,6 +118,10 @@ pub(super) const ALL: &[Hypothesis] = &[
             let mut all: Vec<_> =
                 each(dump, sizes.map(|(n, s)| (n, s.to_owned())), |d, n| d.semantics.window = Some(n));
             all.push(("there is none".to_owned(), with(dump, |d| d.semantics.window = None)));
+            all.push((
+                "twice as many keys".to_owned(),
+                with(dump, |d| d.semantics.window = Some(2 * window)),
+            ));
             all
         },
     },
@@ -296,7 +301,14 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "heads of queries read another head of keys",
         look: "the head of keys: it is the head of queries over the size of a group",
         seen: "",
-        variants: |dump| one(dump, |d| d.shape.map = HeadMap::Modulo),
+        variants: |dump| {
+            let maps = [
+                (HeadMap::Modulo, "the head of queries mod the heads of keys"),
+                (HeadMap::First, "head 0 for all"),
+                (HeadMap::Next, "the next one"),
+            ];
+            each(dump, maps.map(|(map, s)| (map, s.to_owned())), |d, map| d.shape.map = map)
+        },
     },
     Hypothesis {
         name: "the block scales are read in another layout",
@@ -393,12 +405,21 @@ pub(super) const ALL: &[Hypothesis] = &[
         look: "whether the kernel receives the slopes, and their index",
         seen: "",
         variants: |dump| {
-            let mut next = dump.slopes.clone();
-            let one = usize::from(!next.is_empty());
-            next.rotate_left(one);
+            if dump.slopes.is_empty() {
+                return Vec::new();
+            }
+            let read = |detail: &str, change: &dyn Fn(&mut Vec<f32>)| {
+                (detail.to_owned(), with(dump, |d| change(&mut d.slopes)))
+            };
+            let scale =
+                |slopes: &mut Vec<f32>, factor: f32| slopes.iter_mut().for_each(|slope| *slope *= factor);
             vec![
-                ("they are missing".to_owned(), with(dump, |d| d.slopes.clear())),
-                ("of the next head".to_owned(), with(dump, |d| d.slopes = next)),
+                read("they are missing", &|slopes| slopes.clear()),
+                read("of the next head", &|slopes| slopes.rotate_left(1)),
+                read("of the heads in reverse", &|slopes| slopes.reverse()),
+                read("of the other sign", &|slopes| scale(slopes, -1.0)),
+                read("times log2 e twice", &|slopes| scale(slopes, std::f32::consts::LOG2_E)),
+                read("without log2 e", &|slopes| scale(slopes, std::f32::consts::LN_2)),
             ]
         },
     },
@@ -464,7 +485,7 @@ pub(super) const ALL: &[Hypothesis] = &[
     },
     Hypothesis {
         name: "the output has a constant factor",
-        look: "the sum of weights: which lanes it is reduced over, and the factor of the output",
+        look: "the sum of weights and the lanes it is reduced over, the factor of the output, or of the values",
         seen: "fi 3838",
         variants: |dump| {
             let factors = [(0.5, "one half"), (2.0, "two"), (0.25, "one quarter"), (4.0, "four")];
@@ -699,11 +720,17 @@ fn permutations(dump: &Dump) -> Vec<(String, Dump)> {
     let rows = stored.values.len() / (heads * width).max(1);
     // The element that such a kernel stored in the place (row, head, d).
     type From = fn((usize, usize, usize), (usize, usize, usize)) -> (usize, usize, usize);
-    let from: [(&str, From); 10] = [
+    let from: [(&str, From); 13] = [
         ("columns of pairs exchanged", |(row, head, d), _| (row, head, d ^ 1)),
         ("halves of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 4)),
         ("tiles of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 8)),
         ("8×8 tiles transposed", |(row, head, d), _| (row / 8 * 8 + d % 8, head, d / 8 * 8 + row % 8)),
+        ("halves of a head exchanged", |(row, head, d), (_, _, width)| (row, head, (d + width / 2) % width)),
+        ("heads in reverse", |(row, head, d), (_, heads, _)| (row, heads - 1 - head, d)),
+        ("heads and columns exchanged", |(row, head, d), (_, heads, width)| {
+            let at = head * width + d;
+            (row, at % heads, at / heads)
+        }),
         ("rows of 8 exchanged", |(row, head, d), _| (row ^ 8, head, d)),
         ("rows and heads exchanged", |(row, head, d), (rows, heads, _)| {
             let at = row * heads + head;
@@ -716,7 +743,8 @@ fn permutations(dump: &Dump) -> Vec<(String, Dump)> {
     ];
     let mut all = Vec::new();
     for (name, from) in from {
-        let mut values = vec![f32::NAN; stored.values.len()];
+        // What such a kernel stored nowhere stays as it is, and so stays wrong.
+        let mut values = stored.values.as_ref().clone();
         for row in 0..rows {
             for head in 0..heads {
                 for d in 0..width {
