@@ -102,6 +102,8 @@ fn faults_of_what_kernels_share_are_caught() {
                 "pack(from_e2m1(two) * scale, from_e2m1(two >> 4) * scale)",
                 "pack(from_e2m1(two >> 4) * scale, from_e2m1(two) * scale)",
             ),
+            ("attention-every-key", NVFP4, "    if (exponent == 0)\n", "    if (exponent == 1)\n"),
+            ("attention-every-key", "prefill d64 nvfp4", "    if (exponent == 0)\n", "    if (false)\n"),
             ("attention-every-key", NVFP4, "(exponent + 120) << 23", "(exponent + 121) << 23"),
             ("attention-every-key", NVFP4, "head, chunk / 2)", "head, chunk / 4)"),
             (

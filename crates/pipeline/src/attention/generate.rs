@@ -129,6 +129,10 @@ impl Generator<'_> {
         match (self.case.regime, purpose) {
             // One to 1.875, so that the closest key stays the closest.
             (Regime::OneHot | Regime::Low, Purpose::KeyScale) => 0x38 + (bits % 8) as u8,
+            // Some are subnormal, some the smallest normal numbers.
+            (Regime::OneHot | Regime::Equal, Purpose::ValueScale) if bits >> 32 & 7 == 0 => {
+                1 + (bits % 15) as u8
+            }
             // Some are subnormal or zero.
             (Regime::Real, _) if bits >> 32 & 7 == 0 => (bits % 8) as u8,
             _ => 0x30 + (bits % 24) as u8,
