@@ -46,7 +46,7 @@ def test_right_results_pass():
 def test_a_dropped_sink_is_explained():
     tensors = problem()
     out = attend(tensors["q"], tensors["k"], tensors["v"], np.full(4, -np.inf, np.float32))
-    with pytest.raises(AssertionError, match="explained, all [0-9]+ wrong values: the sinks are dropped"):
+    with pytest.raises(AssertionError, match="all [0-9]+ wrong values.*:\\s+the sinks are dropped"):
         mx.assert_attention_within({**tensors, "out": out}, causal=True)
 
 
