@@ -17,7 +17,7 @@ use crate::attention::{self, AttentionError, Diagnosis};
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
-use crate::record::{CodeBy, Completeness, Incomplete, TrialRow, Verdict, first_line};
+use crate::record::{CodeBy, Completeness, Incomplete, StageResult, TrialRow, Verdict, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -69,6 +69,22 @@ fn stem(args: &JudgeArgs) -> String {
     args.file.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default()
 }
 
+/// The row of a dump's verdicts.
+fn row(family: &str, case: String, configuration: &str, target: &str, results: &[StageResult]) -> TrialRow {
+    TrialRow {
+        case,
+        family: family.to_owned(),
+        configuration: configuration.to_owned().into(),
+        depth: 0,
+        target: target.into(),
+        device: "dump".to_owned(),
+        remark: String::new(),
+        results: results.to_vec(),
+        code: CodeBy::Nobody,
+        checks: Vec::new(),
+    }
+}
+
 /// Judges tensors of attention, and explains what is wrong.
 fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
     let contents = attention::dump::read(&args.file).map_err(|error| unusable(args, error))?;
@@ -79,18 +95,8 @@ fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
         }
         Contents::Written(_) => String::new(),
     };
-    let trial = TrialRow {
-        case: judgement.case.clone().unwrap_or_else(|| stem(args)),
-        family: attention::FAMILY.to_owned(),
-        configuration: said("configuration").into(),
-        depth: 0,
-        target: said("target").as_str().into(),
-        device: "dump".to_owned(),
-        remark: String::new(),
-        results: judgement.results.clone(),
-        code: CodeBy::Nobody,
-        checks: Vec::new(),
-    };
+    let case = judgement.case.clone().unwrap_or_else(|| stem(args));
+    let trial = row(attention::FAMILY, case, &said("configuration"), &said("target"), &judgement.results);
     let judged = trial.results.iter().filter(|result| result.verdict != Verdict::Skipped).count();
     let mut all = Completeness::of_checks(judged);
     judgement.gaps.iter().for_each(|gap| all.add_gap(gap.clone()));
@@ -105,18 +111,8 @@ fn judge_moe(args: &JudgeArgs) -> Result<(), CliError> {
     let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;
     let judgement = judge_dump(&contract, &dump)?;
     let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
-    let trial = TrialRow {
-        case: Some(said("case")).filter(|c| !c.is_empty()).unwrap_or_else(|| stem(args)),
-        family: MOE.name().to_owned(),
-        configuration: said("tile").into(),
-        depth: 0,
-        target: said("target").as_str().into(),
-        device: "dump".to_owned(),
-        remark: String::new(),
-        results: judgement.results.clone(),
-        code: CodeBy::Nobody,
-        checks: Vec::new(),
-    };
+    let case = Some(said("case")).filter(|case| !case.is_empty()).unwrap_or_else(|| stem(args));
+    let trial = row(MOE.name(), case, &said("tile"), &said("target"), &judgement.results);
     conclude(args, &trial, incomplete(&judgement), None)
 }
 

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use toolchain::header;
 
 use super::semantics::Mask;
+use crate::frame::case_files;
 
 record::words! {
     /// The kind of values.
@@ -169,28 +170,16 @@ pub(super) struct Cases {
 pub(super) fn built_in() -> &'static Cases {
     static CASES: OnceLock<Cases> = OnceLock::new();
     CASES.get_or_init(|| {
-        let mut all = Cases::default();
-        for (path, text) in data::CASES.files().map(|(path, text)| (Path::new(path), text)) {
-            if path.parent() == Some(Path::new("cases/attention")) {
-                match parse(path, text) {
-                    Ok(case) => all.cases.push(case),
-                    Err(problem) => all.problems.push(problem),
-                }
-            }
-        }
-        all
+        let (cases, problems) = case_files::read("cases/attention", parse);
+        Cases { cases, problems }
     })
 }
 
 /// Parses the case in `text`; `path` supplies its name.
 fn parse(path: &Path, text: &str) -> Result<Case, String> {
     let mut case: Case = header::parse_file(path, text).map_err(|error| error.to_string())?;
-    case.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
-    case.wrong().map_or(Ok(case), |(key, message)| {
-        let at = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
-        let line = text.lines().position(at).map_or(1, |n| n + 1);
-        Err(format!("{}:{line}: {message}", path.display()))
-    })
+    case.name = case_files::name(path);
+    case.wrong().map_or(Ok(case), |(key, message)| Err(case_files::problem(path, text, key, &message)))
 }
 
 #[cfg(test)]

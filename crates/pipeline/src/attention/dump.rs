@@ -433,17 +433,17 @@ impl<'a> File<'a> {
         AttentionError::Number { name: self.named(name), index, found: found.into(), wanted: wanted.into() }
     }
 
-    fn said(&self, key: &str) -> Option<&str> {
+    fn metadata_value(&self, key: &str) -> Option<&str> {
         self.metadata.get(key).map(String::as_str)
     }
 
     fn wrong_key(&self, key: &str, wanted: impl Into<String>) -> AttentionError {
-        let found = self.said(key).unwrap_or_default().to_owned();
+        let found = self.metadata_value(key).unwrap_or_default().to_owned();
         AttentionError::Key { key: key.to_owned(), found, wanted: wanted.into() }
     }
 
     fn number<T: FromStr>(&self, key: &str) -> Result<Option<T>, AttentionError> {
-        self.said(key)
+        self.metadata_value(key)
             .map(|text| text.trim().parse().map_err(|_| self.wrong_key(key, "a number")))
             .transpose()
     }
@@ -454,7 +454,7 @@ impl<'a> File<'a> {
         all: &[T],
         word: fn(T) -> &'static str,
     ) -> Result<Option<T>, AttentionError> {
-        let Some(said) = self.said(key) else { return Ok(None) };
+        let Some(said) = self.metadata_value(key) else { return Ok(None) };
         let found = all.iter().copied().find(|value| word(*value).eq_ignore_ascii_case(said));
         let words = || all.iter().map(|value| word(*value)).collect::<Vec<_>>().join(", ");
         found.map_or_else(|| Err(self.wrong_key(key, format!("one of {}", words()))), |value| Ok(Some(value)))
@@ -462,7 +462,7 @@ impl<'a> File<'a> {
 
     /// A flag: `true`, `false`, `1` or `0`.
     fn flag(&self, key: &str) -> Result<Option<bool>, AttentionError> {
-        Ok(match self.said(key).map(str::to_ascii_lowercase).as_deref() {
+        Ok(match self.metadata_value(key).map(str::to_ascii_lowercase).as_deref() {
             None => None,
             Some("true" | "1") => Some(true),
             Some("false" | "0") => Some(false),
@@ -472,7 +472,7 @@ impl<'a> File<'a> {
 
     /// The type of a tensor's elements: its own or, of bytes, the declared one.
     fn element(&self, name: &str, key: &str) -> Result<Element, AttentionError> {
-        let declared = match self.said(key) {
+        let declared = match self.metadata_value(key) {
             Some("auto") | None => None,
             Some("fp8" | "e4m3") => Some(Element::E4m3),
             Some("e5m2") => Some(Element::E5m2),
@@ -565,7 +565,7 @@ impl<'a> File<'a> {
 
     /// Lets all words of an undeclared choice be tried.
     fn undeclared(&mut self, key: &'static str, words: Vec<&'static str>) {
-        if self.said(key).is_none() && self.undeclared.iter().all(|of| of.key != key) {
+        if self.metadata_value(key).is_none() && self.undeclared.iter().all(|of| of.key != key) {
             self.undeclared.push(Undeclared { key, words });
         }
     }

@@ -80,7 +80,7 @@ impl Tally {
         self.decided += 1;
         self.mismatches += 1;
         if self.first.as_ref().is_none_or(|(first, _)| at < *first) {
-            self.first = Some((at, format!("{found:e} instead of {}", said(expected, element))));
+            self.first = Some((at, format!("{found:e} instead of {}", allowed_values(expected, element))));
         }
         false
     }
@@ -144,7 +144,7 @@ impl Tally {
     }
 }
 
-fn said(expected: &Expected, element: Element) -> String {
+fn allowed_values(expected: &Expected, element: Element) -> String {
     match (*expected, expected.range(element)) {
         (Expected::Number { value, .. }, Some((least, most))) if least == most => {
             format!("{least:e} ({value:e})")
@@ -437,7 +437,8 @@ fn kernels_that_fit(dump: &Dump, pairs: &[Pair]) -> Result<Vec<&'static str>, At
     let readings = dump.lse.as_ref().map(|lse| lse.readings.clone()).unwrap_or_default();
     let mut found = Vec::new();
     for kernel in Kernel::ALL {
-        let other = Dump { arithmetic: Arithmetic::of(*kernel, dump.arithmetic.weights), ..dump.clone() };
+        let other =
+            Dump { arithmetic: Arithmetic::of_kernel(*kernel, dump.arithmetic.weights), ..dump.clone() };
         let judged = Subject::of_pairs(&other, pairs)?.judge(pairs, &readings);
         if judged.lse.iter().any(|tally| tally.mismatches == 0 && tally.decides()) {
             found.push(kernel.word());

@@ -153,7 +153,7 @@ pub struct Arithmetic {
 
 impl Arithmetic {
     /// The arithmetic of a kernel whose queries have this type.
-    pub const fn of(kernel: Kernel, queries: Element) -> Self {
+    pub const fn of_kernel(kernel: Kernel, queries: Element) -> Self {
         let weights = match queries {
             Element::F32 | Element::F16 | Element::Bf16 => queries,
             _ => Element::Bf16,

@@ -6,6 +6,8 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use toolchain::header;
 
+use crate::frame::case_files;
+
 record::words! {
     /// The kind of values.
     Regime {
@@ -70,23 +72,15 @@ pub(super) struct Cases {
 pub(super) fn built_in() -> &'static Cases {
     static CASES: OnceLock<Cases> = OnceLock::new();
     CASES.get_or_init(|| {
-        let mut all = Cases::default();
-        for (path, text) in data::CASES.files().map(|(path, text)| (Path::new(path), text)) {
-            if path.parent() == Some(Path::new("cases/kv_cache")) {
-                match parse(path, text) {
-                    Ok(case) => all.cases.push(case),
-                    Err(problem) => all.problems.push(problem),
-                }
-            }
-        }
-        all
+        let (cases, problems) = case_files::read("cases/kv_cache", parse);
+        Cases { cases, problems }
     })
 }
 
 /// Parses the case in `text`; `path` supplies its name.
 fn parse(path: &Path, text: &str) -> Result<Case, String> {
     let mut case: Case = header::parse_file(path, text).map_err(|error| error.to_string())?;
-    case.name = path.file_stem().map(|stem| stem.to_string_lossy().into_owned()).unwrap_or_default();
+    case.name = case_files::name(path);
     let slots = case.pages * case.page;
     let wrong = if case.tokens == 0 || case.heads == 0 {
         Some(("tokens", "a case needs a token and a head".to_owned()))
@@ -97,11 +91,7 @@ fn parse(path: &Path, text: &str) -> Result<Case, String> {
     } else {
         None
     };
-    wrong.map_or(Ok(case), |(key, message)| {
-        let at = |line: &str| line.strip_prefix(key).is_some_and(|rest| rest.starts_with(':'));
-        let line = text.lines().position(at).map_or(1, |n| n + 1);
-        Err(format!("{}:{line}: {message}", path.display()))
-    })
+    wrong.map_or(Ok(case), |(key, message)| Err(case_files::problem(path, text, key, &message)))
 }
 
 #[cfg(test)]

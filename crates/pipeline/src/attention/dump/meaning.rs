@@ -318,7 +318,7 @@ impl File<'_> {
         let Some(view) = self.get("lse") else { return Ok(None) };
         let by_rows = view.shape() == [rows, heads];
         let by_heads = view.shape() == [heads, rows];
-        let declared = match self.said("lse_layout") {
+        let declared = match self.metadata_value("lse_layout") {
             None => None,
             Some("rows_heads" | "tokens_heads") => Some(false),
             Some("heads_rows" | "heads_tokens") => Some(true),
@@ -338,7 +338,7 @@ impl File<'_> {
             None if by_rows && by_heads && rows > 1 => vec![false, true],
             None => vec![!by_rows],
         };
-        let sinks = match self.said("lse_sink") {
+        let sinks = match self.metadata_value("lse_sink") {
             Some("included") => vec![true],
             Some("excluded") if has_sinks => vec![false],
             Some("excluded") => {
@@ -422,7 +422,7 @@ impl File<'_> {
     /// The most keys that a row sees, from any library's name for it.
     fn window(&self) -> Result<Option<usize>, AttentionError> {
         let all = ["window", "window_left", "sliding_window"];
-        let said: Vec<&str> = all.into_iter().filter(|key| self.said(key).is_some()).collect();
+        let said: Vec<&str> = all.into_iter().filter(|key| self.metadata_value(key).is_some()).collect();
         let key = match said.as_slice() {
             [] => return Ok(None),
             [key] => *key,
@@ -445,14 +445,14 @@ impl File<'_> {
 
     pub(super) fn arithmetic(&self, queries: Element) -> Result<Arithmetic, AttentionError> {
         let kernel = self.word("kernel", Kernel::ALL, Kernel::word)?.unwrap_or(Kernel::Any);
-        let mut of = Arithmetic::of(kernel, queries);
+        let mut of = Arithmetic::of_kernel(kernel, queries);
         if let Some(weights) = self.word("weights", Element::ALL, Element::word)? {
             of.weights = weights;
         }
         if let Some(denominator) = self.word("denominator", Denominator::ALL, Denominator::word)? {
             of.denominator = denominator;
         }
-        of.partials = match self.said("partials") {
+        of.partials = match self.metadata_value("partials") {
             None => of.partials,
             Some("none") => None,
             Some(_) => self.word("partials", Element::ALL, Element::word)?,

@@ -129,7 +129,7 @@ impl File<'_> {
             _ => [k_scale, v_scale],
         };
         let sources = [Arc::new(self.floats("k")?), Arc::new(self.floats("v")?)];
-        Ok(Written { cache, sources, slots, factors, case: self.said("case").map(str::to_owned) })
+        Ok(Written { cache, sources, slots, factors, case: self.metadata_value("case").map(str::to_owned) })
     }
 
     /// A cache of pages, and the width of a value.
@@ -149,7 +149,7 @@ impl File<'_> {
             Some(order) => order,
             None => {
                 // Strides say it all.
-                if self.said("k_strides").is_none() {
+                if self.metadata_value("k_strides").is_none() {
                     self.undeclared("kv_layout", vec!["NHD", "HND"]);
                 }
                 Order::Nhd
@@ -232,7 +232,7 @@ impl File<'_> {
         let shape = self.need("k_cache", "")?.shape().to_vec();
         let of_values = self.need("v_cache", "")?.shape().to_vec();
         let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
-        if self.said("k_strides").is_some() {
+        if self.metadata_value("k_strides").is_some() {
             let missing = |key: &'static str| AttentionError::Missing {
                 name: key,
                 remedy: "`k_strides` needs metadata page_size and kv_heads".to_owned(),
@@ -281,7 +281,7 @@ impl File<'_> {
             Order::Hnd => (b, a),
         };
         // Without a declared layout either dimension may be the slots; the product must be right.
-        let fits = match self.said("kv_layout") {
+        let fits = match self.metadata_value("kv_layout") {
             Some(_) => said == (page, heads),
             None => a * b == page * heads,
         };
@@ -304,7 +304,7 @@ impl File<'_> {
         let shape = self.need("kv_cache", "")?.shape().to_vec();
         let unpack = |stored: usize| if element == Element::Nvfp4 { stored * 2 } else { stored };
         let row = element.bytes(width);
-        let at = match self.said("stacked") {
+        let at = match self.metadata_value("stacked") {
             Some("pages") => Some(0),
             Some("sides") => Some(1),
             Some("halves") => Some(2),
@@ -351,7 +351,7 @@ impl File<'_> {
 
     /// `offset,page,slot,head` or `page,slot,head`, in elements.
     fn strides(&self, key: &str, element: Element) -> Result<Option<Strides>, AttentionError> {
-        let Some(said) = self.said(key) else { return Ok(None) };
+        let Some(said) = self.metadata_value(key) else { return Ok(None) };
         let wanted = || {
             self.wrong_key(key, "page,slot,head or offset,page,slot,head in elements, such as 8192,128,2048")
         };

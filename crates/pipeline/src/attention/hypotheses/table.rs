@@ -498,7 +498,8 @@ pub(super) const ALL: &[Hypothesis] = &[
         seen: "",
         variants: |dump| {
             let of = |kernel: &Kernel| {
-                let other = with(dump, |d| d.arithmetic = Arithmetic::of(*kernel, d.arithmetic.weights));
+                let other =
+                    with(dump, |d| d.arithmetic = Arithmetic::of_kernel(*kernel, d.arithmetic.weights));
                 (format!("as {} does", kernel.word()), other)
             };
             // The first that covers the results is the one with the narrowest bounds.
