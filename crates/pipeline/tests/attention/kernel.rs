@@ -68,6 +68,8 @@ pub(super) struct Knobs {
     pub(super) sentinel: f32,
     /// Whether keys are read in the order of FlashInfer's NVFP4 attention.
     pub(super) permuted: bool,
+    /// Whether elements of fp8 are multiplied by their scale and rounded to bf16 before they are used.
+    pub(super) dequantized: bool,
     /// The slope of a head.
     pub(super) slope: fn(&[f32], usize) -> f32,
     pub(super) keys_of: fn(&World, (usize, usize), usize) -> Vec<usize>,
@@ -220,6 +222,7 @@ impl Knobs {
             averaged: false,
             sentinel: f32::NEG_INFINITY,
             permuted: false,
+            dequantized: false,
             slope: |slopes, head| slopes[head],
             keys_of: visible,
             page_of: |table, request, at| table[request][at],
@@ -256,6 +259,9 @@ impl Reader<'_> {
         let codes = &self.codes[memory];
         match self.world.kv {
             Kv::Bf16 => Format::Bf16.decode(u32::from(codes[n * 2]) | u32::from(codes[n * 2 + 1]) << 8),
+            Kv::E4m3 if self.knobs.dequantized => {
+                bf16(Format::E4m3.decode(codes[n].into()) * self.world.scales[side])
+            }
             Kv::E4m3 if self.knobs.e5m2 => Format::E5m2.decode(codes[n].into()),
             Kv::E4m3 => Format::E4m3.decode(codes[n].into()),
             Kv::Nvfp4 => {

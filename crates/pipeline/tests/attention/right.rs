@@ -120,3 +120,25 @@ fn denominators_of_other_weights_are_told_apart_where_values_are_equal() {
     assert_eq!(verdict(false, "unrounded"), Verdict::Pass);
     assert_eq!(verdict(false, "rounded"), Verdict::Fail);
 }
+
+#[test]
+fn elements_that_are_rounded_after_their_scale_are_right_only_where_that_is_declared() {
+    let wrong = |kernel: &str| {
+        let of_seed = |seed: u64| {
+            let world = World { kv: Kv::E4m3, scales: [0.37, 1.7], ..World::new(seed) };
+            let knobs = Knobs {
+                dequantized: true,
+                score_factor: world.sm_scale(),
+                value_factor: 1.0,
+                rounded_sum: false,
+                ..Knobs::right(&world)
+            };
+            let mut file = file(&world, &run(&world, &knobs));
+            file.say("kernel", kernel);
+            verdicts(&file).iter().map(|(.., wrong)| wrong).sum::<u64>()
+        };
+        (0..6).map(of_seed).sum::<u64>()
+    };
+    assert_eq!((wrong("triton"), wrong("any")), (0, 0));
+    assert!(wrong("fa2") > 0, "FA2 applies scales to scores and results");
+}
