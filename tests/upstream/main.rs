@@ -5,6 +5,7 @@
 //! `SM121PROBE_REQUIRE=upstream` fetches them (about 1.8 GB, once into the cache) and makes a trial that cannot run a failure.
 //! `SNAPSHOTS=overwrite` writes the table of a complete run to `reports/upstream.md`.
 
+mod attention_dump;
 mod bounds;
 mod compile;
 mod cuda;
