@@ -76,7 +76,7 @@ impl<'a> Exposure<'a> {
                     let Some(line) = reference.line(of, row, head) else { continue };
                     let at = (of.rows.start + row, head);
                     let row = reference.row(of, row, head);
-                    let kv_head = data.problem.shape.kv_head(head);
+                    let kv_head = data.problem.shape.kv_head(0, head);
                     found.entry((request, kv_head)).or_default().push(Found { at, line, row });
                 }
             }

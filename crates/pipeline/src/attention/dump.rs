@@ -604,7 +604,7 @@ impl<'a> File<'a> {
             let wanted = format!("a number of heads that {kv_heads} heads of keys divide");
             return Err(self.wrong_shape("q", wanted));
         }
-        let shape = Shape { heads, kv_heads, width, value_width, map: HeadMap::Grouped };
+        let shape = Shape { heads, kv_heads, width, value_width, maps: [HeadMap::Grouped; 2] };
         let lists = self.lists(rows, &cache)?;
         cache.by_slot = lists.by_slot;
         if let Some([keys, values]) = lists.pages {

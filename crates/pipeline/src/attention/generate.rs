@@ -184,7 +184,7 @@ impl Data {
             kv_heads: case.kv_heads,
             width: configuration.width,
             value_width: configuration.width,
-            map: HeadMap::Grouped,
+            maps: [HeadMap::Grouped; 2],
         };
         // Scales that are no powers of two, except where exactness needs them.
         let [key_scale, value_scale] = match (configuration.types, case.regime) {

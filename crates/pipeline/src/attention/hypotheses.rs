@@ -4,11 +4,12 @@
 //! elements first, then on all of them. It explains the result only if nothing that it predicts is wrong; rows that it leaves open count as
 //! not explained.
 
+mod fitted;
 mod table;
 
 use std::collections::BTreeSet;
 
-use super::dump::Dump;
+use super::dump::{Dump, Stored};
 use super::judge::{Judged, Pair, Subject, spread};
 
 /// The most wrong and right pairs of the first sample.
@@ -52,25 +53,42 @@ pub struct Explanation {
     pub look: String,
     /// Public examples.
     pub seen: String,
+    /// What would have given the same numbers.
+    pub same: Vec<String>,
 }
 
 impl Diagnosis {
     /// Of logarithms alone: other readings of them, or else other kernels, that explain them.
-    pub(super) fn of_lse(wrong: u64, declared: &str, readings: &[String], kernels: &[&str]) -> Self {
+    pub(super) fn of_lse(
+        wrong: u64,
+        declared: &str,
+        readings: &[String],
+        (kernels, offset): (&[&str], Option<f64>),
+    ) -> Self {
         let of_reading = |reading: &String| Explanation {
             what: format!("the logarithms are {reading}, not {declared}"),
             look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
             seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
+            same: Vec::new(),
         };
         let of_kernel = |kernel: &&str| Explanation {
             what: format!("the kernel rounds more than is declared: as {kernel} does"),
             look: "metadata `kernel`: if this is the kernel, nothing is wrong".to_owned(),
             seen: String::new(),
+            same: Vec::new(),
         };
+        let of_offset = |offset: f64| Explanation {
+            what: format!("each logarithm is too large by {offset:.5}, as if the sum had a factor"),
+            look: "the maximum that is added to the logarithm of the sum, and the factor of the weights"
+                .to_owned(),
+            seen: "fi 3838".to_owned(),
+            same: Vec::new(),
+        };
+        let readings = readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel));
         Self {
             wrong,
             verified: wrong,
-            explanations: readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel)).collect(),
+            explanations: readings.chain(offset.map(of_offset)).collect(),
             next: None,
             extent: "the output is right".to_owned(),
         }
@@ -83,10 +101,16 @@ impl Diagnosis {
         let mut lines = Vec::new();
         match self.explanations.as_slice() {
             [] => lines.push(format!("unexplained: no hypothesis makes {all} right")),
-            [one] => lines.push(format!("explained, {all}: {}", one.what)),
+            [one] => {
+                lines.push(format!("explained, {all}: {}", one.what));
+                lines.extend(one.same.iter().map(|what| format!("the same with this data: {what}")));
+            }
             several => {
                 lines.push(format!("{} explanations fit {all} equally:", several.len()));
-                lines.extend(several.iter().map(|one| format!("  {}", one.what)));
+                for one in several {
+                    lines.push(format!("  {}", one.what));
+                    lines.extend(one.same.iter().map(|what| format!("    the same with this data: {what}")));
+                }
             }
         }
         if let [one] = self.explanations.as_slice() {
@@ -145,6 +169,52 @@ fn score(variant: &Dump, wrong: &[Pair], right: &[Pair]) -> Option<Score> {
     })
 }
 
+/// The search for explanations.
+struct Search<'a> {
+    dump: &'a Dump,
+    /// Wrong and right pairs on which a variant is tried first, and on which it is verified.
+    sample: (Vec<Pair>, Vec<Pair>),
+    full: (Vec<Pair>, Vec<Pair>),
+    explanations: Vec<Explanation>,
+    /// What each explanation predicts of the sample, and its output.
+    found: Vec<(u64, Option<Stored>)>,
+    /// The best of those that explain only a part.
+    next: Option<(String, u64)>,
+}
+
+impl Search<'_> {
+    /// Tries the variants of a hypothesis: its name, where to look and public examples.
+    fn try_all(&mut self, [name, look, seen]: [&str; 3], variants: Vec<(String, Dump)>) {
+        for (detail, variant) in variants {
+            // Some changes change nothing, such as those by a scale of one.
+            if variant == *self.dump {
+                continue;
+            }
+            let Some(first) = score(&variant, &self.sample.0, &self.sample.1) else { continue };
+            let space = if detail.is_empty() { "" } else { ": " };
+            let what = format!("{name}{space}{detail}");
+            if first.explains() && score(&variant, &self.full.0, &self.full.1).is_some_and(Score::explains) {
+                let predicted = Subject::of_pairs(&variant, &self.full.0)
+                    .map_or(0, |subject| subject.fingerprint(&self.full.0));
+                let effect =
+                    (predicted, variant.output.filter(|output| Some(output) != self.dump.output.as_ref()));
+                match self.found.iter().position(|found| *found == effect) {
+                    Some(at) => self.explanations[at].same.push(what),
+                    None => {
+                        let [look, seen] = [look, seen].map(ToOwned::to_owned);
+                        self.explanations.push(Explanation { what, look, seen, same: Vec::new() });
+                        self.found.push(effect);
+                    }
+                }
+            } else if first.percent() > self.next.as_ref().map_or(0, |(_, most)| *most)
+                && first.made_wrong == 0
+            {
+                self.next = Some((what, first.percent()));
+            }
+        }
+    }
+}
+
 /// Finds what explains the wrong elements.
 pub(super) fn explain(dump: &Dump, judged: &Judged) -> Diagnosis {
     let mut wrong = judged.wrong.clone();
@@ -153,29 +223,17 @@ pub(super) fn explain(dump: &Dump, judged: &Judged) -> Diagnosis {
     right.sort_unstable();
     let sample = (spread(&wrong, SAMPLE), spread(&right, SAMPLE));
     let full = (spread(&wrong, VERIFIED), spread(&right, VERIFIED));
-    let (mut explanations, mut tried) = (Vec::new(), Vec::new());
-    let mut next: Option<(String, u64)> = None;
-    for hypothesis in table::ALL {
-        for (detail, variant) in (hypothesis.variants)(dump) {
-            // Some changes come to the same, such as those by a scale of one.
-            if variant == *dump || tried.contains(&variant) {
-                continue;
-            }
-            let Some(first) = score(&variant, &sample.0, &sample.1) else { continue };
-            let space = if detail.is_empty() { "" } else { ": " };
-            let what = format!("{}{space}{detail}", hypothesis.name);
-            if first.explains() && score(&variant, &full.0, &full.1).is_some_and(Score::explains) {
-                explanations.push(Explanation {
-                    what,
-                    look: hypothesis.look.to_owned(),
-                    seen: hypothesis.seen.to_owned(),
-                });
-                tried.push(variant);
-            } else if first.percent() > next.as_ref().map_or(0, |(_, most)| *most) && first.made_wrong == 0 {
-                next = Some((what, first.percent()));
-            }
+    let mut search = Search { dump, sample, full, explanations: Vec::new(), found: Vec::new(), next: None };
+    for of in table::ALL {
+        search.try_all([of.name, of.look, of.seen], (of.variants)(dump));
+    }
+    // A number that is fitted says less than a row of the table.
+    if search.explanations.is_empty() {
+        for of in fitted::ALL {
+            search.try_all([of.name, of.look, of.seen], (of.variants)(dump, &wrong));
         }
     }
+    let Search { full, explanations, next, .. } = search;
     let width = dump.shape.value_width as u64;
     let share = full.0.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
     Diagnosis {
@@ -213,11 +271,12 @@ fn extent(dump: &Dump, wrong: &[Pair], judged: &Judged) -> String {
     let heads = wrong.iter().map(|pair| pair.head).collect();
     let most_rows = dump.requests.iter().map(|request| request.rows.len()).max().unwrap_or(0);
     let rows = wrong.iter().map(|pair| pair.row).collect();
-    [
+    let mut words = vec![
         of("request", dump.requests.len(), requests),
         of("row", most_rows, rows),
         of("head", dump.shape.heads, heads),
         of("column", dump.shape.value_width, judged.columns.clone()),
-    ]
-    .join(", ")
+    ];
+    words.extend(judged.same_value.map(|value| format!("each wrong value is {value}")));
+    words.join(", ")
 }

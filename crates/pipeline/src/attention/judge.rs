@@ -1,6 +1,7 @@
 //! Judges the results of a dump: which stored elements are right, which are wrong, and what is undecided.
 
 use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rayon::prelude::*;
 use record::{Place, StageResult, Verdict};
@@ -9,7 +10,7 @@ use super::dump::{Contents, Dump, LseReading};
 use super::element::Element;
 use super::error::AttentionError;
 use super::hypotheses::{self, Diagnosis};
-use super::problem::Problem;
+use super::problem::{Problem, Request};
 use super::reference::{Expected, Reference};
 use super::semantics::{Arithmetic, Kernel};
 use super::writer;
@@ -182,8 +183,10 @@ pub(super) struct Judged {
     pub(super) right: Vec<Pair>,
     /// The logarithms by each reading.
     lse: Vec<Tally>,
-    /// The wrong columns and heads.
+    /// The wrong columns.
     pub(super) columns: BTreeSet<usize>,
+    /// What every wrong element is, if they all are the same: zero, NaN.
+    pub(super) same_value: Option<f32>,
 }
 
 /// A dump with the numbers of some of its requests.
@@ -207,10 +210,16 @@ impl<'a> Subject<'a> {
         let reference = Reference::new(&self.problem, self.dump.arithmetic);
         let one = |pair: &Pair| self.pair(&reference, *pair, readings);
         let join = |mut a: Judged, b: Judged| {
-            a.output = a.output.join(b.output);
-            a.wrong.extend(b.wrong);
             a.right.extend(b.right);
             a.columns.extend(b.columns);
+            // NaN equals NaN here.
+            a.same_value = match (a.output.mismatches > 0, b.output.mismatches > 0) {
+                (false, _) => b.same_value,
+                (_, false) => a.same_value,
+                _ => a.same_value.filter(|x| b.same_value.is_some_and(|y| x.total_cmp(&y).is_eq())),
+            };
+            a.wrong.extend(b.wrong);
+            a.output = a.output.join(b.output);
             a.lse = match a.lse.is_empty() {
                 true => b.lse,
                 false if b.lse.is_empty() => a.lse,
@@ -219,6 +228,61 @@ impl<'a> Subject<'a> {
             a
         };
         pairs.par_iter().map(one).reduce(Judged::default, join)
+    }
+
+    /// What is expected of pairs, as one number that differs if anything in it does.
+    pub(super) fn fingerprint(&self, pairs: &[Pair]) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        for expected in pairs.iter().filter_map(|pair| self.expected(*pair)).flatten() {
+            match expected {
+                Expected::Number { value, error } => (0, value.to_bits(), error.to_bits()).hash(&mut hasher),
+                Expected::Special(value) => (1, value.to_bits()).hash(&mut hasher),
+                Expected::Open => 2.hash(&mut hasher),
+            }
+        }
+        hasher.finish()
+    }
+
+    /// What is expected of the elements of a pair.
+    pub(super) fn expected(&self, pair: Pair) -> Option<Vec<Expected>> {
+        let request = self.requests.binary_search(&pair.request).ok()?;
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        Some(reference.row(self.problem.requests.get(request)?, pair.row, pair.head).output)
+    }
+
+    /// The constant by which all logarithms of these pairs are too large; `None` if there is none.
+    fn lse_offset(&self, pairs: &[Pair], reading: LseReading) -> Option<f64> {
+        let lse = self.dump.lse.as_ref()?;
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        let (mut least, mut most) = (f64::NEG_INFINITY, f64::INFINITY);
+        for pair in pairs {
+            let at = self.requests.binary_search(&pair.request).ok()?;
+            let request = self.problem.requests.get(at)?;
+            let row = reference.row(request, pair.row, pair.head);
+            let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
+            let found = f64::from(lse.values.get(self.lse_index(request, *pair, reading))?.to_owned());
+            match expected {
+                Expected::Number { value, error } => {
+                    let off = error + 2.0 * f64::from(f32::EPSILON) * (value.abs() + found.abs());
+                    least = least.max(found - value - off);
+                    most = most.min(found - value + off);
+                }
+                Expected::Special(value) if value == found => {}
+                Expected::Special(_) => return None,
+                Expected::Open => {}
+            }
+        }
+        (least <= most && least.is_finite() && most.is_finite()).then(|| f64::midpoint(least, most))
+    }
+
+    /// The index of the logarithm of a pair.
+    fn lse_index(&self, request: &Request, pair: Pair, reading: LseReading) -> usize {
+        let line = request.rows.start + pair.row;
+        if reading.by_head {
+            pair.head * self.problem.rows() + line
+        } else {
+            line * self.dump.shape.heads + pair.head
+        }
     }
 
     fn pair(&self, reference: &Reference<'_>, pair: Pair, readings: &[LseReading]) -> Judged {
@@ -230,21 +294,23 @@ impl<'a> Subject<'a> {
         let line = (of.rows.start + pair.row) * shape.heads + pair.head;
         if let Some(output) = &self.dump.output {
             let mut right = true;
+            let mut wrong_values: Vec<f32> = Vec::new();
             for (d, expected) in row.output.iter().enumerate() {
                 let found = output.values.get(line * shape.value_width + d).copied().unwrap_or(f32::NAN);
                 if !judged.output.add((pair, d), expected, f64::from(found), output.element) {
                     right = false;
                     judged.columns.insert(d);
+                    wrong_values.push(found);
                 }
             }
+            let same = |first: &f32| wrong_values.iter().all(|x| x.total_cmp(first).is_eq());
+            judged.same_value = wrong_values.first().copied().filter(same);
             if right { judged.right.push(pair) } else { judged.wrong.push(pair) }
         }
-        let rows = self.problem.rows();
         for reading in readings {
             let mut tally = Tally::default();
             if let Some(lse) = &self.dump.lse {
-                let by_head = pair.head * rows + of.rows.start + pair.row;
-                let at = if reading.by_head { by_head } else { line };
+                let at = self.lse_index(of, pair, *reading);
                 let found = lse.values.get(at).copied().unwrap_or(f32::NAN);
                 let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
                 tally.add_lse((pair, 0), &expected, f64::from(found));
@@ -360,7 +426,9 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
                 let fits: Vec<String> = fits.map(|(reading, _)| lse_words(*reading)).collect();
                 let declared = lse.readings.first().copied().map(lse_words).unwrap_or_default();
                 let kernels = if fits.is_empty() { kernels_that_fit(dump, &pairs)? } else { Vec::new() };
-                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits, &kernels));
+                let offset = lse.readings.first().and_then(|reading| subject.lse_offset(&pairs, *reading));
+                let offset = offset.filter(|_| fits.is_empty() && kernels.is_empty());
+                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits, (&kernels, offset)));
             }
         }
     }

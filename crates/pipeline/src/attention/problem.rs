@@ -17,8 +17,8 @@ pub struct Shape {
     pub width: usize,
     /// Elements of a value.
     pub value_width: usize,
-    /// Which head of keys and values a head of queries reads.
-    pub map: HeadMap,
+    /// Which head of keys a head of queries reads, and which of values.
+    pub maps: [HeadMap; 2],
 }
 
 /// Which head of keys and values a head of queries reads.
@@ -32,16 +32,27 @@ pub enum HeadMap {
     First,
     /// Heads read the one behind their own: a fault.
     Next,
+    /// Heads read the one before their own: a fault.
+    Previous,
+    /// The two heads of each pair are exchanged: a fault.
+    Exchanged,
+    /// Heads are in reverse: a fault.
+    Reversed,
 }
 
 impl Shape {
-    /// The head of keys and values that a head of queries reads.
-    pub const fn kv_head(&self, head: usize) -> usize {
-        match self.map {
-            HeadMap::Grouped => head / (self.heads / self.kv_heads),
-            HeadMap::Modulo => head % self.kv_heads,
+    /// The head of keys (side 0) or of values (side 1) that a head of queries reads.
+    pub const fn kv_head(&self, side: usize, head: usize) -> usize {
+        let (count, own) = (self.kv_heads, head / (self.heads / self.kv_heads));
+        match self.maps[side] {
+            HeadMap::Grouped => own,
+            HeadMap::Modulo => head % count,
             HeadMap::First => 0,
-            HeadMap::Next => (head / (self.heads / self.kv_heads) + 1) % self.kv_heads,
+            HeadMap::Next => (own + 1) % count,
+            HeadMap::Previous => (own + count - 1) % count,
+            HeadMap::Exchanged if own ^ 1 < count => own ^ 1,
+            HeadMap::Exchanged => own,
+            HeadMap::Reversed => count - 1 - own,
         }
     }
 }
@@ -74,19 +85,21 @@ pub enum LeftOut {
     Tail(usize),
     /// All but the first so many.
     AfterFirst(usize),
-    /// Those of the last part, of so many equal ones.
-    LastPart(usize),
+    /// Those of the last part: so many parts of equally many keys, a multiple of this.
+    LastPart(usize, usize),
     /// All but those of the last part.
-    AllButLastPart(usize),
+    AllButLastPart(usize, usize),
+    /// Of pieces of so many keys, those whose number divided by the second leaves the third.
+    Pieces(usize, usize, usize),
     /// All but those of a split: the first one, and how many there are.
     AllButSplit(usize, usize),
 }
 
 impl LeftOut {
-    /// The keys, of this many, that are not left out.
+    /// The keys, of this many, between the first and the last that are not left out.
     fn kept(self, keys: usize) -> Range<usize> {
-        let last_part = |parts: usize| {
-            let part = keys.div_ceil(parts.max(1));
+        let last_part = |parts: usize, multiple: usize| {
+            let part = keys.div_ceil(parts.max(1)).next_multiple_of(multiple.max(1));
             (parts.saturating_sub(1) * part).min(keys)
         };
         match self {
@@ -94,11 +107,31 @@ impl LeftOut {
             Self::Before(key) => key.min(keys)..keys,
             Self::Tail(tile) => 0..keys / tile.max(1) * tile.max(1),
             Self::AfterFirst(count) => 0..count.min(keys),
-            Self::LastPart(parts) => 0..last_part(parts),
-            Self::AllButLastPart(parts) => last_part(parts)..keys,
+            Self::LastPart(parts, multiple) => 0..last_part(parts, multiple),
+            Self::AllButLastPart(parts, multiple) => last_part(parts, multiple)..keys,
+            Self::Pieces(..) => 0..keys,
             Self::AllButSplit(first, count) => first.min(keys)..(first + count).min(keys),
         }
     }
+
+    /// Whether it leaves out a key that is between the first and the last of those it keeps.
+    const fn skips(self, key: usize) -> bool {
+        match self {
+            Self::Pieces(size, every, rest) if size > 0 && every > 0 => key / size % every == rest,
+            _ => false,
+        }
+    }
+}
+
+/// Which keys begin the window of a row.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum WindowStart {
+    /// Exactly the first one.
+    Exact,
+    /// The first of its tile of this many keys: a fault.
+    TileOf(usize),
+    /// The first of the next tile of this many keys: a fault.
+    TileBehind(usize),
 }
 
 /// Where the window of a row ends.
@@ -175,12 +208,20 @@ impl Problem {
             WindowOf::LastRow => request.position + request.rows.len() as i64 - 1,
         };
         let first = self.semantics.window.map_or(0, |window| at + 1 - window as i64);
-        let kept = self.semantics.left_out.kept(keys);
+        let left_out = self.semantics.left_out;
+        let kept = left_out.kept(keys);
         let end = usize::try_from(end).unwrap_or(0).min(kept.end);
-        let first = usize::try_from(first).unwrap_or(0).max(kept.start).min(end);
+        let first = usize::try_from(first).unwrap_or(0);
+        let first = match self.semantics.window_start {
+            WindowStart::Exact => first,
+            WindowStart::TileOf(tile) => first / tile.max(1) * tile.max(1),
+            WindowStart::TileBehind(tile) => first.next_multiple_of(tile.max(1)),
+        };
+        let first = first.max(kept.start).min(end);
         let bits = request.mask + row * request.mask_stride;
         let custom = self.semantics.mask == Mask::Custom;
-        (first..end).filter(move |key| !custom || self.mask.get(bits + key).copied().unwrap_or(false))
+        let shows = move |key: &usize| !custom || self.mask.get(bits + key).copied().unwrap_or(false);
+        (first..end).filter(move |key| !left_out.skips(*key)).filter(shows)
     }
 
     /// The elements of a head of a row of the queries.

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use super::element::{Element, Roundoff, U};
 use super::problem::{Problem, Request, Side};
-use super::semantics::{Arithmetic, Base, Denominator, Empty};
+use super::semantics::{Arithmetic, Base, Denominator, Empty, ScoreOrder};
 
 /// The relative error of ex2.approx (PTX ISA).
 const EX2: f64 = 1.0 / 4_194_304.0;
@@ -98,6 +98,18 @@ pub(super) struct Row {
 }
 
 impl Expected {
+    /// The sum of two results.
+    fn plus(self, other: Self) -> Self {
+        match (self, other) {
+            (Self::Number { value: a, error: of_a }, Self::Number { value: b, error: of_b }) => {
+                let value = a + b;
+                Self::Number { value, error: of_a + of_b + 2.0 * U * (a.abs() + b.abs()) }
+            }
+            (Self::Special(special), _) | (_, Self::Special(special)) => Self::Special(special),
+            _ => Self::Open,
+        }
+    }
+
     /// A logarithm, base 2, in another base.
     pub(super) fn in_base(self, base: Base) -> Self {
         match (self, base) {
@@ -166,6 +178,8 @@ struct Key {
     rho: f64,
     /// The same of later roundings that the denominator does not share.
     later: f64,
+    /// What may be lost of it where it is subnormal in its type.
+    absolute: f64,
 }
 
 /// What is common to the keys of a row.
@@ -198,7 +212,7 @@ impl<'a> Reference<'a> {
     /// The scores of the visible keys; if one is not a finite number, what every element of the row may be.
     fn keys(&self, request: &Request, row: usize, head: usize) -> Result<Vec<Key>, Expected> {
         let Problem { shape, semantics, .. } = self.problem;
-        let kv_head = shape.kv_head(head);
+        let kv_head = shape.kv_head(0, head);
         let query = self.problem.query(request.rows.start + row, head);
         let query_bit = lowest_bit(query);
         let of_query: f64 = query.iter().map(|q| f64::from(q.abs())).sum();
@@ -224,18 +238,23 @@ impl<'a> Reference<'a> {
             };
             product += self.problem.keys.rounded.map_or(0.0, rounding);
             product += self.arithmetic.queries.map_or(0.0, rounding);
-            let mut score = sum * factor;
-            if let Some(slope) = slope {
-                // The position of the row is that of its last key.
-                let distance = (key as i64 - request.position - row as i64) as f64;
-                score += slope * distance;
-                product += 4.0 * U * (slope * distance).abs();
-            }
-            if let Some(cap) = semantics.cap {
-                let tanh = libm::tanh(score / cap);
-                score = cap * tanh;
-                product += cap * (TANH + 4.0 * U) * tanh.abs();
-            }
+            // The position of the row is that of its last key.
+            let distance = (key as i64 - request.position - row as i64) as f64;
+            let bias = slope.map_or(0.0, |slope| slope * distance);
+            product += 4.0 * U * bias.abs();
+            let mut cap = |score: f64, factor: f64| match semantics.cap {
+                Some(cap) => {
+                    let tanh = libm::tanh(score / cap);
+                    product += factor.abs() * cap * (TANH + 4.0 * U) * tanh.abs();
+                    cap * tanh
+                }
+                None => score,
+            };
+            let score = match semantics.score {
+                ScoreOrder::Declared => cap(sum * factor + bias, 1.0),
+                ScoreOrder::SlopeLast => cap(sum * factor, 1.0) + bias,
+                ScoreOrder::CapFirst => cap(sum, factor) * factor + bias,
+            };
             if !score.is_finite() {
                 // A NaN reaches the sum of weights whatever the maximum is; an infinity may give anything.
                 return Err(if score.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open });
@@ -245,7 +264,16 @@ impl<'a> Reference<'a> {
             }
             let log2 = std::f64::consts::LOG2_E;
             let (t, product) = (score * log2, product * log2);
-            keys.push(Key { row: at, t, product, weight: 0.0, eta: 0.0, rho: 0.0, later: 0.0 });
+            keys.push(Key {
+                row: at,
+                t,
+                product,
+                weight: 0.0,
+                eta: 0.0,
+                rho: 0.0,
+                later: 0.0,
+                absolute: 0.0,
+            });
         }
         Ok(keys)
     }
@@ -286,6 +314,10 @@ impl<'a> Reference<'a> {
             let near = near.filter(|_| representable).map(|off| 2.0 * key.eta + off);
             key.rho = near.map_or(of_types, |near| near.min(of_types));
             key.later = if is_most { 0.0 } else { later };
+            // Larger weights are normal numbers of their type, whose error is relative.
+            let is_normal = key.weight * roundoff.relative >= roundoff.absolute * 1.02;
+            let flushed = if key.t - most < FLUSHED { key.weight } else { 0.0 };
+            key.absolute = if is_normal { 0.0 } else { roundoff.absolute.min(key.weight) } + flushed;
         }
         let count = self.problem.semantics.sink_count;
         let with_sink = sink.map_or(0.0, |sink| count * libm::exp2(sink - most));
@@ -329,6 +361,17 @@ impl<'a> Reference<'a> {
 
     /// Computes a head of a row of a request.
     pub(super) fn row(&self, request: &Request, row: usize, head: usize) -> Row {
+        let mut own = self.own_row(request, row, head);
+        let stale = self.problem.semantics.stale.and_then(|back| row.checked_sub(back));
+        if let Some(stale) = stale {
+            let stale = self.own_row(request, stale, head);
+            own.output.iter_mut().zip(stale.output).for_each(|(own, stale)| *own = own.plus(stale));
+        }
+        own
+    }
+
+    /// Computes a head of a row of a request, whatever was left in its accumulator.
+    fn own_row(&self, request: &Request, row: usize, head: usize) -> Row {
         let shape = &self.problem.shape;
         let width = shape.value_width;
         let mut keys = match self.keys(request, row, head) {
@@ -343,12 +386,13 @@ impl<'a> Reference<'a> {
         if let Some(parts) = self.problem.semantics.averaged {
             average(&mut keys, &mut common, request, parts);
         }
-        let mut output = self.output(&keys, &common, shape.kv_head(head));
+        let mut output = self.output(&keys, &common, shape.kv_head(1, head));
         if self.problem.semantics.reads_hidden {
-            self.poison(request, shape.kv_head(head), &mut output);
+            self.poison(request, shape.kv_head(1, head), &mut output);
         }
         let share = |key: &Key| key.weight / common.total;
-        let eta: f64 = keys.iter().map(|key| share(key) * (key.eta + key.rho)).sum();
+        let of_key = |key: &Key| share(key) * (key.eta + key.rho) + key.absolute / common.total;
+        let eta: f64 = keys.iter().map(of_key).sum();
         let sum = 1.5 * (common.count + 2.0 + common.rises) * U;
         let lse = [(1.0 - common.sink, 0.0), (1.0, common.sink * common.sink_eta)].map(|(whole, of_sink)| {
             let value = common.most + libm::log2(common.total * whole);
@@ -407,7 +451,7 @@ impl<'a> Reference<'a> {
         }
         out.iter_mut().for_each(|o| *o /= common.total);
         let mut sums = vec![Sums::default(); width];
-        let (mut etas, mut rhos) = (common.sink * common.sink_eta, 0.0);
+        let (mut etas, mut rhos, mut absolutes) = (common.sink * common.sink_eta, 0.0, 0.0);
         let mut bit = i32::MAX / 4;
         for key in keys {
             let share = key.weight / common.total;
@@ -415,10 +459,8 @@ impl<'a> Reference<'a> {
             let [by_eta, by_rho, by_later] = [share * key.eta, grown * key.rho, grown * key.later];
             etas += by_eta;
             rhos += by_rho;
-            let absolute = self.arithmetic.weights.roundoff().absolute.min(key.weight) / common.total;
-            let flushed = if key.t - common.most < FLUSHED { share } else { 0.0 };
-            // Weights of the first half of the range of fp16 are normal numbers.
-            let absolute = if key.weight < 6.2e-5 { absolute } else { 0.0 } + flushed;
+            let absolute = key.absolute / common.total;
+            absolutes += absolute;
             let factor = factor(key);
             bit =
                 bit.min(self.value_bits.get(key.row * shape.kv_heads + kv_head).copied().unwrap_or_default());
@@ -441,7 +483,7 @@ impl<'a> Reference<'a> {
                 return if value.is_nan() { Expected::Special(f64::NAN) } else { Expected::Open };
             }
             let exact = exact && values.rounded.is_none() && self.arithmetic.accumulator == Element::F32;
-            let mut error = self.error(sum, value, common, [etas, rhos], exact.then_some(bit));
+            let mut error = self.error(sum, value, common, [etas, rhos, absolutes], exact.then_some(bit));
             if let Some(element) = values.rounded {
                 let Roundoff { relative, absolute } = element.roundoff();
                 error += (relative + 2.0 * U) * sum.size + absolute;
@@ -458,12 +500,12 @@ impl<'a> Reference<'a> {
         sum: &Sums,
         value: f64,
         common: &Common,
-        [etas, rhos]: [f64; 2],
+        [etas, rhos, absolutes]: [f64; 3],
         bit: Option<i32>,
     ) -> f64 {
         let left = |lost: f64| if lost < 0.5 { 1.0 - lost } else { f64::MIN_POSITIVE };
         let by_sink = common.sink * common.sink_eta * value.abs();
-        let shared = (sum.eta + sum.rho_off + by_sink) / left(etas + rhos);
+        let shared = (sum.eta + sum.rho_off + by_sink) / left(etas + rhos + absolutes);
         let apart = (sum.eta + by_sink + sum.rho) / left(etas);
         let of_weights = match self.arithmetic.denominator {
             Denominator::Rounded => shared,
@@ -488,7 +530,7 @@ impl<'a> Reference<'a> {
                 1.5 * (common.count + 2.0 + common.rises) * U * (sum.size + value.abs()) + short
             }
         };
-        of_weights + later + sum.absolute + of_sums
+        of_weights + later + sum.absolute / left(etas + rhos + absolutes) + of_sums
     }
 
     /// The error of storing the results of splits: of each its half step, unless it is close to a number that the type has.

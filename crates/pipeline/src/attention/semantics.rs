@@ -1,7 +1,7 @@
 //! What an attention computes, and which roundings its kernel may make.
 
 use super::element::Element;
-use super::problem::{LeftOut, WindowOf};
+use super::problem::{LeftOut, WindowOf, WindowStart};
 
 record::words! {
     /// Which keys a row of queries sees, before the window.
@@ -47,6 +47,9 @@ impl Semantics {
             mask: Mask::Causal,
             window: None,
             window_of: WindowOf::Row,
+            window_start: WindowStart::Exact,
+            score: ScoreOrder::Declared,
+            stale: None,
             left_out: LeftOut::Nothing,
             cap: None,
             sink_count: 1.0,
@@ -99,6 +102,17 @@ record::words! {
     }
 }
 
+/// The order in which a product of query and key becomes a score.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ScoreOrder {
+    /// Scale, slope, cap.
+    Declared,
+    /// Cap, scale, slope: a fault.
+    CapFirst,
+    /// Scale, cap, slope, as vLLM adds it.
+    SlopeLast,
+}
+
 /// What is computed: o = Σ e^s·v / (Σ e^s + e^sink), s = scale·q·k, over the visible keys.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Semantics {
@@ -112,6 +126,12 @@ pub struct Semantics {
     pub window: Option<usize>,
     /// Where the window of a row ends.
     pub window_of: WindowOf,
+    /// Which keys begin the window.
+    pub window_start: WindowStart,
+    /// The order of scale, slope and cap.
+    pub score: ScoreOrder,
+    /// How many rows before a row the one is whose result is added to its own: a fault.
+    pub stale: Option<usize>,
     /// Keys that are left out.
     pub left_out: LeftOut,
     /// s becomes cap·tanh(s / cap) before the mask.

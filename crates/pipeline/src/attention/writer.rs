@@ -246,7 +246,12 @@ pub(super) fn judge(written: &Written) -> Judgement {
         let is_right = |other: &Written, step: usize| (0..2).all(|side| other.side(side, step).wrong == 0);
         let fits = |(seen, what, look, other): (&str, String, &str, Written)| {
             let explains = is_right(&other, step) && is_right(&other, 1);
-            explains.then(|| Explanation { what, look: look.to_owned(), seen: seen.to_owned() })
+            explains.then(|| Explanation {
+                what,
+                look: look.to_owned(),
+                seen: seen.to_owned(),
+                same: Vec::new(),
+            })
         };
         Diagnosis {
             wrong,

@@ -2,7 +2,7 @@
 
 use pipeline::attention::{dump, judge};
 
-use super::kernel::{Knobs, Kv, World, file, run, visible};
+use super::kernel::{Knobs, Kv, World, capped, file, run, visible};
 
 /// A fault: the world in which it shows, the kernel that has it, and words of each explanation that is right.
 struct Fault {
@@ -98,7 +98,7 @@ const FAULTS: &[Fault] = &[
         // Every score is below it, so that the result is zero.
         |w| w.low = true,
         |_, k| k.sentinel = -5e4,
-        &["low scores are taken as masked: below -5e4", "low scores are taken as masked: below -1e4"],
+        &["low scores are taken as masked: below -5e4"],
     ),
     fault(
         |w| (nvfp4(w), w.requests = vec![(5, 64), (1, 96)]).1,
@@ -208,8 +208,8 @@ const FAULTS: &[Fault] = &[
     ),
     fault(
         plain,
-        |_, k| k.modulo = true,
-        &["heads of queries read another head of keys: the head of queries mod"],
+        |_, k| k.kv_head = |w, _, head| head % w.kv_heads,
+        &["heads of queries read another head of keys and values: the head of queries mod"],
     ),
     fault(
         |w| (nvfp4(w), w.swizzled[1] = true).1,
@@ -256,13 +256,103 @@ const FAULTS: &[Fault] = &[
     fault(plain, |w, k| k.score_factor *= w.sm_scale(), &["sm_scale is applied twice"]),
     fault(plain, |_, k| k.score_factor *= std::f32::consts::LN_2, &["log2 e is missing"]),
     fault(plain, |_, k| k.score_factor = 1.0 / 128.0_f32.sqrt(), &["it is 1 / √128"]),
-    fault(|w| w.cap = Some(2.0), |_, k| k.cap = false, &["the soft cap is missing"]),
+    fault(
+        |w| w.cap = Some(2.0),
+        |_, k| k.score = |_, p, f, b| p * f + b,
+        &["the soft cap is applied wrongly: it is missing"],
+    ),
+    fault(
+        |w| w.cap = Some(2.0),
+        |_, k| k.score = |_, p, f, b| capped(Some(1.0), p * f + b),
+        &["the soft cap is applied wrongly: half of it"],
+    ),
+    fault(
+        plain,
+        |_, k| k.score = |_, p, f, b| capped(Some(15.0), p * f * 4.0 + b),
+        // Nothing explains two changes at once.
+        &[],
+    ),
+    fault(
+        |w| w.cap = Some(3.0),
+        |_, k| k.score = |w, p, f, b| capped(w.cap, p) * f + b,
+        &["the soft cap is applied wrongly: before the scale of scores"],
+    ),
+    fault(
+        |w| (w.cap, w.slopes) = (Some(2.0), true),
+        |_, k| k.score = |w, p, f, b| capped(w.cap, p * f) + b,
+        &["the soft cap is applied wrongly: before the slopes are added"],
+    ),
+    fault(
+        plain,
+        |_, k| k.kv_head = |_, side, head| if side == 0 { 1 - head / 4 } else { head / 4 },
+        // With two heads these are the same thing.
+        &["of keys alone, the next one"],
+    ),
+    fault(
+        |w| w.kv_heads = 4,
+        |_, k| k.kv_head = |_, side, head| if side == 1 { head / 2 ^ 1 } else { head / 2 },
+        &["of values alone, the other one of each pair"],
+    ),
+    fault(
+        |w| w.kv_heads = 4,
+        |_, k| k.kv_head = |_, _, head| 3 - head / 2,
+        &["another head of keys and values: heads in reverse"],
+    ),
+    fault(
+        plain,
+        |_, k| {
+            k.keys_of =
+                |w, of, row| visible(w, of, row).into_iter().filter(|key| key / 16 % 2 == 0).collect();
+        },
+        &["every page with an odd number"],
+    ),
+    fault(
+        plain,
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| key / 16 != 2).collect(),
+        &["those of page 2 of the table"],
+    ),
+    fault(
+        |w| w.requests = vec![(1, 150), (1, 131)],
+        |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().filter(|key| *key < 128).collect(),
+        &["keys are left out: those behind the last whole tile of 32"],
+    ),
+    fault(
+        window,
+        |_, k| {
+            k.keys_of = |w, of, row| {
+                let first = visible(w, of, row)[0] / 16 * 16;
+                visible(&World { window: None, ..w.clone() }, of, row)
+                    .into_iter()
+                    .filter(|key| *key >= first)
+                    .collect()
+            };
+        },
+        &["the window begins with a tile: the keys before it in a tile of 16"],
+    ),
+    fault(
+        plain,
+        |_, k| k.query = |w, (r, h, d)| (r, (h + 1) % w.heads, d),
+        &["other queries are read: of the next head"],
+    ),
+    fault(plain, |_, k| k.query_width = 48, &["other queries are read: only the first 48 elements"]),
+    fault(
+        |w| w.requests = vec![(1, 2), (2, 3), (1, 4)],
+        |_, k| k.e4m3_weights = true,
+        &["weights are rounded to eight bits: e4m3", "weights are rounded to eight bits: e5m2"],
+    ),
+    fault(plain, |_, k| k.value_factor = 0.87, &["the output has a constant factor: 0.87"]),
+    fault(
+        plain,
+        |_, k| k.value_factor = 0.125,
+        &["the output has a constant factor: 1 / 8, the heads of queries"],
+    ),
     fault(plain, |_, k| k.value_factor = 0.5, &["the output has a constant factor: one half"]),
     fault(plain, |_, k| k.value_factor = 2.0, &["the output has a constant factor: two"]),
 ];
 
 #[test]
 fn every_fault_is_explained_by_its_name() {
+    let mut wrong = Vec::new();
     for (n, Fault { world: change, kernel, explanations }) in FAULTS.iter().enumerate() {
         let mut world = World::new(n as u64);
         change(&mut world);
@@ -272,11 +362,12 @@ fn every_fault_is_explained_by_its_name() {
         let diagnosis = judgement.diagnosis.unwrap_or_else(|| panic!("{explanations:?} is not found"));
         assert!(diagnosis.wrong > 0 && diagnosis.verified > 0);
         let found: Vec<&str> = diagnosis.explanations.iter().map(|one| one.what.as_str()).collect();
-        assert_eq!(found.len(), explanations.len(), "{explanations:?}: {}", diagnosis.text());
-        for words in *explanations {
-            assert!(found.iter().any(|what| what.contains(words)), "{words}: {}", diagnosis.text());
+        let named = explanations.iter().all(|words| found.iter().any(|what| what.contains(words)));
+        if found.len() != explanations.len() || !named {
+            wrong.push(format!("{explanations:?}: {}", diagnosis.text()));
         }
     }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// Which element of the right output a place gets: row, head and column.
@@ -287,7 +378,10 @@ fn outputs_that_were_stored_elsewhere_are_recognised() {
     let world = World::new(1);
     let (heads, width, rows) = (world.heads, world.width, world.rows());
     let right = run(&world, &Knobs::right(&world));
-    let moved: [(&str, From); 3] = [
+    let moved: [(&str, From); 6] = [
+        ("column d holds column d + 5, mod 64", |row, head, d| (row, head, (d + 5) % 64)),
+        ("head 0 that of 3, 3 that of 0", |row, head, d| (row, [3, 1, 2, 0, 4, 5, 6, 7][head], d)),
+        ("the next row", |row, head, d| ((row + 1) % 24, head, d)),
         ("columns of pairs exchanged", |row, head, d| (row, head, d ^ 1)),
         ("tiles of 8 columns exchanged", |row, head, d| (row, head, d ^ 8)),
         ("the next head", |row, head, d| (row, (head + 1) % 8, d)),
@@ -326,6 +420,16 @@ fn what_no_hypothesis_explains_is_called_unexplained_with_its_extent() {
 }
 
 #[test]
+fn elements_that_nobody_stored_are_described() {
+    let world = World::new(3);
+    let mut stored = run(&world, &Knobs::right(&world));
+    stored.out.chunks_mut(world.width).for_each(|row| row[48..].fill(0.0));
+    let judgement = judge(&dump::parse(&file(&world, &stored).bytes()).unwrap()).unwrap();
+    let text = judgement.diagnosis.unwrap().text();
+    assert!(text.contains("columns 48 to 63, each wrong value is 0"), "{text}");
+}
+
+#[test]
 fn logarithms_of_another_base_or_layout_are_recognised() {
     let world = World { has_sinks: true, ..World::new(4) };
     let said = |change: &dyn Fn(&mut super::kernel::File, Vec<f32>)| {
@@ -343,6 +447,11 @@ fn logarithms_of_another_base_or_layout_are_recognised() {
         file.f32("lse", &shape, &natural);
     });
     assert!(text.contains("lse_base e") && text.contains("the output is right"), "{text}");
+    let text = said(&|file, lse| {
+        let shifted: Vec<f32> = lse.iter().map(|x| x + 2688.0_f32.log2()).collect();
+        file.f32("lse", &shape, &shifted);
+    });
+    assert!(text.contains("each logarithm is too large by 11.392"), "{text}");
     let text = said(&|file, _| {
         let without = run(&World { has_sinks: false, ..world.clone() }, &Knobs::right(&world));
         file.f32("lse", &shape, &without.lse);

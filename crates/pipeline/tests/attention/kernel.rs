@@ -59,7 +59,12 @@ pub(super) struct Knobs {
     pub(super) odd_first: [bool; 2],
     pub(super) sides: [usize; 2],
     pub(super) scale_sides: [usize; 2],
-    pub(super) modulo: bool,
+    /// The head of keys (side 0) or values that a head of queries reads.
+    pub(super) kv_head: fn(&World, usize, usize) -> usize,
+    /// The row, head and element of the queries that are read for those of a row.
+    pub(super) query: fn(&World, Place) -> Place,
+    /// The number of elements of a query that count.
+    pub(super) query_width: usize,
     /// Of a head of a row.
     pub(super) sink: fn(&World, &[f32], usize, usize) -> Option<f32>,
     /// Whether results of splits are averaged.
@@ -76,7 +81,10 @@ pub(super) struct Knobs {
     pub(super) page_of: fn(&[Vec<usize>], usize, usize) -> usize,
     pub(super) score_factor: f32,
     pub(super) value_factor: f32,
-    pub(super) cap: bool,
+    /// A score from a product, its factor and its bias.
+    pub(super) score: fn(&World, f32, f32, f32) -> f32,
+    /// Whether weights are rounded to e4m3.
+    pub(super) e4m3_weights: bool,
     pub(super) e5m2: bool,
 }
 
@@ -190,6 +198,11 @@ pub(super) fn bf16(x: f32) -> f32 {
     Format::Bf16.decode(f32_to(Format::Bf16, x, Rounding::NearestEven, false, false))
 }
 
+/// A score behind a soft cap.
+pub(super) fn capped(cap: Option<f32>, score: f32) -> f32 {
+    cap.map_or(score, |cap| cap * (score / cap).tanh())
+}
+
 /// The keys that a row of a request sees.
 pub(super) fn visible(world: &World, (rows, keys): (usize, usize), row: usize) -> Vec<usize> {
     let position = row as i64 + keys as i64 - rows as i64;
@@ -217,7 +230,9 @@ impl Knobs {
             odd_first: [false, false],
             sides: [0, 1],
             scale_sides: [0, 1],
-            modulo: false,
+            kv_head: |world, _, head| head / (world.heads / world.kv_heads),
+            query: |_, place| place,
+            query_width: world.width,
             sink: |_, sinks, head, _| sinks.get(head).copied(),
             averaged: false,
             sentinel: f32::NEG_INFINITY,
@@ -228,7 +243,8 @@ impl Knobs {
             page_of: |table, request, at| table[request][at],
             score_factor: world.sm_scale() * world.scales[0],
             value_factor: world.scales[1],
-            cap: true,
+            score: |world, product, factor, bias| capped(world.cap, product * factor + bias),
+            e4m3_weights: false,
             e5m2: false,
         }
     }
@@ -308,13 +324,14 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
         for row in 0..of.0 {
             let keys = (knobs.keys_of)(world, *of, row);
             for head in 0..world.heads {
-                let query = &queries[line * world.width..(line + 1) * world.width];
-                let group = world.heads / world.kv_heads;
-                let kv_head = if knobs.modulo { head % world.kv_heads } else { head / group };
+                let (of_row, of_head, _) = (knobs.query)(world, (line / world.heads, head, 0));
+                let first = (of_row * world.heads + of_head) * world.width;
+                let query = &queries[first..first + knobs.query_width];
+                let kv_heads = [0, 1].map(|side| (knobs.kv_head)(world, side, head));
                 let places: Vec<(usize, usize, usize)> = keys
                     .iter()
                     .map(|key| {
-                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
+                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_heads[1])
                     })
                     .collect();
                 let sink = (knobs.sink)(world, &sinks, head, row);
@@ -322,7 +339,7 @@ pub(super) fn run(world: &World, knobs: &Knobs) -> Stored {
                     .iter()
                     .map(|key| if knobs.permuted { permuted(*key) } else { *key })
                     .map(|key| {
-                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_head)
+                        ((knobs.page_of)(&table, request, key / world.page), key % world.page, kv_heads[0])
                     })
                     .collect();
                 let position = row as f32 + of.1 as f32 - of.0 as f32;
@@ -360,9 +377,8 @@ fn attend(
                         .iter()
                         .enumerate()
                         .fold(0.0, |sum: f32, (d, q)| q.mul_add(reader.element(0, *place, d), sum));
-                    let scaled = product * knobs.score_factor + biases.next().unwrap();
-                    let capped =
-                        world.cap.filter(|_| knobs.cap).map_or(scaled, |cap| cap * (scaled / cap).tanh());
+                    let bias = biases.next().unwrap();
+                    let capped = (knobs.score)(world, product, knobs.score_factor, *bias);
                     if capped < knobs.sentinel { f32::NEG_INFINITY } else { capped * log2 }
                 })
                 .collect();
@@ -375,7 +391,12 @@ fn attend(
             out.iter_mut().for_each(|o| *o *= before);
             for (score, place) in scores.iter().zip(tile) {
                 let weight = (score - best).exp2();
-                let rounded = if knobs.rounded { bf16(weight) } else { weight };
+                let eight = |x: f32| f32_to(Format::E4m3, x, Rounding::NearestEven, true, false);
+                let rounded = match () {
+                    () if knobs.e4m3_weights => Format::E4m3.decode(eight(weight)),
+                    () if knobs.rounded => bf16(weight),
+                    () => weight,
+                };
                 sum += if knobs.rounded_sum { rounded } else { weight };
                 for (d, o) in out.iter_mut().enumerate() {
                     *o = rounded.mul_add(reader.element(1, *place, d), *o);

@@ -142,3 +142,18 @@ fn elements_that_are_rounded_after_their_scale_are_right_only_where_that_is_decl
     assert_eq!((wrong("triton"), wrong("any")), (0, 0));
     assert!(wrong("fa2") > 0, "FA2 applies scales to scores and results");
 }
+
+#[test]
+fn logarithms_of_weights_that_are_subnormal_in_eight_bits_are_right() {
+    for n in 0..40 {
+        let world = World::new(n);
+        let knobs = Knobs { e4m3_weights: true, ..Knobs::right(&world) };
+        let mut file = file(&world, &run(&world, &knobs));
+        file.say("kernel", "fa2");
+        file.say("weights", "fp8_e4m3");
+        let judgement = judge(&dump::parse(&file.bytes()).unwrap()).unwrap();
+        for result in judgement.results {
+            assert_eq!(result.mismatches, 0, "{n}: {} {}", result.stage, result.note);
+        }
+    }
+}

@@ -10,8 +10,8 @@ use crate::attention::cache::{Order, ScaleOrder};
 use crate::attention::dump::{Dump, Stored};
 use crate::attention::element::Element;
 use crate::attention::mla;
-use crate::attention::problem::{HeadMap, LeftOut, WindowOf};
-use crate::attention::semantics::{Arithmetic, Empty, Kernel, Mask, SinkOf};
+use crate::attention::problem::{HeadMap, LeftOut, WindowOf, WindowStart};
+use crate::attention::semantics::{Arithmetic, Denominator, Empty, Kernel, Mask, ScoreOrder, SinkOf};
 
 /// A dump with one change.
 fn with(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Dump {
@@ -133,6 +133,28 @@ pub(super) const ALL: &[Hypothesis] = &[
             let of =
                 [(WindowOf::LastRow, "the last".to_owned()), (WindowOf::FirstRow, "the first".to_owned())];
             each(dump, of, |d, of| d.semantics.window_of = of)
+        },
+    },
+    Hypothesis {
+        name: "the window begins with a tile",
+        look: "the mask of the first tile of a window: keys before the window are to be masked in it",
+        seen: "",
+        variants: |dump| {
+            let Some(window) = dump.semantics.window else { return Vec::new() };
+            // A tile in which every window begins is the same as no window.
+            let most = dump.requests.iter().map(|request| request.keys.len()).max().unwrap_or(0);
+            let most = most.saturating_sub(window);
+            let mut tiles = vec![16, 32, 64, 128, dump.cache.page];
+            tiles.sort_unstable();
+            tiles.dedup();
+            let mut all = Vec::new();
+            for tile in tiles.into_iter().filter(|tile| (2..most).contains(tile)) {
+                let of = WindowStart::TileOf(tile);
+                all.push((of, format!("the keys before it in a tile of {tile} are seen")));
+                let behind = WindowStart::TileBehind(tile);
+                all.push((behind, format!("its keys in the first, partial tile of {tile} are not seen")));
+            }
+            each(dump, all, |d, start| d.semantics.window_start = start)
         },
     },
     Hypothesis {
@@ -298,16 +320,27 @@ pub(super) const ALL: &[Hypothesis] = &[
         },
     },
     Hypothesis {
-        name: "heads of queries read another head of keys",
-        look: "the head of keys: it is the head of queries over the size of a group",
+        name: "heads of queries read another head of keys and values",
+        look: "the head of keys and of values: it is the head of queries over the size of a group, and its stride",
         seen: "",
         variants: |dump| {
             let maps = [
                 (HeadMap::Modulo, "the head of queries mod the heads of keys"),
                 (HeadMap::First, "head 0 for all"),
                 (HeadMap::Next, "the next one"),
+                (HeadMap::Previous, "the previous one"),
+                (HeadMap::Exchanged, "the other one of each pair"),
+                (HeadMap::Reversed, "heads in reverse"),
             ];
-            each(dump, maps.map(|(map, s)| (map, s.to_owned())), |d, map| d.shape.map = map)
+            let mut all = Vec::new();
+            for (map, how) in maps {
+                all.push((how.to_owned(), with(dump, |d| d.shape.maps = [map; 2])));
+                for side in 0..2 {
+                    let detail = format!("of {} alone, {how}", SIDES[side]);
+                    all.push((detail, with(dump, |d| d.shape.maps[side] = map)));
+                }
+            }
+            all
         },
     },
     Hypothesis {
@@ -395,10 +428,10 @@ pub(super) const ALL: &[Hypothesis] = &[
         },
     },
     Hypothesis {
-        name: "the soft cap is missing",
-        look: "whether the kernel receives the cap",
+        name: "the soft cap is applied wrongly",
+        look: "whether the kernel receives the cap, and the order of scale, cap and slope",
         seen: "vl 56578",
-        variants: |dump| one(dump, |d| d.semantics.cap = None),
+        variants: soft_caps,
     },
     Hypothesis {
         name: "the slopes of ALiBi are wrong",
@@ -484,15 +517,6 @@ pub(super) const ALL: &[Hypothesis] = &[
         },
     },
     Hypothesis {
-        name: "the output has a constant factor",
-        look: "the sum of weights and the lanes it is reduced over, the factor of the output, or of the values",
-        seen: "fi 3838",
-        variants: |dump| {
-            let factors = [(0.5, "one half"), (2.0, "two"), (0.25, "one quarter"), (4.0, "four")];
-            each(dump, factors.map(|(x, s)| (x, s.to_owned())), |d, factor| d.semantics.value_scale *= factor)
-        },
-    },
-    Hypothesis {
         name: "the kernel rounds more than is declared",
         look: "metadata `kernel`: if this is the kernel, nothing is wrong",
         seen: "",
@@ -507,12 +531,106 @@ pub(super) const ALL: &[Hypothesis] = &[
         },
     },
     Hypothesis {
+        name: "weights are rounded to eight bits",
+        look: "the type of the weights that multiply the values; declare it by metadata `weights` if it is meant",
+        seen: "fi 4714",
+        variants: |dump| {
+            let types = [(Element::E4m3, "e4m3".to_owned()), (Element::E5m2, "e5m2".to_owned())];
+            each(dump, types, |d, weights| {
+                d.arithmetic.weights = weights;
+                d.arithmetic.denominator = Denominator::Either;
+            })
+        },
+    },
+    Hypothesis {
+        name: "the accumulator of another row is not cleared",
+        look: "where the accumulator is set to zero: once for each tile of rows",
+        seen: "fi 5029",
+        variants: |dump| {
+            let backs =
+                [1, 8, 16, 32, 64, 128].map(|n| (n, format!("the result of {n} rows before is added")));
+            each(dump, backs, |d, back| d.semantics.stale = Some(back))
+        },
+    },
+    Hypothesis {
+        name: "other queries are read",
+        look: "the strides of the queries, and the elements of a head that the kernel is compiled for",
+        seen: "fi 4299, sparkinfer 330",
+        variants: queries,
+    },
+    Hypothesis {
         name: "the output is permuted",
         look: "the store of the accumulators: fragments, rows and heads",
         seen: "fa 2553",
         variants: permutations,
     },
 ];
+
+/// Caps that are missing, others, or in another order.
+fn soft_caps(dump: &Dump) -> Vec<(String, Dump)> {
+    let Some(cap) = dump.semantics.cap else {
+        // Those of published models: a kernel may be compiled for one.
+        let caps = [15.0, 20.0, 30.0, 50.0, 100.0].map(|cap| (cap, format!("none is declared, it is {cap}")));
+        return each(dump, caps, |d, cap| d.semantics.cap = Some(cap));
+    };
+    let mut all = vec![("it is missing".to_owned(), with(dump, |d| d.semantics.cap = None))];
+    let log2 = std::f64::consts::LOG2_E;
+    let factors = [
+        (0.5, "half of it"),
+        (2.0, "twice as large"),
+        (log2, "times log2 e"),
+        (1.0 / log2, "without log2 e"),
+    ];
+    let others = factors.map(|(factor, how)| (factor, how.to_owned()));
+    all.extend(each(dump, others, |d, factor| d.semantics.cap = Some(cap * factor)));
+    let orders = [
+        (ScoreOrder::CapFirst, "before the scale of scores"),
+        (ScoreOrder::SlopeLast, "before the slopes are added"),
+    ];
+    all.extend(each(dump, orders.map(|(o, s)| (o, s.to_owned())), |d, order| d.semantics.score = order));
+    all
+}
+
+/// Queries of other rows or heads, or without their last elements.
+fn queries(dump: &Dump) -> Vec<(String, Dump)> {
+    let (heads, width) = (dump.shape.heads, dump.shape.width);
+    let rows = dump.queries.len() / (heads * width).max(1);
+    let read = |from: &dyn Fn(usize, usize, usize) -> Option<usize>| {
+        let elements = (0..rows * heads * width).map(|n| {
+            let at = from(n / width / heads, n / width % heads, n % width);
+            at.and_then(|at| dump.queries.get(at)).copied().unwrap_or_default()
+        });
+        with(dump, |d| d.queries = Arc::new(elements.collect()))
+    };
+    let at = |row: usize, head: usize, d: usize| Some((row * heads + head) * width + d);
+    let mut all = vec![
+        ("of the next row".to_owned(), read(&|row, head, d| at((row + 1) % rows, head, d))),
+        ("of the previous row".to_owned(), read(&|row, head, d| at((row + rows - 1) % rows, head, d))),
+        ("of the next head".to_owned(), read(&|row, head, d| at(row, (head + 1) % heads, d))),
+        ("of the previous head".to_owned(), read(&|row, head, d| at(row, (head + heads - 1) % heads, d))),
+        ("of head 0".to_owned(), read(&|row, _, d| at(row, 0, d))),
+        ("of row 0".to_owned(), read(&|_, head, d| at(0, head, d))),
+        (
+            "as [heads, rows, elements]".to_owned(),
+            read(&|row, head, d| Some((head * rows + row) * width + d)),
+        ),
+        ("elements of pairs exchanged".to_owned(), read(&|row, head, d| at(row, head, d ^ 1))),
+        (
+            "halves of a head exchanged".to_owned(),
+            read(&|row, head, d| at(row, head, (d + width / 2) % width)),
+        ),
+    ];
+    let mut counts = vec![width / 2, width / 4 * 3, width / 16 * 16, width / 32 * 32, width / 64 * 64];
+    counts.extend([width.saturating_sub(16), width.saturating_sub(32), 64, 128, 192, 256, 512]);
+    counts.retain(|count| (1..width).contains(count));
+    counts.sort_unstable();
+    counts.dedup();
+    for count in counts {
+        let detail = format!("only the first {count} elements");
+        all.push((detail, read(&|row, head, d| if d < count { at(row, head, d) } else { None })));
+    }
+    all
+}
 
 /// Masks whose bits are reversed in each byte, or whose rows are padded.
 fn mask_bits(dump: &Dump) -> Vec<(String, Dump)> {
@@ -574,6 +692,12 @@ fn tables(dump: &Dump) -> Vec<(String, Dump)> {
         ),
         ("the pages of request 0".to_owned(), read(&|_, at| page(0, at))),
     ];
+    for slots in [1, 8, 16, 32, 64, 128, 256, dump.cache.heads].into_iter().filter(|n| *n != dump.cache.page)
+    {
+        if !dump.cache.by_slot && dump.cache.page > 1 {
+            all.push((format!("as if a page had {slots} slots"), with(dump, |d| d.cache.page = slots)));
+        }
+    }
     if let Some(values) = &dump.cache.value_table {
         all.push(("those of keys for values".to_owned(), with(dump, |d| d.cache.value_table = None)));
         let of_values = with(dump, |d| d.cache.table.clone_from(values));
@@ -581,6 +705,9 @@ fn tables(dump: &Dump) -> Vec<(String, Dump)> {
     }
     all
 }
+
+/// The most pages that are tried alone.
+const SINGLE_PAGES: usize = 64;
 
 fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
     let page = dump.cache.page;
@@ -591,9 +718,31 @@ fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
     for tile in [16, 32, 64, 128, page] {
         all.push((LeftOut::Tail(tile), format!("those behind the last whole tile of {tile}")));
     }
-    for parts in 2..=8 {
-        all.push((LeftOut::LastPart(parts), format!("those of the last of {parts} splits")));
-        all.push((LeftOut::AllButLastPart(parts), format!("all but those of the last of {parts} splits")));
+    let mut multiples = vec![1, 16, 32, 64, 128, 256, page];
+    multiples.sort_unstable();
+    multiples.dedup();
+    for multiple in multiples {
+        let of =
+            if multiple == 1 { String::new() } else { format!(" whose lengths are multiples of {multiple}") };
+        for parts in 2..=8 {
+            let last =
+                (LeftOut::LastPart(parts, multiple), format!("those of the last of {parts} splits{of}"));
+            let all_but = LeftOut::AllButLastPart(parts, multiple);
+            all.extend([last, (all_but, format!("all but those of the last of {parts} splits{of}"))]);
+        }
+    }
+    let mut pieces = vec![(page, "page"), (1, "key")];
+    pieces.extend([(16, "tile of 16"), (32, "tile of 32"), (64, "tile of 64"), (128, "tile of 128")]);
+    for (size, what) in pieces {
+        for rest in 0..2 {
+            let which = ["even", "odd"][rest];
+            all.push((LeftOut::Pieces(size, 2, rest), format!("every {what} with an {which} number")));
+        }
+    }
+    // One page alone, of all requests that have it.
+    let most = dump.cache.table.iter().map(Vec::len).max().unwrap_or(0);
+    for at in (1..most).take(SINGLE_PAGES) {
+        all.push((LeftOut::Pieces(page, usize::MAX, at), format!("those of page {at} of the table")));
     }
     for count in [1, page, 16, 32, 64, 128, 256] {
         all.push((LeftOut::AfterFirst(count), format!("all but the first {count}")));
