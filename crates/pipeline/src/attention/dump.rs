@@ -194,6 +194,19 @@ impl Dump {
     /// # Errors
     /// [`AttentionError::Value`] if a page is beyond the cache.
     pub fn problem(&self, requests: &[usize]) -> Result<Problem, AttentionError> {
+        self.problem_like(requests, None)
+    }
+
+    /// Reads the keys and values of these requests; a side that this dump has in common with another is taken from the problem of the same
+    /// requests of that one.
+    ///
+    /// # Errors
+    /// As [`Self::problem`].
+    pub fn problem_like(
+        &self,
+        requests: &[usize],
+        known: Option<(&Self, &Problem)>,
+    ) -> Result<Problem, AttentionError> {
         let mut first = 0;
         let mut chosen = Vec::new();
         for request in requests.iter().filter_map(|request| self.requests.get(*request)) {
@@ -201,30 +214,53 @@ impl Dump {
             first = keys.end;
             chosen.push(Request { keys, ..request.clone() });
         }
-        let of = |side: usize| -> Result<Side, AttentionError> {
-            let lengths = requests.iter().zip(&chosen).map(|(at, request)| (*at, request.keys.len()));
-            self.cache.gather(side, lengths)
+        let side = |side: usize| match known {
+            Some((dump, problem)) if self.has_side_of(side, dump, requests) => {
+                Ok(Arc::clone(if side == 0 { &problem.keys } else { &problem.values }))
+            }
+            _ => self.side(side, requests.iter().copied().zip(&chosen)).map(Arc::new),
         };
-        let [_, k, v, k_global, v_global] = self.scales;
-        let rounded = |side: usize, scale: f64, found: Side| {
-            let plane = &self.cache.planes[side];
-            // A power of two changes no code's precision.
-            let is_scaled = plane.element.bits() <= 8 && (plane.factors.is_some() || !is_power_of_two(scale));
-            let rounded = found.rounded.or(self.arithmetic.elements.filter(|_| is_scaled));
-            Side { rounded, ..found }
-        };
-        let (keys, values) = (rounded(0, k * k_global, of(0)?), rounded(1, v * v_global, of(1)?));
         Ok(Problem {
             shape: self.shape,
             semantics: self.semantics,
+            keys: side(0)?,
+            values: side(1)?,
             requests: chosen,
             queries: Arc::clone(&self.queries),
-            keys: Arc::new(keys),
-            values: Arc::new(values),
             sinks: self.sinks.clone(),
             slopes: self.slopes.clone(),
             mask: Arc::clone(&self.mask),
         })
+    }
+
+    /// Whether another dump has the same keys (side 0) or values in these requests, and rounds them alike.
+    fn has_side_of(&self, side: usize, other: &Self, requests: &[usize]) -> bool {
+        let length = |dump: &Self, request: &usize| dump.requests.get(*request).map(|r| r.keys.len());
+        let of = |dump: &Self| {
+            (dump.scales, dump.arithmetic.elements, dump.cache.heads, dump.cache.page, dump.cache.by_slot)
+        };
+        of(self) == of(other)
+            && self.cache.is_permuted == other.cache.is_permuted
+            && self.cache.planes[side] == other.cache.planes[side]
+            && self.cache.table == other.cache.table
+            && self.cache.value_table == other.cache.value_table
+            && requests.iter().all(|request| length(self, request) == length(other, request))
+    }
+
+    /// Reads the keys (side 0) or values of these requests.
+    fn side<'r>(
+        &self,
+        side: usize,
+        requests: impl Iterator<Item = (usize, &'r Request)>,
+    ) -> Result<Side, AttentionError> {
+        let found = self.cache.gather(side, requests.map(|(at, request)| (at, request.keys.len())))?;
+        let [_, k, v, k_global, v_global] = self.scales;
+        let scale = if side == 0 { k * k_global } else { v * v_global };
+        let plane = &self.cache.planes[side];
+        // A power of two changes no code's precision.
+        let is_scaled = plane.element.bits() <= 8 && (plane.factors.is_some() || !is_power_of_two(scale));
+        let rounded = found.rounded.or(self.arithmetic.elements.filter(|_| is_scaled));
+        Ok(Side { rounded, ..found })
     }
 }
 

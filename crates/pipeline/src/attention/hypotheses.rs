@@ -10,8 +10,11 @@ mod table;
 use std::collections::BTreeSet;
 
 use super::dump::{Dump, Stored};
+use super::error::AttentionError;
 use super::judge::{Judged, Pair, Subject, spread};
 
+/// Wrong pairs, one of which a variant must make right to be tried on more.
+const FEW: usize = 4;
 /// The most wrong and right pairs of the first sample.
 const SAMPLE: usize = 24;
 /// The most wrong and right pairs on which a hypothesis that survives is verified.
@@ -154,27 +157,51 @@ impl Score {
     }
 }
 
-/// Judges wrong and right pairs by a variant.
-fn score(variant: &Dump, wrong: &[Pair], right: &[Pair]) -> Option<Score> {
-    let pairs: Vec<Pair> = wrong.iter().chain(right).copied().collect();
-    let subject = Subject::of_pairs(variant, &pairs).ok()?;
-    let by_wrong = subject.judge(wrong, &[]);
-    let by_right = subject.judge(right, &[]);
-    // Bounds that accept nearly anything explain nothing.
-    let open = by_wrong.output.is_open() || !by_wrong.output.decides();
-    Some(Score {
-        wrong: wrong.len() as u64,
-        made_right: if open { 0 } else { by_wrong.right.len() as u64 },
-        made_wrong: by_right.wrong.len() as u64,
-    })
+/// Wrong and right pairs, and the numbers of their requests as the dump declares them.
+struct Sample<'a> {
+    wrong: Vec<Pair>,
+    right: Vec<Pair>,
+    declared: Subject<'a>,
+}
+
+impl<'a> Sample<'a> {
+    /// At most so many wrong and so many right pairs, evenly spread.
+    fn new(dump: &'a Dump, wrong: &[Pair], right: &[Pair], most: usize) -> Result<Self, AttentionError> {
+        let (wrong, right) = (spread(wrong, most), spread(right, most));
+        let declared = Subject::of_pairs(dump, &[wrong.as_slice(), &right].concat())?;
+        Ok(Self { wrong, right, declared })
+    }
+
+    /// The numbers of its requests as a variant has them.
+    fn subject<'v>(&self, variant: &'v Dump) -> Option<Subject<'v>> {
+        Subject::like(variant, &[self.wrong.as_slice(), &self.right].concat(), &self.declared).ok()
+    }
+
+    /// Judges its pairs by a variant: a few first, as most variants make none of them right.
+    fn score(&self, variant: &Dump) -> Option<Score> {
+        let subject = self.subject(variant)?;
+        let none = Score { wrong: self.wrong.len() as u64, made_right: 0, made_wrong: 0 };
+        if subject.judge(&spread(&self.wrong, FEW), &[]).right.is_empty() {
+            return Some(none);
+        }
+        let by_wrong = subject.judge(&self.wrong, &[]);
+        let by_right = subject.judge(&self.right, &[]);
+        // Bounds that accept nearly anything explain nothing.
+        let open = by_wrong.output.is_open() || !by_wrong.output.decides();
+        Some(Score {
+            made_right: if open { 0 } else { by_wrong.right.len() as u64 },
+            made_wrong: by_right.wrong.len() as u64,
+            ..none
+        })
+    }
 }
 
 /// The search for explanations.
 struct Search<'a> {
     dump: &'a Dump,
-    /// Wrong and right pairs on which a variant is tried first, and on which it is verified.
-    sample: (Vec<Pair>, Vec<Pair>),
-    full: (Vec<Pair>, Vec<Pair>),
+    /// The pairs on which a variant is tried first, and those on which it is verified.
+    sample: Sample<'a>,
+    full: Sample<'a>,
     explanations: Vec<Explanation>,
     /// What each explanation predicts of the sample, and its output.
     found: Vec<(u64, Option<Stored>)>,
@@ -190,12 +217,12 @@ impl Search<'_> {
             if variant == *self.dump {
                 continue;
             }
-            let Some(first) = score(&variant, &self.sample.0, &self.sample.1) else { continue };
+            let Some(first) = self.sample.score(&variant) else { continue };
             let space = if detail.is_empty() { "" } else { ": " };
             let what = format!("{name}{space}{detail}");
-            if first.explains() && score(&variant, &self.full.0, &self.full.1).is_some_and(Score::explains) {
-                let predicted = Subject::of_pairs(&variant, &self.full.0)
-                    .map_or(0, |subject| subject.fingerprint(&self.full.0));
+            if first.explains() && self.full.score(&variant).is_some_and(Score::explains) {
+                let predicted =
+                    self.full.subject(&variant).map_or(0, |subject| subject.fingerprint(&self.full.wrong));
                 let effect =
                     (predicted, variant.output.filter(|output| Some(output) != self.dump.output.as_ref()));
                 match self.found.iter().position(|found| *found == effect) {
@@ -216,13 +243,16 @@ impl Search<'_> {
 }
 
 /// Finds what explains the wrong elements.
-pub(super) fn explain(dump: &Dump, judged: &Judged) -> Diagnosis {
+///
+/// # Errors
+/// [`AttentionError`] if a page is beyond the cache.
+pub(super) fn explain(dump: &Dump, judged: &Judged) -> Result<Diagnosis, AttentionError> {
     let mut wrong = judged.wrong.clone();
     let mut right = judged.right.clone();
     wrong.sort_unstable();
     right.sort_unstable();
-    let sample = (spread(&wrong, SAMPLE), spread(&right, SAMPLE));
-    let full = (spread(&wrong, VERIFIED), spread(&right, VERIFIED));
+    let sample = Sample::new(dump, &wrong, &right, SAMPLE)?;
+    let full = Sample::new(dump, &wrong, &right, VERIFIED)?;
     let mut search = Search { dump, sample, full, explanations: Vec::new(), found: Vec::new(), next: None };
     for of in table::ALL {
         search.try_all([of.name, of.look, of.seen], (of.variants)(dump));
@@ -235,14 +265,14 @@ pub(super) fn explain(dump: &Dump, judged: &Judged) -> Diagnosis {
     }
     let Search { full, explanations, next, .. } = search;
     let width = dump.shape.value_width as u64;
-    let share = full.0.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
-    Diagnosis {
+    let share = full.wrong.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
+    Ok(Diagnosis {
         wrong: judged.output.mismatches,
         verified: share.min(judged.output.mismatches).max(width.min(judged.output.mismatches)),
         explanations,
         next,
         extent: extent(dump, &wrong, judged),
-    }
+    })
 }
 
 /// The smallest description of the wrong rows, heads and columns.

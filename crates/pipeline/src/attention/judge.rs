@@ -197,12 +197,24 @@ pub(super) struct Subject<'a> {
     requests: Vec<usize>,
 }
 
+/// The requests of pairs, rising.
+fn requests_of(pairs: &[Pair]) -> Vec<usize> {
+    let requests: BTreeSet<usize> = pairs.iter().map(|pair| pair.request).collect();
+    requests.into_iter().collect()
+}
+
 impl<'a> Subject<'a> {
     /// Reads the requests of these pairs.
     pub(super) fn of_pairs(dump: &'a Dump, pairs: &[Pair]) -> Result<Self, AttentionError> {
-        let requests: BTreeSet<usize> = pairs.iter().map(|pair| pair.request).collect();
-        let requests: Vec<usize> = requests.into_iter().collect();
+        let requests = requests_of(pairs);
         Ok(Self { dump, problem: dump.problem(&requests)?, requests })
+    }
+
+    /// Reads the requests of these pairs. What the dump has in common with that of another subject of the same requests is shared.
+    pub(super) fn like(dump: &'a Dump, pairs: &[Pair], known: &Subject<'_>) -> Result<Self, AttentionError> {
+        let requests = requests_of(pairs);
+        let known = Some((known.dump, &known.problem)).filter(|_| requests == known.requests);
+        Ok(Self { dump, problem: dump.problem_like(&requests, known)?, requests })
     }
 
     /// Judges pairs. Logarithms are judged by `readings`.
@@ -413,7 +425,10 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
         Some(_) => results.push(judged.output.clone().result(OUTPUT, &remark)),
         None => results.push(StageResult::skipped(OUTPUT, "`out` is not in the file")),
     }
-    let mut diagnosis = (wrong > 0).then(|| hypotheses::explain(dump, &judged));
+    let mut diagnosis = match wrong {
+        0 => None,
+        _ => Some(hypotheses::explain(dump, &judged)?),
+    };
     if let Some(lse) = &dump.lse {
         let best = judged.lse.iter().enumerate().min_by_key(|(_, tally)| tally.mismatches);
         if let Some((at, tally)) = best {

@@ -1,7 +1,7 @@
 //! A problem: queries, keys and values as numbers, whatever stored them, and which keys each row sees.
 
 use std::ops::Range;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use super::element::Element;
 use super::semantics::{Mask, Semantics, SinkOf};
@@ -146,7 +146,7 @@ pub enum WindowOf {
 }
 
 /// Keys or values: [keys, heads, width].
-#[derive(Debug, Clone, Default, PartialEq)]
+#[derive(Debug, Clone, Default)]
 pub struct Side {
     /// The elements with the scales of their blocks: exact in binary32, since a code and its scale have at most 8 significant bits together.
     pub elements: Vec<f32>,
@@ -154,6 +154,8 @@ pub struct Side {
     pub factors: Vec<f32>,
     /// The type to which a kernel may round elements before it multiplies them, where a code times its scale is no number of it.
     pub rounded: Option<Element>,
+    /// The exponent of the lowest bit of each key and head, once it was asked for.
+    pub lowest_bits: OnceLock<Vec<i32>>,
 }
 
 impl Side {
@@ -163,14 +165,33 @@ impl Side {
         self.elements.get(at..at + width).unwrap_or_default()
     }
 
+    /// The exponent of the lowest bit that is set in any element of each key and head, of this width.
+    pub fn lowest_bits(&self, width: usize) -> &[i32] {
+        self.lowest_bits.get_or_init(|| self.elements.chunks(width.max(1)).map(lowest_bit).collect())
+    }
+
     /// The factor of a head of a key.
     pub fn factor(&self, key: usize, head: usize, heads: usize) -> f64 {
         self.factors.get(key * heads + head).map_or(1.0, |factor| f64::from(*factor))
     }
 }
 
+/// The exponent of the lowest bit that is set in any of the numbers; large if all are zero.
+pub(super) fn lowest_bit(numbers: &[f32]) -> i32 {
+    let of = |x: &f32| {
+        let bits = x.to_bits();
+        let (exponent, mantissa) = ((bits >> 23 & 0xFF) as i32, bits & 0x7F_FFFF);
+        match (exponent, mantissa) {
+            (0, 0) => i32::MAX / 4,
+            (0, _) => mantissa.trailing_zeros() as i32 - 149,
+            _ => (mantissa | 1 << 23).trailing_zeros() as i32 + exponent - 150,
+        }
+    };
+    numbers.iter().map(of).min().unwrap_or(i32::MAX / 4)
+}
+
 /// A problem of attention.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone)]
 pub struct Problem {
     /// Heads and widths.
     pub shape: Shape,

@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::element::{Element, Roundoff, U};
-use super::problem::{Problem, Request, Side};
+use super::problem::{Problem, Request, lowest_bit};
 use super::semantics::{Arithmetic, Base, Denominator, Empty, ScoreOrder};
 
 /// The relative error of ex2.approx (PTX ISA).
@@ -138,22 +138,8 @@ pub(super) struct Reference<'a> {
     problem: &'a Problem,
     arithmetic: Arithmetic,
     /// The exponent of the lowest bit of each key and head.
-    key_bits: Vec<i32>,
-    value_bits: Vec<i32>,
-}
-
-/// The exponent of the lowest bit that is set in any of the numbers; large if all are zero.
-fn lowest_bit(numbers: &[f32]) -> i32 {
-    let of = |x: &f32| {
-        let bits = x.to_bits();
-        let (exponent, mantissa) = ((bits >> 23 & 0xFF) as i32, bits & 0x7F_FFFF);
-        match (exponent, mantissa) {
-            (0, 0) => i32::MAX / 4,
-            (0, _) => mantissa.trailing_zeros() as i32 - 149,
-            _ => (mantissa | 1 << 23).trailing_zeros() as i32 + exponent - 150,
-        }
-    };
-    numbers.iter().map(of).min().unwrap_or(i32::MAX / 4)
+    key_bits: &'a [i32],
+    value_bits: &'a [i32],
 }
 
 /// Whether sums of multiples of 2^`bit` are exact in binary32 in every order if their magnitudes add up to `total`.
@@ -203,9 +189,8 @@ struct Common {
 impl<'a> Reference<'a> {
     /// Prepares a problem.
     pub(super) fn new(problem: &'a Problem, arithmetic: Arithmetic) -> Self {
-        let of = |side: &Side, width: usize| side.elements.chunks(width.max(1)).map(lowest_bit).collect();
-        let key_bits = of(&problem.keys, problem.shape.width);
-        let value_bits = of(&problem.values, problem.shape.value_width);
+        let key_bits = problem.keys.lowest_bits(problem.shape.width);
+        let value_bits = problem.values.lowest_bits(problem.shape.value_width);
         Self { problem, arithmetic, key_bits, value_bits }
     }
 
