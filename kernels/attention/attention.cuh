@@ -29,7 +29,9 @@ typedef int i32;
 // A kernel that may overlap its predecessor (programmatic dependent launch) must not read its results before this.
 DEVICE void wait_for_predecessor()
 {
+#if __CUDA_ARCH__ >= 900
     asm volatile("griddepcontrol.wait;" ::: "memory");
+#endif
 }
 
 // Two numbers, rounded to T16; the first is in the low half.
@@ -86,6 +88,14 @@ DEVICE float from_ue4m3(u32 code)
     return __uint_as_float((exponent + 120) << 23 | mantissa << 20);
 }
 
+// The value of an e4m3, for GPUs without the conversion: its exponent and mantissa as those of a binary32 whose bias is 120 larger.
+DEVICE float from_e4m3(u32 code)
+{
+    if ((code & 0x7F) == 0x7F)
+        return __uint_as_float(0x7FFFFFFF);
+    return __uint_as_float((code & 0x80) << 24 | (code & 0x7F) << 20) * __uint_as_float((120 + 127) << 23);
+}
+
 // The value of an e2m1: 0, 0.5, 1, 1.5, 2, 3, 4 or 6, with a sign.
 DEVICE float from_e2m1(u32 code)
 {
@@ -129,12 +139,16 @@ DEVICE uint4 eight(const Side& side, u32 page, u32 slot, u32 head, u32 chunk)
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
         u32 two = (i < 2 ? codes.x : codes.y) >> (i % 2 * 16);
+#if __CUDA_ARCH__ < 890
+        d[i] = pack(from_e4m3(two), from_e4m3(two >> 8));
+#else
         asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d[i]) : "h"((u16)two));
 #if !FP16
         float low, high;
         asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
             : "=f"(low), "=f"(high) : "r"(d[i]));
         d[i] = pack(low, high);
+#endif
 #endif
     }
     return make_uint4(d[0], d[1], d[2], d[3]);

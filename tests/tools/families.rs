@@ -37,6 +37,16 @@ const FAULTS: &[Fault] = &[
     ("float factor = *global;", "float factor = 1.0f;", "keys", "scale"),
     ("(x >= 0.75f)", "(x > 0.75f)", "keys", "code"),
     ("code |= x[i] < 0.0f ? 8 : 0;", "", "keys", "code"),
+    // The cache of eight-bit elements.
+    ("fp8(__fdiv_rn(x[i], factor))", "fp8(__fmul_rn(x[i], factor))", "keys", "e4m3"),
+    ("<< (i % 4 * 8);", "<< ((i ^ 1) % 4 * 8);", "keys", "e4m3"),
+    ("codes + row * HEAD + block * BLOCK", "codes + row * HEAD + (block ^ 1) * BLOCK", "keys", "e4m3"),
+    (
+        "cvt.rn.satfinite.e4m3x2.f32 %0, %1, %2;\" : \"=h\"(both) : \"f\"(0.0f), \"f\"(x)",
+        "cvt.rn.satfinite.e5m2x2.f32 %0, %1, %2;\" : \"=h\"(both) : \"f\"(0.0f), \"f\"(x)",
+        "keys",
+        "e4m3",
+    ),
     ("most = fmaxf(most, fabsf(x[i]));", "most = fmaxf(most, x[i]);", "keys", ""),
     // What the rules of PTX find.
     ("    if (slot < 0)\n        return;\n", "", "keys", "out_of_bounds"),
@@ -96,7 +106,7 @@ fn configurations_and_cases_narrow_the_run() {
         (output.status.code(), both_streams(&output))
     };
     let (code, all) = run(&["--case", "kv-real", "--configuration", "hnd d64"]);
-    assert!(code == Some(0) && all.contains("2 trials run this code"), "{all}");
+    assert!(code == Some(0) && all.contains("4 trials run this code"), "{all}");
     let (code, all) = run(&["--configuration", "nhd swizzled", "--case", "kv-real"]);
     assert!(code == Some(4) && all.contains("nhd swizzled cannot run: the swizzle exchanges slots"), "{all}");
     let (code, all) = run(&["--case", "kv-rael"]);

@@ -1,4 +1,4 @@
-//! The configurations of the writer: the layout of a page, the width of a head and the layout of the values' scales.
+//! The configurations of the writer: the layout of a page, the width of a head, the type of the cache and the layout of the values' scales.
 
 use record::ConfigurationName;
 
@@ -14,13 +14,29 @@ record::words! {
 }
 
 record::words! {
-    /// The order of the values' scales.
+    /// The type of the cache and, with NVFP4, the order of the values' block scales.
     #[derive(PartialOrd, Ord)]
     Scales {
-        /// Slot after slot.
+        /// NVFP4, slot after slot.
         Linear "linear",
-        /// In tiles of 4 slots by 4 blocks within the plane of a page and a head, as the kernels of SM100 read them.
+        /// NVFP4, in tiles of 4 slots by 4 blocks within the plane of a page and a head, as the kernels of SM100 read them.
         Swizzled "swizzled",
+        /// e4m3 with the scale of the tensor alone.
+        E4m3 "e4m3",
+        /// e5m2 with the scale of the tensor alone.
+        E5m2 "e5m2",
+    }
+}
+
+impl Scales {
+    /// Whether elements have eight bits and no block scales.
+    pub(super) const fn is_fp8(self) -> bool {
+        matches!(self, Self::E4m3 | Self::E5m2)
+    }
+
+    /// Bytes of this many elements.
+    pub(super) const fn bytes(self, elements: usize) -> usize {
+        if self.is_fp8() { elements } else { elements / 2 }
     }
 }
 
@@ -69,6 +85,8 @@ impl Configuration {
             ("HEAD".to_owned(), self.head.to_string()),
             flag("HND", self.layout == Layout::Hnd),
             flag("SWIZZLED", self.scales == Scales::Swizzled),
+            flag("E4M3", self.scales == Scales::E4m3),
+            flag("E5M2", self.scales == Scales::E5m2),
         ]
     }
 }

@@ -32,7 +32,7 @@ const STAGE: &str = "write";
 /// The family.
 pub static KV_CACHE: KvCache = KvCache;
 
-/// The writer of an NVFP4 KV cache.
+/// The writer of an NVFP4 or FP8 KV cache.
 #[derive(Debug)]
 pub struct KvCache;
 
@@ -65,10 +65,15 @@ fn trials(case: &Case, configurations: impl IntoIterator<Item = Configuration>) 
     configurations.into_iter().map(of).collect()
 }
 
-/// The configurations of a case that is not swept: both layouts of a common head.
-fn own() -> [Configuration; 3] {
+/// The configurations of a case that is not swept: both layouts of a common head, and both sizes of elements.
+fn own() -> [Configuration; 4] {
     let of = |layout, scales| Configuration { layout, head: 128, scales };
-    [of(Layout::Nhd, Scales::Linear), of(Layout::Hnd, Scales::Linear), of(Layout::Hnd, Scales::Swizzled)]
+    [
+        of(Layout::Nhd, Scales::Linear),
+        of(Layout::Hnd, Scales::Linear),
+        of(Layout::Hnd, Scales::Swizzled),
+        of(Layout::Nhd, Scales::E4m3),
+    ]
 }
 
 impl Family for KvCache {
@@ -83,7 +88,7 @@ impl Family for KvCache {
         };
         FamilyRow {
             name: FAMILY.to_owned(),
-            title: "NVFP4 KV-cache writer".to_owned(),
+            title: "NVFP4 and FP8 KV-cache writer".to_owned(),
             leading: "layout".to_owned(),
             stages: Side::ALL.map(stage).into(),
             all: String::new(),

@@ -12,6 +12,7 @@
 
 use record::{Place, StageResult, Verdict};
 
+use super::configuration::Scales;
 use super::problem::{BEFORE, BLOCK, Data, Side};
 use crate::frame::stream::Stored;
 
@@ -58,6 +59,37 @@ fn nearest_code(x: f64) -> u8 {
     nearest(8, |code| CODES[usize::from(code)], x)
 }
 
+/// The largest finite magnitude of e5m2; that of e4m3 is the largest scale.
+const LARGEST_E5M2: u8 = 0x7B;
+
+/// The value of a magnitude of e5m2.
+fn value_of_e5m2(code: u8) -> f64 {
+    let (exponent, mantissa) = (code >> 2, f64::from(code & 3));
+    match exponent {
+        0 => mantissa / 65_536.0,
+        _ => (4.0 + mantissa) * f64::from(exponent).exp2() / 131_072.0,
+    }
+}
+
+/// The nearest magnitude of e4m3, which a ue4m3 is.
+fn nearest_e4m3(x: f64) -> u8 {
+    nearest_scale(x)
+}
+
+fn nearest_e5m2(x: f64) -> u8 {
+    nearest(LARGEST_E5M2 + 1, value_of_e5m2, x)
+}
+
+/// A magnitude of an eight-bit type that these bits choose, or the number halfway to the next one; not zero.
+pub(super) fn fp8_number(scales: Scales, bits: u64, halfway: bool) -> f64 {
+    let (value, largest): (fn(u8) -> f64, u8) = match scales {
+        Scales::E5m2 => (value_of_e5m2, LARGEST_E5M2),
+        _ => (value_of_scale, LARGEST_SCALE),
+    };
+    let code = 1 + (bits % u64::from(largest - 1)) as u8;
+    if halfway { f64::midpoint(value(code), value(code + 1)) } else { value(code) }
+}
+
 /// Whether a number is an f32.
 fn is_f32(x: f64) -> bool {
     f64::from(x as f32) == x
@@ -94,6 +126,7 @@ pub(super) fn stage(data: &Data, side: Side, stored: &Stored) -> StageResult {
         return StageResult::skipped(side.stage(), "nothing was stored");
     };
     let mut checked = Checked { wrong: None, mismatches: 0 };
+    let width = data.configuration.scales.bytes(data.configuration.head);
     let mut written = vec![false; scales.len()];
     let mut rows = vec![false; data.rows()];
     for (token, slot) in data.slots.iter().enumerate() {
@@ -101,21 +134,18 @@ pub(super) fn stage(data: &Data, side: Side, stored: &Stored) -> StageResult {
         for head in 0..data.case.heads {
             let row = data.row(slot, head);
             rows[row] = true;
+            if data.configuration.scales.is_fp8() {
+                checked.fp8(data, side, (token, head), &codes[row * width..]);
+                continue;
+            }
             for block in 0..data.blocks() {
                 let at = data.scale_at(side, slot, head, block);
                 written[at] = true;
-                checked.block(
-                    data,
-                    side,
-                    (token, head, block),
-                    scales[at],
-                    &codes[row * data.configuration.head / 2..],
-                );
+                checked.block(data, side, (token, head, block), scales[at], &codes[row * width..]);
             }
         }
     }
     // What no token owns stays as it was.
-    let width = data.configuration.head / 2;
     let stray = |bytes: &[u8], owned: &dyn Fn(usize) -> bool| {
         bytes.iter().enumerate().position(|(n, byte)| *byte != BEFORE && !owned(n))
     };
@@ -141,6 +171,26 @@ impl Checked {
         self.mismatches += 1;
         if self.wrong.as_ref().is_none_or(|wrong| at < wrong.at) {
             self.wrong = Some(Wrong { at, note: note() });
+        }
+    }
+
+    /// Judges the elements of eight bits of a head of a token: x / scale, rounded, at most the largest magnitude.
+    fn fp8(&mut self, data: &Data, side: Side, (token, head): (usize, usize), row: &[u8]) {
+        let source = &data.sources[side as usize];
+        let first = (token * data.case.heads + head) * data.configuration.head;
+        let nearest = if data.configuration.scales == Scales::E5m2 { nearest_e5m2 } else { nearest_e4m3 };
+        for d in 0..data.configuration.head {
+            let x = bf16(source.elements[first + d]);
+            let code = row[d];
+            let (least, greatest) = allowed(x.abs(), f64::from(source.global), nearest);
+            // A zero has either sign.
+            let signed = code & 0x7F == 0 || (code & 0x80 != 0) == (x < 0.0);
+            if !(least..=greatest).contains(&(code & 0x7F)) || !signed {
+                self.add((token, head, d), || {
+                    let sign = if x < 0.0 { 0x80 } else { 0 };
+                    format!("code {code:#04x} instead of {:#04x} to {:#04x}", least | sign, greatest | sign)
+                });
+            }
         }
     }
 
@@ -214,6 +264,9 @@ impl Checked {
 
 #[cfg(test)]
 mod tests {
+    use numerics::convert::f32_to;
+    use numerics::{Format, Rounding};
+
     use super::*;
 
     #[test]
@@ -228,6 +281,19 @@ mod tests {
             assert_eq!(nearest_scale(value_of_scale(code)), code);
         }
         assert_eq!((nearest_scale(1e9), nearest_scale(f64::midpoint(0.0, 1.0 / 512.0))), (LARGEST_SCALE, 0));
+    }
+
+    #[test]
+    fn eight_bit_types_agree_with_conversions() {
+        for (nearest, format) in [(nearest_e4m3 as fn(f64) -> u8, Format::E4m3), (nearest_e5m2, Format::E5m2)]
+        {
+            for n in 0..100_000_u64 {
+                let bits = numerics::random::at(3, n);
+                let x = f64::from_bits((1023 - 20 + (bits >> 52) % 40) << 52 | bits & ((1 << 52) - 1)) as f32;
+                let code = f32_to(format, x, Rounding::NearestEven, true, false) as u8;
+                assert_eq!(nearest(f64::from(x)), code, "{format:?} {x:e}");
+            }
+        }
     }
 
     #[test]

@@ -1,7 +1,8 @@
-//! A writer of an NVFP4 KV cache: the kernel that quantizes new keys and values into the pages of a paged cache.
+//! A writer of an NVFP4 or FP8 KV cache: the kernel that quantizes new keys and values into the pages of a paged cache.
 //!
 //! A value of the cache is an e2m1 code, times the ue4m3 scale of its 16 elements along the head, times the f32 scale of keys or of
 //! values. The writer stores scale s = ue4m3(amax / (6 g)) and codes e2m1(x / (s g)), as vLLM's `nvfp4_kv_cache_kernels.cu` does.
+//! With FP8 it stores x / g as e4m3 or e5m2, without block scales.
 //!
 //! | file | duty |
 //! |---|---|

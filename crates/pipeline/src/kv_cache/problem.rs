@@ -97,7 +97,7 @@ fn slots(case: &Case, seed: u64) -> Vec<i32> {
 }
 
 /// New keys or values of a case, in blocks of [`BLOCK`] elements that share a scale.
-fn source(case: &Case, head: usize, side: Side, seed: u64) -> Source {
+fn source(case: &Case, Configuration { head, scales, .. }: Configuration, side: Side, seed: u64) -> Source {
     let stream = 2 + side as u64 * 3;
     let global = match (case.regime, side) {
         (Regime::Exact | Regime::Ties, Side::Keys) => 0.125,
@@ -118,7 +118,10 @@ fn source(case: &Case, head: usize, side: Side, seed: u64) -> Source {
             let bits = draw(seed, stream + 2, block * BLOCK + i);
             let sign = if bits & 1 == 0 { 1.0 } else { -1.0 };
             let code = (bits >> 8 & 7) as usize;
+            let of_fp8 =
+                || f64::from(global) * judge::fp8_number(scales, bits >> 8, case.regime == Regime::Ties);
             let value = match case.regime {
+                Regime::Exact | Regime::Ties if scales.is_fp8() => of_fp8(),
                 Regime::Exact | Regime::Ties if i == largest => 6.0 * scale * f64::from(global),
                 Regime::Exact => judge::CODES[code] * scale * f64::from(global),
                 Regime::Ties => judge::MIDPOINTS[code % 7] * scale * f64::from(global),
@@ -136,7 +139,7 @@ fn source(case: &Case, head: usize, side: Side, seed: u64) -> Source {
 impl Data {
     /// Generates the data of a case.
     pub(super) fn new(case: &Arc<Case>, configuration: Configuration, seed: u64) -> Self {
-        let of = |side| source(case, configuration.head, side, seed);
+        let of = |side| source(case, configuration, side, seed);
         let (case, slots) = (Arc::clone(case), slots(case, seed));
         Self { configuration, slots, sources: Side::ALL.map(of), case }
     }
@@ -164,7 +167,7 @@ impl Data {
     /// The place of a block's scale.
     pub(super) fn scale_at(&self, side: Side, slot: usize, head: usize, block: usize) -> usize {
         let (page, blocks) = (self.case.page, self.blocks());
-        if side == Side::Keys || self.configuration.scales == Scales::Linear {
+        if side == Side::Keys || self.configuration.scales != Scales::Swizzled {
             return self.row(slot, head) * blocks + block;
         }
         // 4x4 tiles within the plane of a page and a head: flat 4 S (t / 4) + 4 s + t % 4.
@@ -185,7 +188,7 @@ impl stream::Problem for Data {
             out.extend([
                 (elements, Content::Input(bytes)),
                 (global, Content::Input(source.global.to_le_bytes().to_vec())),
-                (codes, before(self.rows() * self.configuration.head / 2)),
+                (codes, before(self.rows() * self.configuration.scales.bytes(self.configuration.head))),
                 (scales, before(self.rows() * self.blocks())),
             ]);
         }
