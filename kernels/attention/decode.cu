@@ -83,32 +83,7 @@ attention_decode(const u16* queries, const u8* keys, const u8* values, const u8*
                 weights[g * TILE + thread] = seen ? score(p, products[g], slope, key - position) : -INFINITE;
             }
         __syncthreads();
-        // A warp takes every fourth head.
-        for (u32 g = thread / 32; g < group; g += THREADS / 32) {
-            u32 lane = thread % 32;
-            float best = most[g];
-            for (u32 i = lane; i < TILE; i += 32)
-                best = fmaxf(best, weights[g * TILE + i]);
-            for (u32 step = 16; step; step /= 2)
-                best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFF, best, step));
-            // No key so far: any shift gives weights of zero.
-            float shift = best == -INFINITE ? 0.0f : best;
-            float total = 0.0f;
-            for (u32 i = lane; i < TILE; i += 32) {
-                // The denominator sums the weights that multiply the values.
-                float weight = unpack(pack(exp2_approx(weights[g * TILE + i] - shift), 0.0f) & 0xFFFF);
-                weights[g * TILE + i] = weight;
-                total += weight;
-            }
-            for (u32 step = 16; step; step /= 2)
-                total += __shfl_xor_sync(0xFFFFFFFF, total, step);
-            if (lane == 0) {
-                float before = exp2_approx(most[g] - shift);
-                factor[g] = before;
-                sum[g] = fmaf(sum[g], before, total);
-                most[g] = best;
-            }
-        }
+        weigh_tile(weights, most, factor, sum, group);
         __syncthreads();
 #pragma unroll
         for (u32 g = 0; g < MOST_GROUP; ++g)

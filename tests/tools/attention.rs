@@ -11,6 +11,7 @@ pub(super) const TESTS: &[Test] = &[
     ("faults_of_what_kernels_share_are_caught", &[Need::Nvrtc], faults_of_what_kernels_share_are_caught),
     ("faults_of_decode_are_caught", &[Need::Nvrtc], faults_of_decode_are_caught),
     ("faults_of_prefill_are_caught", &[Need::Nvrtc], faults_of_prefill_are_caught),
+    ("faults_of_records_are_caught", &[Need::Nvrtc], faults_of_records_are_caught),
     ("faults_of_merge_are_caught", &[Need::Nvrtc], faults_of_merge_are_caught),
     ("legal_changes_raise_no_alarm", &[Need::Nvrtc], legal_changes_raise_no_alarm),
 ];
@@ -18,7 +19,7 @@ pub(super) const TESTS: &[Test] = &[
 /// A change: the case, the configuration, a text of the kernels and what it becomes.
 type Change = (&'static str, &'static str, &'static str, &'static str);
 
-const FILES: [&str; 4] = ["attention.cuh", "decode.cu", "prefill.cu", "merge.cu"];
+const FILES: [&str; 5] = ["attention.cuh", "decode.cu", "prefill.cu", "mla.cu", "merge.cu"];
 
 /// Runs the gate on the kernels with one change of a file.
 fn gate(file: &str, (case, configuration, from, to): &Change) -> Output {
@@ -112,6 +113,16 @@ fn faults_of_what_kernels_share_are_caught() {
                 "(i < 2 ? codes.x : codes.y)",
                 "(i < 2 ? codes.y : codes.x)",
             ),
+            // Sums of weights.
+            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "sum[g] + total"),
+            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "total"),
+            ("attention-real", DECODE, "total += weight;", "total += 2.0f * weight;"),
+            (
+                "attention-real",
+                DECODE,
+                "for (u32 step = 16; step; step /= 2)\n            total",
+                "for (u32 step = 8; step; step /= 2)\n            total",
+            ),
             // Places.
             (
                 "attention-every-key",
@@ -147,15 +158,6 @@ fn faults_of_decode_are_caught() {
             ("attention-every-key", DECODE, "(i32)((split + 1) * chunk))", "(i32)((split + 1) * chunk) - 1)"),
             ("attention-every-key", DECODE, "= out[g][o] * inverse;", "= out[g][o];"),
             ("attention-tiles", "decode d128 bf16", "out[g][o] *= factor[g];", ";"),
-            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "sum[g] + total"),
-            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "total"),
-            ("attention-real", DECODE, "total += weight;", "total += 2.0f * weight;"),
-            (
-                "attention-real",
-                DECODE,
-                "for (u32 step = 16; step; step /= 2)\n                total",
-                "for (u32 step = 8; step; step /= 2)\n                total",
-            ),
             ("attention-real", DECODE, "most[g] + log2_approx(sum[g])", "most[g]"),
             (
                 "attention-every-key",
@@ -164,12 +166,7 @@ fn faults_of_decode_are_caught() {
                 "(u64)row * heads + head) * splits + split / 2;",
             ),
             // What the rules of PTX find.
-            (
-                "attention-real",
-                DECODE,
-                "        __syncthreads();\n        // A warp takes",
-                "        // A warp takes",
-            ),
+            ("attention-real", DECODE, "        __syncthreads();\n        weigh_tile", "        weigh_tile"),
             (
                 "attention-real",
                 DECODE,
@@ -241,6 +238,48 @@ fn faults_of_prefill_are_caught() {
     );
 }
 
+fn faults_of_records_are_caught() {
+    const ONE_HOT: &str = "attention-mla-one-hot";
+    const REAL: &str = "attention-mla-real";
+    caught(
+        "mla.cu",
+        "partials",
+        &[
+            (ONE_HOT, "mla", "table[row * most_slots + (u32)key]", "table[(u32)key]"),
+            (ONE_HOT, "mla", "table[row * most_slots + (u32)(tile + i)]", "table[row * most_slots + (u32)i]"),
+            (ONE_HOT, "mla", "(u64)(slot / page) * page_bytes", "(u64)(slot / page) * (page * row_bytes)"),
+            (ONE_HOT, "mla", "slot % page * row_bytes", "slot % page * WIDTH"),
+            (ONE_HOT, "mla", "record + SCALES_AT + d / SCALED * 4", "record + SCALES_AT + d / 64 * 4"),
+            // A scale of 32 bits is no power of two.
+            (
+                ONE_HOT,
+                "mla",
+                "four(*(const u32*)(record + d), block)",
+                "four(*(const u32*)(record + d), __uint_as_float(__float_as_uint(block) & 0xFF800000))",
+            ),
+            (
+                ONE_HOT,
+                "mla",
+                "*(const float*)(record + SCALES_AT + d / SCALED * 4));",
+                "*(const float*)(record + SCALES_AT));",
+            ),
+            (
+                ONE_HOT,
+                "mla",
+                "from_e4m3(codes >> 8) * scale, from_e4m3(codes >> 16)",
+                "from_e4m3(codes >> 16) * scale, from_e4m3(codes >> 8)",
+            ),
+            (ONE_HOT, "mla", "d = LATENT; d < WIDTH; d += 2", "d = LATENT; d < WIDTH - 2; d += 2"),
+            (ONE_HOT, "mla", "record + ROTARY_AT +", "record + SCALES_AT +"),
+            (REAL, "mla", "high, fmaf(query[g * WIDTH + d], low", "low, fmaf(query[g * WIDTH + d], high"),
+            (REAL, "mla", "out[g][o] *= factor[g];", ";"),
+            (REAL, "mla", "min(lengths[row], (i32)", "min(lengths[0], (i32)"),
+            (REAL, "mla", "        __syncthreads();\n        weigh_tile", "        weigh_tile"),
+            (REAL, "mla", "splits + split;", "splits + 0;"),
+        ],
+    );
+}
+
 fn faults_of_merge_are_caught() {
     caught(
         "merge.cu",
@@ -296,11 +335,11 @@ fn legal_changes_raise_no_alarm() {
         ("decode.cu", ("attention-real", DECODE, "1.0f / sum[g]", "__frcp_rn(sum[g])")),
         ("decode.cu", ("attention-real", DECODE, "1.0f / sum[g]", "__fdividef(1.0f, sum[g])")),
         (
-            "decode.cu",
+            "attention.cuh",
             ("attention-tiles", "decode d128 bf16", "exp2_approx(most[g] - shift)", "exp2f(most[g] - shift)"),
         ),
         (
-            "decode.cu",
+            "attention.cuh",
             ("attention-real", DECODE, "float best = most[g];", "float best = fmaxf(most[g], -1000.0f);"),
         ),
         (
@@ -308,7 +347,7 @@ fn legal_changes_raise_no_alarm() {
             ("attention-every-key", DECODE, "c = 0; c < HEAD / 8; ++c", "c = 0; c < HEAD / 8; c += 1"),
         ),
         (
-            "decode.cu",
+            "attention.cuh",
             ("attention-real", DECODE, "step = 16; step; step /= 2", "step = 1; step < 32; step *= 2"),
         ),
         ("prefill.cu", ("attention-real", PREFILL, "1.0f / sum[h]", "__frcp_rn(sum[h])")),

@@ -214,7 +214,7 @@ impl Cache {
     }
 
     /// The page and the slot of a key of a request; `None` if its table ends before.
-    fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
+    pub(super) fn place(&self, side: usize, request: usize, key: usize) -> Option<(usize, usize)> {
         let table = if side == 1 { self.value_table.as_ref().unwrap_or(&self.table) } else { &self.table };
         let page = self.page.max(1);
         let permuted = |key: usize| key / 32 * 32 + key % 32 / 8 * 2 + key % 8 / 2 * 8 + key % 2;

@@ -100,6 +100,9 @@ pub(super) struct Case {
     /// Whether the default set runs it on every configuration.
     #[serde(default)]
     pub(super) swept: bool,
+    /// Whether each row has a table of slots of its own, as the kernel for latent attention reads it: requests of one row.
+    #[serde(default)]
+    pub(super) sparse: bool,
     /// The configurations of the default set, in words; those of every case if there are none.
     #[serde(default)]
     pub(super) configurations: Vec<String>,
@@ -139,6 +142,11 @@ impl Case {
         }
         if self.rows() == 0 {
             return Some(("requests", "a case needs a row of queries".to_owned()));
+        }
+        let is_plain = self.mask == Mask::Full && self.window.is_none() && self.cap.is_none() && !self.slopes;
+        if self.sparse && !(kv_heads == 1 && is_plain && self.requests.iter().all(|of| of.rows == 1)) {
+            let what = "a sparse case has requests of one row, one head of keys, and neither mask, window, cap nor slopes";
+            return Some(("sparse", what.to_owned()));
         }
         if page == 0 || self.swizzled && !page.is_multiple_of(4) {
             return Some((
@@ -200,6 +208,7 @@ mod tests {
             ("rows: 1", "rows: 0", "c.yaml:4: a case needs a row"),
             ("mask: causal", "mask: causal_top_left", "c.yaml:7: no kernel"),
             ("layout: nhd", "layouts: nhd", "c.yaml:6"),
+            ("regime: real", "sparse: true\nregime: real", "c.yaml:8: a sparse case has requests of one row"),
         ] {
             let error = read(&good.replace(old, new)).unwrap_err();
             assert!(error.contains(wanted), "{error}");

@@ -3,6 +3,7 @@
 use record::ConfigurationName;
 
 use super::element::Element;
+use super::mla;
 
 record::words! {
     /// The kernel of the partial results.
@@ -12,6 +13,8 @@ record::words! {
         Prefill "prefill",
         /// Single rows through scalar multiplication.
         Decode "decode",
+        /// Single rows over records of latent attention, each with its own table of slots.
+        Mla "mla",
     }
 }
 
@@ -27,6 +30,8 @@ record::words! {
         E4m3 "e4m3",
         /// bf16 queries, an NVFP4 cache.
         Nvfp4 "nvfp4",
+        /// bf16 queries, records of 656 bytes.
+        Fp8DsMla "fp8_ds_mla",
     }
 }
 
@@ -44,11 +49,17 @@ impl Types {
         match self {
             Self::Bf16 => Element::Bf16,
             Self::Fp16 => Element::F16,
-            Self::E4m3 => Element::E4m3,
+            Self::E4m3 | Self::Fp8DsMla => Element::E4m3,
             Self::Nvfp4 => Element::Nvfp4,
         }
     }
 }
+
+/// The types of caches of keys and values apart.
+pub(super) const PAGED_TYPES: [Types; 4] = [Types::Bf16, Types::Fp16, Types::E4m3, Types::Nvfp4];
+
+/// The records of the kernel for latent attention.
+const RECORD: mla::Layout = mla::Layout::Fp8;
 
 /// The widths of a head in elements.
 pub(super) const WIDTHS: [usize; 3] = [64, 128, 256];
@@ -67,13 +78,29 @@ pub(super) struct Configuration {
 impl Configuration {
     /// Every configuration.
     pub(super) fn all() -> Vec<Self> {
-        let of_kernel = |kernel: &Kernel| {
-            let kernel = *kernel;
+        let of_kernel = |kernel: Kernel| {
             let of_width =
-                move |width| Types::ALL.iter().map(move |types| Self { kernel, width, types: *types });
+                move |width| PAGED_TYPES.into_iter().map(move |types| Self { kernel, width, types });
             WIDTHS.into_iter().flat_map(of_width).collect::<Vec<_>>()
         };
-        Kernel::ALL.iter().flat_map(of_kernel).collect()
+        let mla = Self { kernel: Kernel::Mla, width: RECORD.width(), types: Types::Fp8DsMla };
+        [Kernel::Prefill, Kernel::Decode].into_iter().flat_map(of_kernel).chain([mla]).collect()
+    }
+
+    /// The layout of its records, if its cache holds such.
+    pub(super) const fn record(&self) -> Option<mla::Layout> {
+        match self.types {
+            Types::Fp8DsMla => Some(RECORD),
+            _ => None,
+        }
+    }
+
+    /// The elements of a value.
+    pub(super) const fn value_width(&self) -> usize {
+        match self.record() {
+            Some(layout) => layout.value_width(),
+            None => self.width,
+        }
     }
 
     /// Returns its name in the record: `prefill d128 bf16`.
@@ -84,7 +111,7 @@ impl Configuration {
     /// The fewest keys of a tile.
     pub(super) const fn tile(&self) -> usize {
         match self.kernel {
-            Kernel::Decode => 128,
+            Kernel::Decode | Kernel::Mla => 128,
             Kernel::Prefill if self.width > 128 => 32,
             Kernel::Prefill => 64,
         }
@@ -108,7 +135,7 @@ impl Configuration {
             _ => 0,
         };
         vec![
-            number("HEAD", self.width),
+            number("HEAD", self.value_width()),
             number("FP16", usize::from(self.types == Types::Fp16)),
             number("KV", kv),
             number("TILE_N", self.tile()),

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::case::Regime;
 use super::element::{BLOCK, Element};
 use super::generate::Data;
+use super::mla;
 use super::problem::Request;
 use super::reference::{Expected, Line, Reference, Row};
 use super::semantics::Mask;
@@ -31,6 +32,8 @@ pub(super) enum Place {
     Mask,
     /// A sink.
     Sink,
+    /// A byte of a record: its key and its value change together.
+    Record,
 }
 
 /// Places at which a change is exposed, and all of them.
@@ -101,6 +104,16 @@ impl<'a> Exposure<'a> {
         }
         let blocks = self.data.configuration.width / BLOCK;
         for at in self.keys() {
+            if let Some(layout) = self.data.configuration.record() {
+                let mla::Fields { scales_at, rotary_at, .. } = layout.fields();
+                // The lowest byte of a scale of 32 bits moves a score by 2^-16 of it at most: less than binary32 sums may err by.
+                let counts =
+                    |byte: &usize| !(scales_at..rotary_at).contains(byte) || (byte - scales_at) % 4 != 0;
+                for byte in (0..layout.row()).filter(counts) {
+                    count(Place::Record, self.record(layout, at, byte));
+                }
+                continue;
+            }
             for side in [Place::Key, Place::Value] {
                 for byte in 0..self.data.configuration.types.cache().bytes(self.data.configuration.width) {
                     count(side, self.codes(at, side, byte));
@@ -211,9 +224,41 @@ impl<'a> Exposure<'a> {
     }
 
     fn place(&self, at: At) -> (usize, usize) {
-        let page = self.data.case.page;
-        let table = &self.data.cache.table[at.request];
-        (table.get(at.key / page).copied().unwrap_or(usize::MAX), at.key % page)
+        self.data.cache.place(0, at.request, at.key).unwrap_or((usize::MAX, 0))
+    }
+
+    /// Whether a change of a byte of a record is exposed: of its lowest bit or, in a scale of 32 bits, of its highest one.
+    fn record(&self, layout: mla::Layout, at: At, byte: usize) -> bool {
+        let plane = &self.data.cache.planes[0];
+        let (page, slot) = self.place(at);
+        let Some(row) =
+            plane.strides.at(page, slot, 0).and_then(|first| plane.bytes.get(first..first + layout.row()))
+        else {
+            return false;
+        };
+        let mla::Fields { latent, block, scales_at, rotary_at } = layout.fields();
+        let elements = match byte {
+            byte if byte < scales_at => byte..byte + 1,
+            byte if byte < rotary_at => {
+                let first = (byte - scales_at) / 4 * block;
+                first..first + block
+            }
+            byte => {
+                let d = latent + (byte - rotary_at) / 2;
+                d..d + 1
+            }
+        };
+        let mut changed = row.to_vec();
+        changed[byte] ^= if (scales_at..rotary_at).contains(&byte) { 0x80 } else { 1 };
+        let value = |bytes: &[u8], d: usize| {
+            let reading = mla::Reading::default();
+            f64::from(layout.value(bytes, (0, 0), (0, 1), d, reading).unwrap_or(f32::NAN))
+        };
+        let differences: Vec<(usize, f64)> =
+            elements.map(|d| (d, value(&changed, d) - value(row, d))).collect();
+        let of_value: Vec<(usize, f64)> =
+            differences.iter().copied().filter(|(d, _)| *d < self.data.configuration.value_width()).collect();
+        self.key(at, &differences) || self.value(at, &of_value)
     }
 
     fn found(&self, at: At) -> &[Found] {
@@ -260,7 +305,7 @@ impl<'a> Exposure<'a> {
     /// Whether another page of the cache instead of this one is exposed: that of another entry, or one that nobody has.
     fn page(&self, request: usize, page: usize) -> bool {
         let of = &self.data.problem.requests[request];
-        let slots = self.data.case.page;
+        let slots = if self.data.cache.by_slot { 1 } else { self.data.case.page };
         let keys = page * slots..((page + 1) * slots).min(of.keys.len());
         // Some row gets its result from one of its keys alone: another page has another value there, or NaN.
         (0..self.data.case.kv_heads).any(|head| {
@@ -355,7 +400,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::super::case::built_in;
-    use super::super::configuration::{Configuration, Kernel, Types, WIDTHS};
+    use super::super::configuration::{Configuration, Kernel, PAGED_TYPES, Types, WIDTHS};
     use super::*;
 
     fn data(case: &str, width: usize, types: Types) -> Data {
@@ -366,13 +411,28 @@ mod tests {
 
     #[test]
     fn every_byte_of_every_cache_is_exposed() {
-        for types in Types::ALL {
+        for types in &PAGED_TYPES {
             for width in WIDTHS {
                 let data = data("attention-every-key", width, *types);
                 for (place, Count { exposed, total }) in Exposure::new(&data).counts() {
                     assert_eq!(exposed, total, "{place:?} {types:?} {width}");
                 }
             }
+        }
+    }
+
+    #[test]
+    fn every_byte_of_every_record_is_exposed() {
+        let case = built_in().cases.iter().find(|of| of.name == "attention-mla-one-hot").unwrap().clone();
+        let configuration = Configuration::all().into_iter().find(|of| of.kernel == Kernel::Mla).unwrap();
+        let data = Data::new(&Arc::new(case.clone()), configuration, case.seed).unwrap();
+        let counts = Exposure::new(&data).counts();
+        assert_eq!(
+            counts[&Place::Record].total,
+            case.requests.iter().map(|of| of.keys as u64 * (656 - 4)).sum::<u64>()
+        );
+        for (place, Count { exposed, total }) in counts {
+            assert_eq!(exposed, total, "{place:?}");
         }
     }
 
@@ -386,7 +446,7 @@ mod tests {
 
     #[test]
     fn random_faults_are_exposed() {
-        for types in Types::ALL {
+        for types in &PAGED_TYPES {
             let data = data("attention-every-key", 128, *types);
             let found = faults(&data, 10_000, |n| numerics::random::at(1, n));
             assert_eq!((found.exposed, found.total), (10_000, 10_000), "{types:?}");

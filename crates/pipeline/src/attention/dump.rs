@@ -97,6 +97,7 @@ const KEYS: &[&[&str]] = &[
     &["weights"],
     &["denominator"],
     &["partials"],
+    &["elements"],
     &["tile"],
 ];
 
@@ -237,7 +238,14 @@ impl Dump {
     fn has_side_of(&self, side: usize, other: &Self, requests: &[usize]) -> bool {
         let length = |dump: &Self, request: &usize| dump.requests.get(*request).map(|r| r.keys.len());
         let of = |dump: &Self| {
-            (dump.scales, dump.arithmetic.elements, dump.cache.heads, dump.cache.page, dump.cache.by_slot)
+            (
+                dump.scales,
+                dump.arithmetic.elements,
+                dump.arithmetic.exact_elements,
+                dump.cache.heads,
+                dump.cache.page,
+                dump.cache.by_slot,
+            )
         };
         of(self) == of(other)
             && self.cache.is_permuted == other.cache.is_permuted
@@ -260,6 +268,7 @@ impl Dump {
         // A power of two changes no code's precision.
         let is_scaled = plane.element.bits() <= 8 && (plane.factors.is_some() || !is_power_of_two(scale));
         let rounded = found.rounded.or(self.arithmetic.elements.filter(|_| is_scaled));
+        let rounded = rounded.filter(|_| !self.arithmetic.exact_elements);
         Ok(Side { rounded, ..found })
     }
 }

@@ -51,9 +51,10 @@ pub(super) fn write(data: &Data, stored: &Stored, target: &str, path: &Path) -> 
 
 fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
     let (case, problem, cache) = (&data.case, &data.problem, &data.cache);
-    let width = data.configuration.width;
+    let width = data.configuration.value_width();
     let element = data.configuration.types.queries();
     let lines = [case.rows(), case.heads, width];
+    let of_queries = vec![case.rows(), case.heads, data.configuration.width];
     let requests = problem.requests.len();
     let most = cache.table.iter().map(Vec::len).max().unwrap_or(0);
     let pages = cache
@@ -63,10 +64,10 @@ fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
     let starts = problem.requests.iter().map(|request| signed(request.rows.start));
     let lengths = problem.requests.iter().map(|request| signed(request.keys.len()));
     let mut tensors = vec![
-        ("q", dtype(element), lines.to_vec(), data.queries.clone()),
+        ("q", dtype(element), of_queries, data.queries.clone()),
         integers("qo_indptr", vec![requests + 1], starts.chain([signed(case.rows())])),
-        integers("block_table", vec![requests, most], pages),
-        integers("seq_lens", vec![requests], lengths),
+        integers(if case.sparse { "topk_indices" } else { "block_table" }, vec![requests, most], pages),
+        integers(if case.sparse { "topk_length" } else { "seq_lens" }, vec![requests], lengths),
     ];
     for (name, buffer, shape) in [("out", "out", lines.to_vec()), ("lse", "lse", lines[..2].to_vec())] {
         if let Some(bytes) = stored.get(buffer) {
@@ -77,6 +78,12 @@ fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
                 bytes.clone(),
             ));
         }
+    }
+    if data.configuration.record().is_some() {
+        let (bytes, page) = (&cache.planes[0].bytes, cache.planes[0].strides.page);
+        tensors.push(("kv_cache", Dtype::U8, vec![bytes.len() / page, page], bytes.as_ref().clone()));
+        tensors.extend(case.sinks.then(|| floats("sinks", &problem.sinks)));
+        return tensors;
     }
     for (side, (codes, scales, factor)) in
         [("k_cache", "k_scales", "k_scale"), ("v_cache", "v_scales", "v_scale")].into_iter().enumerate()
@@ -116,10 +123,14 @@ fn metadata(data: &Data, target: &str) -> HashMap<String, String> {
     say("case", case.name.clone());
     say("configuration", data.configuration.name().to_string());
     say("target", target.to_owned());
-    say("kv_layout", order.to_owned());
-    say("kv_format", data.configuration.types.cache().word().to_owned());
+    if let Some(layout) = data.configuration.record() {
+        say("record", layout.word().to_owned());
+    } else {
+        say("kv_layout", order.to_owned());
+        say("kv_format", data.configuration.types.cache().word().to_owned());
+        say("kv_heads", case.kv_heads.to_string());
+    }
     say("page_size", case.page.to_string());
-    say("kv_heads", case.kv_heads.to_string());
     say("mask", case.mask.word().to_owned());
     say("window", case.window.map_or(-1, |window| window as i64).to_string());
     say("sm_scale", data.sm_scale.to_string());
@@ -131,7 +142,11 @@ fn metadata(data: &Data, target: &str) -> HashMap<String, String> {
     // What the kernels of this repository round.
     say("kernel", "fa2".to_owned());
     say("partials", "f32".to_owned());
+    say("elements", "none".to_owned());
     say("tile", data.configuration.tile().to_string());
+    if data.configuration.record().is_some() {
+        return said;
+    }
     for (key, side) in [("k_strides", 0), ("v_strides", 1)] {
         let plane = &data.cache.planes[side];
         let elements = |bytes: usize| bytes * 8 / plane.element.bits();

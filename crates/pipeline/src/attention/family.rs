@@ -43,7 +43,7 @@ const LARGE: usize = 512;
 const EVERY_KEY: &str = "attention-every-key";
 
 /// The kind of cache entry.
-const KIND: &str = "attention-coverage-1";
+const KIND: &str = "attention-coverage-2";
 
 /// The family.
 pub static ATTENTION: Attention = Attention;
@@ -81,6 +81,11 @@ fn trials(case: &Case, configurations: impl IntoIterator<Item = Configuration>) 
     configurations.into_iter().map(of).collect()
 }
 
+/// The configurations whose kernels read tables as a case has them.
+fn fitting(case: &Case) -> Vec<Configuration> {
+    Configuration::all().into_iter().filter(|of| stages::fits(case, *of)).collect()
+}
+
 /// The configurations of a case that names none.
 const OWN: [&str; 2] = ["prefill d128 bf16", "decode d128 bf16"];
 
@@ -116,10 +121,12 @@ impl Family for Attention {
 
     fn check_kernel(&self, kernel: &Kernel) -> Result<(), (&'static str, String)> {
         match kernel.stage.as_str() {
-            "prefill" | "decode" | MERGE => Ok(()),
+            "prefill" | "decode" | "mla" | MERGE => Ok(()),
             other => Err((
                 "stage",
-                format!("unknown stage `{other}`; the stages of {FAMILY} are prefill, decode and {MERGE}"),
+                format!(
+                    "unknown stage `{other}`; the stages of {FAMILY} are prefill, decode, mla and {MERGE}"
+                ),
             )),
         }
     }
@@ -149,7 +156,7 @@ impl Family for Attention {
 
     fn default_set(&self, cases: &[&str]) -> Vec<SharedTrial> {
         let of = |case: &&Case| match case.swept {
-            true => trials(case, Configuration::all()),
+            true => trials(case, fitting(case)),
             false => trials(case, own(case)),
         };
         cases.iter().filter_map(|name| find(name)).collect::<Vec<_>>().iter().flat_map(of).collect()
@@ -158,7 +165,7 @@ impl Family for Attention {
     fn trials(&self, case: &str, part: Part<'_>) -> Vec<SharedTrial> {
         let Some(case) = find(case) else { return Vec::new() };
         match part {
-            Part::Every => trials(case, Configuration::all()),
+            Part::Every => trials(case, fitting(case)),
             Part::Own => trials(case, own(case)),
             Part::Named(words) => {
                 trials(case, Configuration::all().into_iter().filter(|of| of.name().has(words)))
@@ -263,7 +270,7 @@ impl Family for Attention {
                 exposed: vec![Exposed { by: "one_hot data".to_owned(), faults: exposed }],
             })
         };
-        Types::ALL.par_iter().map(of).collect()
+        configuration::PAGED_TYPES.par_iter().map(of).collect()
     }
 
     fn table(&self, set: &[SharedTrial], question: &TableQuestion<'_>) -> Result<TileTable, CodeError> {
@@ -355,6 +362,7 @@ impl Trial {
             (case.requests.iter().any(|of| of.keys % case.page != 0), "a last page that is not full"),
             (case.requests.iter().any(|of| of.keys == 0), "a request without keys"),
             (case.sinks, "sinks"),
+            (case.sparse, "a table for each row"),
             (case.window.is_some(), "a window"),
             (case.cap.is_some(), "a soft cap"),
             (case.slopes, "slopes"),

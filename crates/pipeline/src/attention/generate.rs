@@ -10,7 +10,8 @@ use super::case::{Case, Layout, Regime};
 use super::configuration::{Configuration, Types};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
-use super::problem::{HeadMap, Problem, Request, Shape};
+use super::mla;
+use super::problem::{HeadMap, Problem, Request, Shape, Side};
 use super::semantics::{Arithmetic, Denominator, Empty, Mask, Semantics};
 
 /// The data of a case on a configuration.
@@ -183,12 +184,12 @@ impl Data {
             heads: case.heads,
             kv_heads: case.kv_heads,
             width: configuration.width,
-            value_width: configuration.width,
+            value_width: configuration.value_width(),
             maps: [HeadMap::Grouped; 2],
         };
         // Scales that are no powers of two, except where exactness needs them.
         let [key_scale, value_scale] = match (configuration.types, case.regime) {
-            (Types::Bf16 | Types::Fp16, _) => [1.0, 1.0],
+            (Types::Bf16 | Types::Fp16 | Types::Fp8DsMla, _) => [1.0, 1.0],
             (_, Regime::Equal | Regime::OneHot) => [0.5, 2.0],
             _ => [0.37_f32, 1.7],
         };
@@ -217,7 +218,7 @@ impl Data {
         };
         of.fill(&problem, &cache, &mut bytes);
         let [keys, mut values, key_scales, value_scales] = bytes.map(Arc::new);
-        if case.layout == Layout::Halves {
+        if of.has_one_tensor() {
             values = Arc::clone(&keys);
         }
         for (side, (codes, scales)) in [(keys, key_scales), (values, value_scales)].into_iter().enumerate() {
@@ -229,7 +230,9 @@ impl Data {
         let count = case.rows() * case.heads * configuration.width;
         problem.queries = Arc::new((0..count).filter_map(|n| element.value(&queries, n)).collect());
         let lengths = || problem.requests.iter().map(|request| request.keys.len()).enumerate();
-        let (keys, values) = (cache.gather(0, lengths())?, cache.gather(1, lengths())?);
+        // The kernels multiply codes of eight bits by a scale of 32 in binary32.
+        let exact = |side: Side| Side { rounded: None, ..side };
+        let (keys, values) = (exact(cache.gather(0, lengths())?), exact(cache.gather(1, lengths())?));
         (problem.keys, problem.values) = (Arc::new(keys), Arc::new(values));
         let case = Arc::clone(case);
         Ok(Self {
@@ -257,18 +260,26 @@ impl Data {
             tile: self.configuration.tile(),
             queries: None,
             elements: None,
+            exact_elements: true,
             accumulator: Element::F32,
         }
     }
 }
 
 impl Generator<'_> {
-    /// Pages of requests, scattered over the cache.
+    /// Whether keys and values are in one tensor.
+    fn has_one_tensor(&self) -> bool {
+        self.case.layout == Layout::Halves || self.configuration.record().is_some()
+    }
+
+    /// Pages of requests, scattered over the cache; of a sparse case its slots.
     fn table(&self) -> (Vec<Vec<usize>>, Vec<super::case::Length>) {
         let case = self.case;
-        let counts: Vec<usize> =
-            case.requests.iter().map(|request| request.keys.div_ceil(case.page)).collect();
-        let mut pages: Vec<usize> = (0..counts.iter().sum::<usize>() + case.spare).collect();
+        // Slots of a sparse case: no two rows share one.
+        let size = if case.sparse { 1 } else { case.page };
+        let counts: Vec<usize> = case.requests.iter().map(|request| request.keys.div_ceil(size)).collect();
+        let spare = if case.sparse { case.spare * case.page } else { case.spare };
+        let mut pages: Vec<usize> = (0..counts.iter().sum::<usize>() + spare).collect();
         pages.sort_by_key(|page| draw(self.seed, Purpose::Pages, *page));
         let mut rest = pages.into_iter();
         (counts.iter().map(|count| rest.by_ref().take(*count).collect()).collect(), case.requests.clone())
@@ -278,11 +289,19 @@ impl Generator<'_> {
     fn empty_cache(&self, table: Vec<Vec<usize>>) -> (Cache, [Vec<u8>; 4]) {
         let Case { kv_heads, page, .. } = *self.case;
         let (element, width) = (self.configuration.types.cache(), self.configuration.width);
-        let pages = table.iter().map(Vec::len).sum::<usize>() + self.case.spare;
+        let named = table.iter().map(Vec::len).sum::<usize>();
+        let pages = if self.case.sparse { named.div_ceil(page) } else { named } + self.case.spare;
         let row = element.bytes(width);
         let dense = |order| Strides::dense(order, page, kv_heads, row);
         let padding = [64, 192];
-        let strides = |side: usize| match self.case.layout {
+        let record = self.configuration.record();
+        let of_records = |layout: mla::Layout| Strides {
+            offset: 0,
+            page: layout.page(page) + if self.case.layout == Layout::Padded { padding[0] } else { 0 },
+            slot: layout.row(),
+            head: 0,
+        };
+        let of_layout = |side: usize| match self.case.layout {
             Layout::Nhd => dense(Order::Nhd),
             Layout::Hnd => dense(Order::Hnd),
             Layout::Halves => {
@@ -293,6 +312,7 @@ impl Generator<'_> {
                 Strides { page: dense.page + padding[side], ..dense }
             }
         };
+        let strides = |side: usize| record.map_or_else(|| of_layout(side), of_records);
         let order = if self.case.layout == Layout::Nhd { Order::Nhd } else { Order::Hnd };
         let is_nvfp4 = element == Element::Nvfp4;
         let plane = |side: usize| Plane {
@@ -300,7 +320,7 @@ impl Generator<'_> {
             element,
             bytes: Arc::default(),
             strides: strides(side),
-            width,
+            width: if side == 0 { width } else { self.configuration.value_width() },
             scales: is_nvfp4.then(|| Scales {
                 bytes: Arc::default(),
                 strides: Strides::dense(order, page, kv_heads, width / BLOCK),
@@ -312,20 +332,21 @@ impl Generator<'_> {
             }),
             factors: None,
             odd_first: false,
-            record: None,
+            record: record.map(|layout| (layout, mla::Reading::default())),
         };
         // 0x7F7F is a NaN of fp16 and, as 0x7FFF, of bf16; 0x7F of e4m3 and of ue4m3. Codes of e2m1 have none: their scales have.
-        let nan = if self.configuration.types == Types::Bf16 { 0xFF } else { 0x7F };
+        // Of records every part is one with 0xFF.
+        let nan = if self.configuration.types == Types::Bf16 || record.is_some() { 0xFF } else { 0x7F };
         let codes = |side: usize| vec![nan; pages * strides(side).page];
         let scales =
             || if is_nvfp4 { vec![0x7F; pages * page * kv_heads * (width / BLOCK)] } else { vec![0; 16] };
-        let values = if self.case.layout == Layout::Halves { Vec::new() } else { codes(1) };
+        let values = if self.has_one_tensor() { Vec::new() } else { codes(1) };
         let cache = Cache {
             planes: [plane(0), plane(1)],
             heads: kv_heads,
             page,
             table,
-            by_slot: false,
+            by_slot: self.case.sparse,
             is_permuted: false,
             value_table: None,
         };
@@ -373,8 +394,13 @@ impl Generator<'_> {
             let first = seen.iter().position(|seen| *seen).unwrap_or(seen.len());
             let last = seen.iter().rposition(|seen| *seen).map_or(first, |last| last + 1);
             for key in first..last {
-                let (page, slot) = (cache.table[index][key / cache.page], key % cache.page);
+                let Some((page, slot)) = cache.place(0, index, key) else { continue };
                 let at = request.keys.start + key;
+                if let Some(layout) = self.configuration.record() {
+                    let record = cache.planes[0].strides.at(page, slot, 0);
+                    record.iter().for_each(|record| self.fill_record(layout, at, &mut bytes[0][*record..]));
+                    continue;
+                }
                 for head in 0..cache.heads {
                     for side in 0..2 {
                         let plane = &cache.planes[side];
@@ -395,6 +421,29 @@ impl Generator<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Stores a token's record: codes of e4m3 with a scale of 32 bits for each block, then the rotary part in bf16.
+    fn fill_record(&self, layout: mla::Layout, at: usize, bytes: &mut [u8]) {
+        let mla::Fields { latent, block, scales_at, rotary_at } = layout.fields();
+        for d in 0..layout.width() {
+            let x = self.key(at, 0, d);
+            match d.checked_sub(latent) {
+                None => put(bytes, Element::E4m3, 0, d, code(Element::E4m3, x)),
+                Some(d) => put(bytes, Element::Bf16, rotary_at, d, code(Element::Bf16, x)),
+            }
+        }
+        for n in 0..latent / block {
+            // One to 1.875; where sums need not be exact, with low bits that no type of 16 has.
+            let bits = draw(self.seed, Purpose::KeyScale, at * 64 + n);
+            let low = if self.case.regime == Regime::Real {
+                (bits >> 8 & 0xFFFF) as f32 / 8_388_608.0
+            } else {
+                0.0
+            };
+            let scale = (1.0 + (bits % 8) as f32 / 8.0) * (1.0 + low);
+            bytes[scales_at + 4 * n..scales_at + 4 * n + 4].copy_from_slice(&scale.to_le_bytes());
         }
     }
 

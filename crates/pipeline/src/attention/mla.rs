@@ -59,7 +59,29 @@ struct Parts {
     row: usize,
 }
 
+/// Where the fields of a record with scales in its row are, in bytes.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) struct Fields {
+    /// Elements with codes, and those of them that share a scale.
+    pub(super) latent: usize,
+    pub(super) block: usize,
+    /// The first scale.
+    pub(super) scales_at: usize,
+    /// The first element of the rotary part.
+    pub(super) rotary_at: usize,
+}
+
 impl Layout {
+    /// Where the fields of its records are; scales behind a page count from its rows' end.
+    pub(super) const fn fields(self) -> Fields {
+        let Parts { latent, block, scales, rotary_at, row, .. } = self.parts();
+        let scales_at = match scales {
+            Place::Row(at) => at,
+            Place::Footer(_) => row,
+        };
+        Fields { latent, block, scales_at, rotary_at }
+    }
+
     const fn parts(self) -> Parts {
         let fp8 = Parts {
             codes: Element::E4m3,

@@ -75,6 +75,7 @@ impl Model {
                     regime: Regime::Real,
                     seed: 1,
                     swept: false,
+                    sparse: false,
                     configurations: vec![format!("{step} d{} bf16", self.width)],
                 });
             }

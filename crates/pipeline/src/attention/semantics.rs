@@ -167,6 +167,8 @@ pub struct Arithmetic {
     pub queries: Option<Element>,
     /// The type to which elements of a cache are rounded once they have their scale; `None` if scales are applied to scores and results.
     pub elements: Option<Element>,
+    /// Whether a kernel is declared to round no element, of records neither.
+    pub exact_elements: bool,
     /// The type of the sums of values.
     pub accumulator: Element,
 }
@@ -186,6 +188,7 @@ impl Arithmetic {
             tile: 8,
             queries: None,
             elements: Some(weights),
+            exact_elements: false,
             accumulator: Element::F32,
         };
         match kernel {

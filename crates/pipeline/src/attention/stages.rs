@@ -38,6 +38,11 @@ impl Data {
         rows.enumerate().flat_map(|(n, rows)| (0..rows).step_by(TILE_M).map(move |row| (n, row))).collect()
     }
 
+    /// Whether values are in the tensor of keys.
+    fn has_one_tensor(&self) -> bool {
+        self.case.layout == Layout::Halves || self.configuration.record().is_some()
+    }
+
     /// The most pages of a request.
     fn most_pages(&self) -> usize {
         self.cache.table.iter().map(Vec::len).max().unwrap_or(0).max(1)
@@ -63,7 +68,7 @@ impl Data {
             ("rows", case.rows()),
             ("tiles", self.tiles().len()),
             ("tile", self.configuration.tile()),
-            ("head", self.configuration.width),
+            ("head", self.configuration.value_width()),
             ("group", case.group()),
             ("heads", case.heads),
             ("kv_heads", case.kv_heads),
@@ -137,7 +142,7 @@ impl Data {
     ) -> Tally {
         let reference = Reference::new(problem, arithmetic);
         let heads = self.case.heads;
-        let width = self.configuration.width;
+        let width = self.configuration.value_width();
         let one = |(request, row, head): (usize, usize, usize)| {
             let of = &problem.requests[request];
             let expected = reference.row(of, row, head);
@@ -169,7 +174,7 @@ impl stream::Problem for Data {
         let Self { case, cache, problem, .. } = self;
         let (_, splits) = case.splits();
         let lines = case.rows() * case.heads;
-        let width = self.configuration.width;
+        let width = self.configuration.value_width();
         let most = self.most_pages();
         let table = cache.table.iter().flat_map(|pages| {
             // Behind the last page of a request is no page that exists.
@@ -203,7 +208,7 @@ impl stream::Problem for Data {
             ("out", Content::Output(lines * width * 2)),
             ("lse", Content::Output(lines * 4)),
         ];
-        if case.layout != Layout::Halves {
+        if !self.has_one_tensor() {
             buffers.push(("values", input(cache.planes[1].bytes.as_ref().clone())));
         }
         buffers
@@ -211,7 +216,7 @@ impl stream::Problem for Data {
 
     fn steps(&self) -> Vec<Step> {
         let names = self.names();
-        let values = if self.case.layout == Layout::Halves { "keys" } else { "values" };
+        let values = if self.has_one_tensor() { "keys" } else { "values" };
         vec![
             Step {
                 stage: PARTIALS.into(),
@@ -232,8 +237,21 @@ impl stream::Problem for Data {
     }
 }
 
+/// Whether the kernel of a configuration reads tables as a case has them.
+pub(super) fn fits(case: &Case, configuration: Configuration) -> bool {
+    case.sparse == (configuration.kernel == Kernel::Mla)
+}
+
 /// Why no kernel computes a case on a configuration; `None` if one does.
 pub(super) fn blocked(case: &Case, configuration: Configuration) -> Option<String> {
+    if !fits(case, configuration) {
+        let reason = if case.sparse {
+            "the kernel has no table of slots for each row"
+        } else {
+            "the kernel reads a table of slots for each row, of sparse cases"
+        };
+        return Some(reason.to_owned());
+    }
     let blocks = configuration.width / 16;
     // Tiles of 4 slots by 4 blocks.
     let uneven = configuration.types == Types::Nvfp4 && case.swizzled && !blocks.is_multiple_of(4);
@@ -242,7 +260,8 @@ pub(super) fn blocked(case: &Case, configuration: Configuration) -> Option<Strin
 
 /// The values of the expressions of headers that say what a CTA takes.
 pub(super) fn sizes(case: &Case, configuration: Configuration) -> Names {
-    let names = [("tile", configuration.tile()), ("head", configuration.width), ("group", case.group())];
+    let names =
+        [("tile", configuration.tile()), ("head", configuration.value_width()), ("group", case.group())];
     names.into_iter().map(|(name, value)| (name, value as u64)).collect()
 }
 

@@ -457,6 +457,11 @@ impl File<'_> {
             Some("none") => None,
             Some(_) => self.word("partials", Element::ALL, Element::word)?,
         };
+        match self.metadata_value("elements") {
+            None => {}
+            Some("none") => (of.elements, of.exact_elements) = (None, true),
+            Some(_) => of.elements = self.word("elements", Element::ALL, Element::word)?,
+        }
         if let Some(tile) = self.number::<usize>("tile")? {
             if tile == 0 {
                 return Err(self.wrong_key("tile", "at least one key"));
