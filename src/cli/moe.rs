@@ -11,20 +11,20 @@ use ptx::arch::Target;
 use super::args::OutputArgs;
 use super::error::{CliError, CommandError};
 use super::exit;
-use super::findings::Findings;
 use super::moe_formats::{self, Word};
 use super::output;
 use super::runner::RunnerArgs;
-use super::trials::{FORMATS, conclude, listed};
+use super::trials::{FORMATS, conclude, listed, print_smallest};
 use super::ways::TrialArgs;
 use crate::event::Event;
+use crate::frame::family::Trial as FamilyTrial;
 use crate::frame::runner::Runner;
-use crate::job::{self, Context, Ran};
+use crate::job::{self, Context};
 use crate::moe::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
 use crate::moe::witness::single_byte;
-use crate::moe::{Stage, family, shrink, tensors};
+use crate::moe::{family, tensors};
 use crate::report;
 
 /// Arguments of `moe`.
@@ -163,39 +163,18 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
     }
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     if args.shrink && ran.rows.iter().any(|row| !row.conforms()) {
-        return shrink(&runner, &ran, &args.output);
+        return print_smallest(&runner, &ran, again, &args.output);
     }
     let all = args.trials.completeness(&cases, &targets, &ran.rows);
     conclude(&ran, &runner, &kernels, all, library.problems.len(), (format, &args.output))
 }
 
-/// Prints the smallest case that fails at the same stage as the first failing trial.
-fn shrink(runner: &Runner<'_>, ran: &Ran, output: &OutputArgs) -> Result<(), CliError> {
-    let failed = ran.rows.iter().zip(&ran.trials).find_map(|(row, t)| {
-        let stage = Stage::from_name(&row.first_wrong()?.stage)?;
-        Some((stage, *row.target.known()?, t.as_family::<Trial>()?))
+/// The command that runs the case of a trial from its file again.
+fn again(trial: &dyn FamilyTrial, target: Target) -> String {
+    let options = trial.as_family::<Trial>().map_or_else(String::new, |trial| {
+        format!("--tile {} --kernel-path {} --load {} ", trial.tile, trial.path.word(), trial.load.word())
     });
-    let Some((stage, target, trial)) = failed else {
-        // A check of a device fails although every stage conforms: there is no stage that a smaller case could keep.
-        return Err(Findings::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()).into());
-    };
-    let mut fails = |case: &Case| {
-        let smaller = Trial { case: Arc::new(Case { minimum: None, ..case.clone() }), ..trial.clone() };
-        let row = runner.run(&smaller, target).ok()?;
-        Stage::from_name(&row.first_wrong()?.stage)
-    };
-    let small = shrink::shrink(&trial.case, stage, &mut fails);
-    let mut text = format!(
-        "# {} fails at {}: sm121probe moe --cases DIR --tile {} --kernel-path {} --load {} --target {target}\n",
-        trial.case.name,
-        stage.word(),
-        trial.tile,
-        trial.path.word(),
-        trial.load.word()
-    );
-    text.push_str(&case::to_yaml(&small));
-    output::write(&text, output)?;
-    Err(Findings::Trials(1).into())
+    format!("sm121probe moe --cases DIR {options}--target {target}")
 }
 
 /// Runs a trial and writes all of its tensors.

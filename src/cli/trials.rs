@@ -1,19 +1,23 @@
 //! `trials`: runs the kernels of any family and compares them with its reference.
 
+use std::path::{Path, PathBuf};
+
 use clap::Args;
 use clap::builder::PossibleValuesParser;
+use miette::Diagnostic;
 use ptx::arch::Target;
 
 use super::args::OutputArgs;
-use super::error::CliError;
+use super::error::{CliError, CommandError};
 use super::findings::Findings;
 use super::format::{self, Formats};
-use super::output;
 use super::runner::RunnerArgs;
 use super::ways::KernelArgs;
+use super::{exit, output};
 use crate::families::{self, FAMILIES};
-use crate::frame::family::{Family, Part, SharedTrial};
+use crate::frame::family::{Family, Part, SharedTrial, Trial};
 use crate::frame::runner::Runner;
+use crate::frame::{case_files, shrink};
 use crate::job::{self, Context, JobError, OfTarget, Ran, TARGETS};
 use crate::kernel::Library;
 use crate::record::{Completeness, first_line};
@@ -35,7 +39,7 @@ pub(super) struct SelectionArgs {
     /// List the cases
     #[arg(long)]
     list: bool,
-    /// Only this case (repeatable)
+    /// Only this case: a built-in one, or FILE.yaml (repeatable)
     #[arg(long = "case", value_name = "C")]
     cases: Vec<String>,
     /// Only configurations with these words, such as "hnd d128" (repeatable)
@@ -54,6 +58,9 @@ pub(super) struct SelectionArgs {
     kernels: KernelArgs,
     #[command(flatten)]
     runner: RunnerArgs,
+    /// Reduce the first failing trial to the smallest case that fails at the same stage, and print its file
+    #[arg(long)]
+    shrink: bool,
     /// Output format
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
     format: Format,
@@ -73,7 +80,7 @@ impl SelectionArgs {
     /// The selected cases; all of the family if none is named.
     fn cases(&self, family: &dyn Family) -> Result<Vec<String>, CliError> {
         let all: Vec<String> = family.cases().into_iter().map(|case| case.name).collect();
-        let unknown = self.cases.iter().find(|name| !all.contains(name));
+        let unknown = self.cases.iter().find(|name| !is_file(name) && !all.contains(name));
         match unknown {
             Some(name) => Err(JobError::no_case(name, all.iter().map(String::as_str)).into()),
             None if self.cases.is_empty() => Ok(all),
@@ -88,18 +95,89 @@ impl SelectionArgs {
         cases: &[String],
         targets: &[Target],
         kernels: &Library,
-    ) -> Vec<OfTarget> {
-        let of = |part: Part<'_>| cases.iter().flat_map(|case| family.trials(case, part)).collect();
+    ) -> Result<Vec<OfTarget>, CliError> {
+        let (files, cases): (Vec<&String>, Vec<&String>) = cases.iter().partition(|case| is_file(case));
+        let files: Vec<(&Path, String)> = files
+            .into_iter()
+            .map(|file| Ok((Path::new(file), read_case(Path::new(file))?)))
+            .collect::<Result<_, SelectionError>>()?;
+        let of = |part: Part<'_>| -> Result<Vec<SharedTrial>, SelectionError> {
+            let mut all: Vec<SharedTrial> = cases.iter().flat_map(|case| family.trials(case, part)).collect();
+            for (path, text) in &files {
+                all.extend(family.trials_of_file(path, text, part).map_err(SelectionError::Case)?);
+            }
+            Ok(all)
+        };
         let set: Vec<SharedTrial> = match self.configurations.as_slice() {
-            [] if self.all => of(Part::Every),
-            [] => family.default_set(&cases.iter().map(String::as_str).collect::<Vec<_>>()),
-            words => words.iter().flat_map(|words| of(Part::Named(words)) as Vec<SharedTrial>).collect(),
+            [] if self.all => of(Part::Every)?,
+            [] => {
+                let mut set = family.default_set(&cases.iter().map(|case| case.as_str()).collect::<Vec<_>>());
+                for (path, text) in &files {
+                    set.extend(family.trials_of_file(path, text, Part::Own).map_err(SelectionError::Case)?);
+                }
+                set
+            }
+            words => {
+                let of_words = words.iter().map(|words| of(Part::Named(words)));
+                of_words.collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect()
+            }
         };
         if self.targets.is_empty() {
-            return job::for_targets(family, &set, targets, kernels);
+            return Ok(job::for_targets(family, &set, targets, kernels));
         }
-        targets.iter().map(|target| (*target, set.clone())).collect()
+        Ok(targets.iter().map(|target| (*target, set.clone())).collect())
     }
+}
+
+/// Whether a case is named by its file.
+fn is_file(case: &str) -> bool {
+    Path::new(case).extension().is_some_and(|extension| extension == "yaml")
+}
+
+fn read_case(path: &Path) -> Result<String, SelectionError> {
+    std::fs::read_to_string(path).map_err(|source| SelectionError::Read { path: path.to_owned(), source })
+}
+
+/// What cases that are named by their files cannot mean.
+#[derive(Debug, thiserror::Error, Diagnostic)]
+enum SelectionError {
+    #[error("cannot read the case {}", path.display())]
+    Read { path: PathBuf, source: std::io::Error },
+    #[error("{0}")]
+    Case(String),
+}
+
+impl CommandError for SelectionError {
+    fn exit_code(&self) -> u8 {
+        exit::USAGE
+    }
+}
+
+/// Prints the smallest case that fails at the same stage as the first failing trial, and what explains it. `again` says how to run it.
+pub(super) fn print_smallest(
+    runner: &Runner<'_>,
+    ran: &Ran,
+    again: impl Fn(&dyn Trial, Target) -> String,
+    output: &OutputArgs,
+) -> Result<(), CliError> {
+    let failed = ran
+        .rows
+        .iter()
+        .zip(&ran.trials)
+        .find_map(|(row, trial)| Some((row.first_wrong()?.stage.clone(), *row.target.known()?, trial)));
+    let Some((stage, target, trial)) = failed else {
+        // A check of a device fails although every stage conforms: there is no stage that a smaller case could keep.
+        return Err(Findings::Trials(ran.rows.iter().filter(|row| !row.conforms()).count()).into());
+    };
+    let fails = |trial: &dyn Trial| Some(runner.run(trial, target).ok()?.first_wrong()?.stage.clone());
+    let small = shrink::smallest(trial, &stage, fails);
+    let mut text = format!("# {} fails at {stage}: {}\n", trial.case(), again(small.as_ref(), target));
+    for line in runner.explained(small.as_ref(), target).iter().flat_map(|explained| explained.lines()) {
+        text.push_str(&format!("# {line}\n"));
+    }
+    text.push_str(&small.case_text().unwrap_or_default());
+    output::write(&text, output)?;
+    Err(Findings::Trials(1).into())
 }
 
 /// Formats cases for `--list`.
@@ -156,14 +234,25 @@ pub(super) fn of_family(
     let runner = args.runner.runner(&mut resolved, &kernels, context)?;
     let asked = match chosen {
         Some(chosen) => job::for_targets(family, &chosen, &targets, &kernels),
-        None => args.trials(family, &cases, &targets, &kernels),
+        None => args.trials(family, &cases, &targets, &kernels)?,
     };
     before(&runner, &asked)?;
     let ran = job::run(&runner, &asked, toolchain.as_ref(), limits, |_| true, (None, context.sink))?;
     let rows = &ran.rows;
+    if args.shrink && rows.iter().any(|row| !row.conforms()) {
+        let again = |trial: &dyn Trial, target: Target| {
+            let family = family.name();
+            format!(
+                "sm121probe trials {family} --case FILE.yaml --configuration \"{}\" --target {target}",
+                trial.configuration()
+            )
+        };
+        return print_smallest(&runner, &ran, again, &args.output);
+    }
     let mut all = Completeness::of_checks(rows.iter().filter(|row| row.is_judged()).count());
     for case in &args.cases {
-        if !rows.iter().any(|row| row.is_judged() && row.case == *case) {
+        let name = if is_file(case) { case_files::name(Path::new(case)) } else { case.clone() };
+        if !rows.iter().any(|row| row.is_judged() && row.case == name) {
             all.add_gap(format!("case {case} was not run"));
         }
     }

@@ -19,7 +19,7 @@ use crate::frame::compile::Compiler;
 use crate::frame::family::{Family, SharedTrial, Trial};
 use crate::frame::runner::Runner;
 use crate::kernel::Library;
-use crate::record::{ExerciseRow, FaultCoverageRow, Record, SkippedRow, TileTable, TrialRow};
+use crate::record::{ExerciseRow, FaultCoverageRow, Record, SkippedRow, TileTable, TrialRow, Verdict};
 use crate::store::Store;
 use crate::toolkit::Nvrtc;
 
@@ -181,6 +181,27 @@ impl Ran {
         of.map(|(trial, row)| (trial.as_ref(), row)).collect()
     }
 
+    /// Adds to the first wrong results of each family what explains them.
+    fn explain(&mut self, runner: &Runner<'_>) {
+        let mut explained: BTreeMap<&str, usize> = BTreeMap::new();
+        for (trial, row) in self.trials.iter().zip(&mut self.rows) {
+            let (Some(target), Some(wrong)) =
+                (row.target.known().copied(), row.results.iter_mut().find(|r| !r.verdict.conforms()))
+            else {
+                continue;
+            };
+            let count = explained.entry(trial.family().name()).or_default();
+            // A violated rule says by itself what is wrong.
+            if wrong.verdict != Verdict::Fail || wrong.mismatches == 0 || *count == EXPLAINED {
+                continue;
+            }
+            *count += 1;
+            if let Some(text) = runner.explained(trial.as_ref(), target) {
+                wrong.note = format!("{}; {}", wrong.note, text.trim_end().replace('\n', "; "));
+            }
+        }
+    }
+
     /// Returns what the trials exercise in each configuration.
     #[must_use]
     pub fn exercised(&self, runner: &Runner<'_>) -> Vec<ExerciseRow> {
@@ -268,8 +289,12 @@ pub fn run(
         ran.trials.push(trial);
         ran.rows.push(row);
     }
+    ran.explain(runner);
     Ok(ran)
 }
+
+/// The most trials of a family whose wrong results are explained: each is run once more.
+const EXPLAINED: usize = 2;
 
 /// Processes items in order on parallel workers and starts none after the deadline. Returns the results in order.
 fn in_turn<T: Send, R: Send>(

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::sync::OnceLock;
 
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use toolchain::header;
 
 use super::semantics::Mask;
@@ -38,7 +38,7 @@ record::words! {
 }
 
 /// A request.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Length {
     /// Rows of queries.
@@ -48,7 +48,7 @@ pub(super) struct Length {
 }
 
 /// A problem of attention.
-#[derive(Debug, Clone, PartialEq, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Case {
     /// The name: the file stem.
@@ -131,6 +131,48 @@ impl Case {
         (chunk, keys.div_ceil(chunk))
     }
 
+    /// The cases one step smaller, the largest steps first.
+    pub(super) fn smaller(&self) -> Vec<Self> {
+        let mut all = Vec::new();
+        let mut push = |change: &dyn Fn(&mut Self)| {
+            let mut smaller = self.clone();
+            change(&mut smaller);
+            if smaller != *self && smaller.wrong().is_none() {
+                all.push(smaller);
+            }
+        };
+        for at in 0..self.requests.len() {
+            push(&|case| case.requests = vec![case.requests[at]]);
+        }
+        for at in 0..self.requests.len() {
+            push(&|case| {
+                case.requests.remove(at);
+            });
+        }
+        push(&|case| case.heads = case.kv_heads);
+        push(&|case| (case.heads, case.kv_heads) = (case.group(), 1));
+        push(&|case| case.heads -= case.kv_heads.min(case.heads));
+        for at in 0..self.requests.len() {
+            push(&|case| case.requests[at].rows = 1);
+            push(&|case| case.requests[at].rows /= 2);
+            push(&|case| case.requests[at].rows -= case.requests[at].rows.min(1));
+            push(&|case| case.requests[at].keys /= 2);
+            push(&|case| case.requests[at].keys -= case.requests[at].keys.min(case.page));
+            push(&|case| case.requests[at].keys -= case.requests[at].keys.min(1));
+        }
+        push(&|case| case.split = None);
+        push(&|case| case.window = None);
+        push(&|case| case.sinks = false);
+        push(&|case| case.slopes = false);
+        push(&|case| case.cap = None);
+        push(&|case| case.swizzled = false);
+        push(&|case| case.natural = false);
+        push(&|case| case.spare = 0);
+        push(&|case| case.mask = Mask::Full);
+        push(&|case| case.layout = Layout::Hnd);
+        all
+    }
+
     /// What is wrong with it: the key, and a sentence.
     fn wrong(&self) -> Option<(&'static str, String)> {
         let Self { heads, kv_heads, page, .. } = *self;
@@ -184,7 +226,7 @@ pub(super) fn built_in() -> &'static Cases {
 }
 
 /// Parses the case in `text`; `path` supplies its name.
-fn parse(path: &Path, text: &str) -> Result<Case, String> {
+pub(super) fn parse(path: &Path, text: &str) -> Result<Case, String> {
     let mut case: Case = header::parse_file(path, text).map_err(|error| error.to_string())?;
     case.name = case_files::name(path);
     case.wrong().map_or(Ok(case), |(key, message)| Err(case_files::problem(path, text, key, &message)))

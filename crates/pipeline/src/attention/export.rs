@@ -41,12 +41,17 @@ fn signed(value: usize) -> i32 {
 
 /// Writes the data of a case with what its kernels stored.
 pub(super) fn write(data: &Data, stored: &Stored, target: &str, path: &Path) -> Result<(), SafeTensorError> {
+    std::fs::write(path, bytes(data, stored, target)?).map_err(SafeTensorError::IoError)
+}
+
+/// Returns the bytes of such a file.
+pub(super) fn bytes(data: &Data, stored: &Stored, target: &str) -> Result<Vec<u8>, SafeTensorError> {
     let tensors = tensors(data, stored);
     let views = tensors.iter().map(|(name, dtype, shape, bytes)| {
         TensorView::new(*dtype, shape.clone(), bytes).map(|view| (*name, view))
     });
     let views = views.collect::<Result<Vec<_>, _>>()?;
-    safetensors::serialize_to_file(views, Some(metadata(data, target)), path)
+    safetensors::serialize(views, Some(metadata(data, target)))
 }
 
 fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {

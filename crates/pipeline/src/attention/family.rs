@@ -86,6 +86,17 @@ fn fitting(case: &Case) -> Vec<Configuration> {
     Configuration::all().into_iter().filter(|of| stages::fits(case, *of)).collect()
 }
 
+/// The trials of a case on some of its configurations.
+fn part_of(case: &Case, part: Part<'_>) -> Vec<SharedTrial> {
+    match part {
+        Part::Every => trials(case, fitting(case)),
+        Part::Own => trials(case, own(case)),
+        Part::Named(words) => {
+            trials(case, Configuration::all().into_iter().filter(|of| of.name().has(words)))
+        }
+    }
+}
+
 /// The configurations of a case that names none.
 const OWN: [&str; 2] = ["prefill d128 bf16", "decode d128 bf16"];
 
@@ -163,14 +174,11 @@ impl Family for Attention {
     }
 
     fn trials(&self, case: &str, part: Part<'_>) -> Vec<SharedTrial> {
-        let Some(case) = find(case) else { return Vec::new() };
-        match part {
-            Part::Every => trials(case, fitting(case)),
-            Part::Own => trials(case, own(case)),
-            Part::Named(words) => {
-                trials(case, Configuration::all().into_iter().filter(|of| of.name().has(words)))
-            }
-        }
+        find(case).map(|case| part_of(case, part)).unwrap_or_default()
+    }
+
+    fn trials_of_file(&self, path: &Path, text: &str, part: Part<'_>) -> Result<Vec<SharedTrial>, String> {
+        super::case::parse(path, text).map(|case| part_of(&case, part))
     }
 
     fn representatives(&self, cases: &[&str]) -> Vec<String> {
@@ -505,5 +513,23 @@ impl family::Trial for Trial {
             variant: Box::new(data),
             deterministic: of(self.configuration.kernel.stage())? && of(MERGE)?,
         }))
+    }
+
+    fn smaller(&self) -> Vec<SharedTrial> {
+        self.case.smaller().iter().flat_map(|case| trials(case, [self.configuration])).collect()
+    }
+
+    fn case_text(&self) -> Option<String> {
+        let case =
+            Case { configurations: vec![self.configuration.name().to_string()], ..(*self.case).clone() };
+        serde_yaml::to_string(&case).ok()
+    }
+
+    fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<String> {
+        let stored: &Stored = outcome.stored.downcast_ref()?;
+        let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed)).ok()?;
+        let bytes = export::bytes(&data, stored, &target.to_string()).ok()?;
+        let judgement = super::judge_contents(&super::dump::contents(&bytes).ok()?).ok()?;
+        judgement.diagnosis.map(|found| found.text())
     }
 }

@@ -7,6 +7,7 @@ use std::any::Any;
 use std::collections::BTreeSet;
 use std::fmt;
 use std::ops::Range;
+use std::path::Path;
 use std::sync::Arc;
 
 use emulator::Options;
@@ -147,6 +148,14 @@ pub trait Family: Send + Sync {
     /// Returns the trials of a case on some of its configurations; none if there is no such case.
     fn trials(&self, case: &str, part: Part<'_>) -> Vec<SharedTrial>;
 
+    /// Returns the trials of the case in a file.
+    ///
+    /// # Errors
+    /// What is wrong with the file, in a sentence.
+    fn trials_of_file(&self, path: &Path, _text: &str, _part: Part<'_>) -> Result<Vec<SharedTrial>, String> {
+        Err(format!("{}: {} reads no case from a file", path.display(), self.name()))
+    }
+
     /// Returns those of the cases that together compile kernels with every option, cheap ones first.
     fn representatives(&self, cases: &[&str]) -> Vec<String>;
 
@@ -263,6 +272,21 @@ pub trait Trial: Any + Send + Sync + fmt::Debug {
         model: Option<Model>,
         memo: &Memo,
     ) -> Result<Box<dyn Prepared>, TrialError>;
+
+    /// Returns the trials of its configuration whose cases are one step smaller, the largest steps first; none if the family has no steps.
+    fn smaller(&self) -> Vec<SharedTrial> {
+        Vec::new()
+    }
+
+    /// Returns the file of its case, as the family reads it; `None` if the family writes none.
+    fn case_text(&self) -> Option<String> {
+        None
+    }
+
+    /// Returns what explains the wrong results of a run, in lines of text; `None` if the family has no hypotheses, or nothing is wrong.
+    fn explained(&self, _outcome: &Outcome, _seed: Option<u64>, _target: Target) -> Option<String> {
+        None
+    }
 }
 
 impl dyn Trial {

@@ -195,6 +195,12 @@ impl<'a> Runner<'a> {
         self.emulated(memo, trial, self.prepared(trial)?.as_ref(), &compiled)
     }
 
+    /// Returns what explains the wrong results of a trial on the emulator, in lines of text; `None` if the family has no hypotheses, or the
+    /// emulator finds nothing wrong.
+    pub fn explained(&self, trial: &dyn Trial, target: Target) -> Option<String> {
+        trial.explained(&self.outcome(trial, target).ok()?, self.seed, target)
+    }
+
     /// Calls `run` with the GPU, once it is free; `None` if trials run on the emulator.
     pub fn with_gpu<R>(&self, run: impl FnOnce(&mut Turn<'_>, &str) -> R) -> Option<R> {
         let gpu = self.gpu.as_ref()?;

@@ -15,6 +15,7 @@ use super::checks::TrialChecks;
 use super::configuration::Configuration;
 use super::pipeline::{Overwritten, Ran, Setup, run_and_compare};
 use super::plan::{self, Trial};
+use super::shrink;
 use super::stage::Stage;
 use super::trial::{self, Outcome};
 use super::witness::single_byte;
@@ -306,9 +307,23 @@ impl family::Trial for Trial {
         let (case, layer) = (Arc::clone(&self.case), self.layer.clone());
         Ok(Box::new(PreparedTrial { case, setup, contract, problem, layer, seed }))
     }
+
+    fn smaller(&self) -> Vec<SharedTrial> {
+        let of = |case: Case| Arc::new(self.of_case(case)) as SharedTrial;
+        shrink::steps(&self.case).into_iter().map(of).collect()
+    }
+
+    fn case_text(&self) -> Option<String> {
+        Some(case::to_yaml(&self.case))
+    }
 }
 
 impl Trial {
+    /// The trial of another case on its configuration.
+    fn of_case(&self, case: Case) -> Self {
+        Self { case: Arc::new(Case { minimum: None, ..case }), ..self.clone() }
+    }
+
     fn contract(&self, library: &Library, setup: &Setup, model: Option<Model>) -> Result<Contract, RunError> {
         trial::contract(library, Dims::from_case(&self.case), Settings::from_case(&self.case), setup, model)
     }

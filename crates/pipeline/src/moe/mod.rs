@@ -41,7 +41,7 @@ pub mod problem;
 mod random;
 pub mod reference;
 pub mod setup;
-pub mod shrink;
+mod shrink;
 pub mod slots;
 pub mod sources;
 pub mod stage;

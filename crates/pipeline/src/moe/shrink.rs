@@ -1,23 +1,14 @@
-//! The smallest case that fails like a larger one, at the same first stage.
+//! Smaller cases, among which the smallest that fails is searched.
 
 use crate::moe::case::{Case, Router, Routing};
-use crate::moe::stage::Stage;
-
-/// Reduces `case` as long as `fails` reports `stage` as its first wrong stage. Every step is tried until none is left,
-/// so no single step can reduce the result further.
-pub fn shrink(case: &Case, stage: Stage, mut fails: impl FnMut(&Case) -> Option<Stage>) -> Case {
-    let mut best = case.clone();
-    best.model = None;
-    best.known_failures.clear();
-    // Without the model's name the sizes must speak for themselves; they do.
-    while let Some(smaller) = steps(&best).into_iter().find(|c| fails(c) == Some(stage)) {
-        best = smaller;
-    }
-    best
-}
 
 /// The cases one step smaller, the largest steps first.
-fn steps(case: &Case) -> Vec<Case> {
+pub(super) fn steps(case: &Case) -> Vec<Case> {
+    let mut case = case.clone();
+    // Without the model's name the sizes must speak for themselves; they do.
+    case.model = None;
+    case.known_failures.clear();
+    let case = &case;
     let mut out = Vec::new();
     let mut push = |change: &dyn Fn(&mut Case)| {
         let mut smaller = case.clone();
@@ -64,10 +55,11 @@ mod tests {
     fn nothing_smaller_fails_in_the_same_way() {
         let case = crate::moe::case::library().cases.into_iter().find(|c| c.name == "wide-real").unwrap();
         // A fault that needs three tokens and a K of 96.
-        let fails = |c: &Case| {
-            if c.tokens < 3 { Some(Stage::Route) } else { (c.hidden >= 96).then_some(Stage::Fc1) }
-        };
-        let small = shrink(&case, Stage::Fc1, fails);
+        let fails = |c: &Case| c.tokens >= 3 && c.hidden >= 96;
+        let mut small = case;
+        while let Some(smaller) = steps(&small).into_iter().find(fails) {
+            small = smaller;
+        }
         assert_eq!((small.tokens, small.hidden, small.inter, small.experts, small.top_k), (3, 96, 32, 1, 1));
         assert!(!small.bias && small.seed == 0);
     }

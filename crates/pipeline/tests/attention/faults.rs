@@ -290,7 +290,7 @@ const FAULTS: &[Fault] = &[
     ),
     fault(
         |w| w.kv_heads = 4,
-        |_, k| k.kv_head = |_, side, head| if side == 1 { head / 2 ^ 1 } else { head / 2 },
+        |_, k| k.kv_head = |_, side, head| if side == 1 { (head / 2) ^ 1 } else { head / 2 },
         &["of values alone, the other one of each pair"],
     ),
     fault(

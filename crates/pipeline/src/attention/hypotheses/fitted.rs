@@ -9,6 +9,9 @@ use crate::attention::dump::{Dump, Stored};
 use crate::attention::judge::{Pair, Subject};
 use crate::attention::reference::Expected;
 
+/// The variants of a dump, each with what distinguishes it from the others.
+type Variants = Vec<(String, Dump)>;
+
 /// A hypothesis with a number that is fitted.
 pub(super) struct Fitted {
     /// What a kernel would do.
@@ -18,7 +21,7 @@ pub(super) struct Fitted {
     /// Public examples.
     pub(super) seen: &'static str,
     /// The variants that follow from these wrong pairs.
-    pub(super) variants: fn(&Dump, &[Pair]) -> Vec<(String, Dump)>,
+    pub(super) variants: fn(&Dump, &[Pair]) -> Variants,
 }
 
 /// Wrong pairs to which a number is fitted.
@@ -69,7 +72,7 @@ fn subject<'a>(dump: &'a Dump, wrong: &[Pair]) -> Option<(Subject<'a>, Vec<Pair>
 }
 
 /// The factor that all elements of the pairs have in common.
-fn factors(dump: &Dump, wrong: &[Pair]) -> Vec<(String, Dump)> {
+fn factors(dump: &Dump, wrong: &[Pair]) -> Variants {
     let Some((subject, pairs)) = subject(dump, wrong) else { return Vec::new() };
     let Some(stored) = &dump.output else { return Vec::new() };
     let relative = stored.element.roundoff().relative;
@@ -119,7 +122,7 @@ fn named_factor(dump: &Dump, least: f64, most: f64) -> Option<(f64, String)> {
 }
 
 /// The number of columns by which every pair is rotated.
-fn rotations(dump: &Dump, wrong: &[Pair]) -> Vec<(String, Dump)> {
+fn rotations(dump: &Dump, wrong: &[Pair]) -> Variants {
     let (Some((subject, pairs)), Some(stored)) = (subject(dump, wrong), &dump.output) else {
         return Vec::new();
     };
@@ -149,7 +152,7 @@ fn rotations(dump: &Dump, wrong: &[Pair]) -> Vec<(String, Dump)> {
 }
 
 /// The heads whose results the heads of a row hold, if one row tells them.
-fn heads(dump: &Dump, wrong: &[Pair]) -> Vec<(String, Dump)> {
+fn heads(dump: &Dump, wrong: &[Pair]) -> Variants {
     let (Some(stored), Some(first)) = (&dump.output, wrong.first()) else { return Vec::new() };
     let (count, width) = (dump.shape.heads, dump.shape.value_width);
     let pairs: Vec<Pair> = (0..count).map(|head| Pair { head, ..*first }).collect();
