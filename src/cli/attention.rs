@@ -10,7 +10,7 @@ use super::error::{CliError, CommandError};
 use super::trials::{SelectionArgs, of_family};
 use super::{exit, output};
 use crate::attention::family::{self, ATTENTION, WriteError};
-use crate::attention::models;
+use crate::attention::{Model, models};
 use crate::frame::family::Family as _;
 use crate::frame::runner::Runner;
 use crate::job::{Context, OfTarget};
@@ -22,7 +22,7 @@ pub(super) struct AttentionArgs {
     #[command(flatten)]
     selection: SelectionArgs,
     /// Run the layers of a model instead of cases: gpt-oss-20b, llama-3.1-8b and others that `--models` lists
-    #[arg(long, value_name = "MODEL", conflicts_with_all = ["cases", "configurations", "all"], value_parser = PossibleValuesParser::new(models().iter().map(|model| model.name.as_str())).map(|name| name.to_owned()), hide_possible_values = true)]
+    #[arg(long, value_name = "MODEL", conflicts_with_all = ["cases", "configurations", "all"], value_parser = PossibleValuesParser::new(computed().map(|model| model.name.as_str())).map(|name| name.to_owned()), hide_possible_values = true)]
     layers_of: Option<String>,
     /// List the models and where their dimensions come from
     #[arg(long)]
@@ -35,6 +35,11 @@ pub(super) struct AttentionArgs {
     faults: Option<u64>,
 }
 
+/// Returns the models of which kernels compute some layers.
+fn computed() -> impl Iterator<Item = &'static Model> {
+    models().iter().filter(|model| model.has_kernels())
+}
+
 /// Runs `attention`.
 pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(), CliError> {
     if let Some(count) = args.faults {
@@ -43,7 +48,7 @@ pub(super) fn attention(args: &AttentionArgs, context: &Context<'_>) -> Result<(
     }
     if args.models {
         let rows: Vec<report::Named<'_>> =
-            models().iter().map(|model| (model.name.as_str(), model.source.as_str())).collect();
+            computed().map(|model| (model.name.as_str(), model.source.as_str())).collect();
         return output::write(&report::listing_text(&rows), &args.selection.output);
     }
     let chosen = args.layers_of.as_deref().and_then(family::trials_of_model);

@@ -13,7 +13,7 @@
 //! | `hypotheses.rs` | what may be wrong with those that are not |
 //! | `writer.rs` | what a writer of a cache stored |
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
-//! | `models.rs`, `models.yaml` | the layers of models as cases |
+//! | `models.rs`, `models.yaml` | the layers of models, and those that kernels compute as cases |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
 //! | `coverage.rs` | which changes of the inputs the data expose |
@@ -43,7 +43,7 @@ mod writer;
 pub use error::AttentionError;
 pub use hypotheses::{Diagnosis, Explanation};
 pub use judge::{Bounds, Judgement, bounds, judge, judge_contents};
-pub use models::{Model, models};
+pub use models::{Form, Heads, Layer, Model, models};
 
 /// The name of the family in records.
 pub const FAMILY: &str = "attention";
