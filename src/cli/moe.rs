@@ -5,6 +5,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Args;
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use miette::Diagnostic;
 use ptx::arch::Target;
 
@@ -20,7 +21,7 @@ use crate::event::Event;
 use crate::frame::family::Trial as FamilyTrial;
 use crate::frame::runner::Runner;
 use crate::job::{self, Context};
-use crate::moe::case::{self, Case, FormatPair, GlobalScale, ScaleRule};
+use crate::moe::case::{self, Case, Configurations, FormatPair, GlobalScale, ScaleRule};
 use crate::moe::checkpoint::Layer;
 use crate::moe::plan::Trial;
 use crate::moe::witness::single_byte;
@@ -35,6 +36,9 @@ pub(super) struct MoeArgs {
     list: bool,
     #[command(flatten)]
     trials: TrialArgs,
+    /// One token through a layer of a model, such as gpt-oss-20b: its cases or, without one, its dimensions
+    #[arg(long, value_name = "MODEL", conflicts_with = "cases", value_parser = PossibleValuesParser::new(case::models().iter().map(|model| model.name.as_str())).map(|name| name.to_owned()), hide_possible_values = true)]
+    layers_of: Option<String>,
     /// Read cases from DIR instead of the built-in ones
     #[arg(long = "cases", value_name = "DIR")]
     folder: Option<PathBuf>,
@@ -99,6 +103,17 @@ fn of_pairs<'a>(cases: &[&'a Case], pairs: &[FormatPair], named: bool) -> Vec<Co
     cases.iter().flat_map(|case| pairs.iter().map(move |pair| of(case, *pair))).collect()
 }
 
+/// Returns the cases with the dimensions of a model or, if there is none, a case made of them.
+fn cases_of_model(library: &case::Library, name: &str) -> Result<Vec<Case>, CliError> {
+    let of_it = library.cases.iter().filter(|case| case.model.as_deref() == Some(name));
+    let cases: Vec<Case> = of_it.cloned().collect();
+    if !cases.is_empty() {
+        return Ok(cases);
+    }
+    let about = format!("One token through one layer of {name}.");
+    Ok(vec![Case { about, configurations: Configurations::One, ..case::of_model(name)? }])
+}
+
 /// Runs `moe`.
 pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError> {
     let library = match &args.folder {
@@ -114,8 +129,15 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         context.sink.emit(Event::Warning { text });
     }
     let pairs: Vec<FormatPair> = args.pairs.iter().copied().chain(older).collect();
-    let named = args.trials.cases(&library)?;
-    let paired = of_pairs(&named, &pairs, !args.trials.cases.is_empty());
+    let of_model = match &args.layers_of {
+        Some(name) => cases_of_model(&library, name)?,
+        None => Vec::new(),
+    };
+    let named = match &args.layers_of {
+        Some(_) => of_model.iter().collect(),
+        None => args.trials.cases(&library)?,
+    };
+    let paired = of_pairs(&named, &pairs, args.layers_of.is_some() || !args.trials.cases.is_empty());
     let cases: Vec<&Case> = paired.iter().map(AsRef::as_ref).collect();
     if let Some(count) = args.faults {
         let pairs = if pairs.is_empty() { vec![FormatPair::default()] } else { pairs };

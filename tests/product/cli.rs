@@ -569,6 +569,23 @@ fn the_list_of_cases_has_every_form() {
 }
 
 #[test]
+fn a_model_names_its_layer() {
+    let desk = Desk::new();
+    let list = |model: &str| desk.run(&["moe", "--list", "--layers-of", model]);
+    assert!(stdout(&list("gpt-oss-20b")).starts_with("gpt-oss-20b-decode  "));
+    assert_eq!(
+        stdout(&list("glm-4.7-30b-a3b")),
+        "glm-4.7-30b-a3b  One token through one layer of glm-4.7-30b-a3b.\n"
+    );
+    let unknown = list("gpt-oss-21b");
+    assert_eq!(unknown.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&unknown.stderr).contains("qwen3.8-flash-next"));
+    // A model whose layers no kernel here computes is known to `audit` alone.
+    let attention = desk.run(&["attention", "--list", "--layers-of", "deepseek-v3"]);
+    assert_eq!(attention.status.code(), Some(2));
+}
+
+#[test]
 fn new_snippet_writes_a_stub_that_must_be_filled_in() {
     let desk = Desk::new();
     let folder = desk.path("snippets");
