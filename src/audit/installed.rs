@@ -12,7 +12,7 @@ use crate::worker::{self, Ended};
 /// depth three.
 const DEPTH: usize = 4;
 
-/// The largest METADATA or RECORD that is read, in bytes; a RECORD of 200,000 files has 25 MB.
+/// The largest METADATA, RECORD or quoted file that is read, in bytes; a RECORD of 200,000 files has 25 MB.
 const LARGEST: u64 = 64 << 20;
 
 /// The time limit for Python to print its import paths.
@@ -121,6 +121,14 @@ impl Installed {
     pub fn file(&self, tail: &str) -> Option<PathBuf> {
         let candidate = |d: &Distribution| Some(d.site.join(tail)).filter(|path| path.is_file());
         self.distributions.iter().find_map(candidate)
+    }
+
+    /// Whether the file at the relative path `tail` contains `text`.
+    #[must_use]
+    pub(super) fn says(&self, tail: &str, text: &str) -> bool {
+        let small = |path: &PathBuf| fs::metadata(path).is_ok_and(|file| file.len() <= LARGEST);
+        let bytes = self.file(tail).filter(small).and_then(|path| fs::read(path).ok());
+        bytes.is_some_and(|bytes| String::from_utf8_lossy(&bytes).contains(text))
     }
 
     fn read(&mut self, site: &Path) {

@@ -4,9 +4,11 @@
 //! The verdict of a kernel is that of the best entry in its file; if its opcodes are known, they can lower the verdict that its target
 //! implies.
 
+mod attention;
 mod backend_rules;
 mod backends;
 mod body;
+mod capability;
 mod collect;
 mod disassemble;
 mod installed;

@@ -3,6 +3,7 @@
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser as _};
 use clap::{Args, ValueEnum};
 use miette::Diagnostic;
 use ptx::arch::Target;
@@ -12,6 +13,7 @@ use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
 use super::output;
+use crate::attention::{Model, models};
 use crate::audit::Which;
 use crate::event::Event;
 use crate::gate::Glob;
@@ -24,7 +26,7 @@ use crate::toolkit::Environment;
 #[derive(Debug, Args)]
 pub(super) struct AuditArgs {
     /// Libraries, executables, objects, archives, cubins, fatbins, PTX, wheels, folders, Python environments
-    #[arg(value_name = "PATH", required_unless_present_any = ["python", "env", "jit_caches"])]
+    #[arg(value_name = "PATH", required_unless_present_any = ["python", "env", "jit_caches", "layers_of"])]
     paths: Vec<PathBuf>,
     /// Device, such as sm_121 (repeatable) [default: sm_120, sm_121 and the GPUs of this machine]
     #[arg(long = "for", value_name = "SM")]
@@ -50,8 +52,19 @@ pub(super) struct AuditArgs {
     /// Audit the JIT caches of FlashInfer, Triton, PyTorch, vLLM and the driver
     #[arg(long)]
     jit_caches: bool,
+    /// Say which attention backends of vLLM, SGLang and FlashInfer serve the layers of a model, such as gpt-oss-20b
+    #[arg(long, value_name = "MODEL", value_parser = PossibleValuesParser::new(models().iter().map(|model| model.name.as_str())).map(|name| name.to_owned()), hide_possible_values = true)]
+    layers_of: Option<String>,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl AuditArgs {
+    /// Returns the model whose layers are asked for.
+    fn model(&self) -> Option<&'static Model> {
+        let name = self.layers_of.as_ref()?;
+        models().iter().find(|model| model.name == *name)
+    }
 }
 
 /// Parses a device name.
@@ -110,6 +123,7 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
                 Opcodes::All => Which::All,
                 Opcodes::None => Which::None,
             },
+            model: args.model(),
         },
         context,
     )?;

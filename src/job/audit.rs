@@ -8,6 +8,7 @@ use ptx::arch::PtxIsa;
 
 use super::context::Context;
 use super::error::JobError;
+use crate::attention::Model;
 use crate::audit::{self, Collector, Device, Installed, Naming, Which};
 use crate::doctor;
 use crate::event::Sink;
@@ -38,6 +39,8 @@ pub struct AuditOptions {
     pub kernels: Vec<Glob>,
     /// The kernels whose opcodes are listed.
     pub opcodes: Which,
+    /// The model whose layers attention backends should serve.
+    pub model: Option<&'static Model>,
 }
 
 /// The result of an audit.
@@ -68,7 +71,7 @@ pub fn audit(options: &AuditOptions, context: &Context<'_>) -> Result<Audited, J
     let (devices, gpus) = devices(options, &here.gpus);
     let mut table = collect(options, &paths, devices, &gpus, context.sink)?;
     table.no_gpu = here.others.join("; ");
-    audit::describe(&mut table, &Installed::below(&paths));
+    audit::describe(&mut table, &Installed::below(&paths), options.model);
     audit::describe_caches(&mut table, &caches);
     let mut record =
         Record::of_matrix(concat!("sm121probe ", env!("CARGO_PKG_VERSION")).to_owned(), Matrix::default());

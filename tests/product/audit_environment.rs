@@ -227,6 +227,132 @@ fn packages_that_only_compile_at_run_time_are_described() {
     assert_eq!(desk.run(&[".venv"]).status.code(), Some(4));
 }
 
+/// The texts that the rules quote, by file.
+fn quoted() -> Vec<(String, String)> {
+    let rules = include_str!("../../src/audit/attention_backends.yaml");
+    let quote = |line: &str| {
+        let (_, rest) = line.strip_prefix("  - { shows: ")?.split_once("file: ")?;
+        let (file, text) = rest.split_once(", text: ")?;
+        let text = text.strip_suffix(" }")?;
+        Some((file.to_owned(), text.trim_matches(['\'', '"']).to_owned()))
+    };
+    rules.lines().filter_map(quote).collect()
+}
+
+/// An environment with vLLM and FlashInfer whose files have the quoted texts, `without` the one that contains this.
+fn attention_environment(without: &str) -> Desk {
+    let desk = Desk::new();
+    let mut files: Vec<(String, String)> = Vec::new();
+    for (file, text) in quoted() {
+        let text =
+            if !without.is_empty() && text.contains(without) { "other\n".to_owned() } else { text + "\n" };
+        match files.iter_mut().find(|(name, _)| *name == file) {
+            Some((_, all)) => all.push_str(&text),
+            None => files.push((file, text)),
+        }
+    }
+    for (package, version) in [("vllm", "0.33.0"), ("flashinfer-python", "0.7.2")] {
+        let folder = format!("{}/", package.split('-').next().unwrap());
+        let of: Vec<(&str, &[u8])> = files
+            .iter()
+            .filter(|(file, _)| file.starts_with(&folder))
+            .map(|(file, text)| (file.as_str(), text.as_bytes()))
+            .collect();
+        assert!(!of.is_empty(), "{package}");
+        desk.package(package, version, &of);
+    }
+    desk.write(&format!("{SITE}/vllm/vllm_flash_attn/_vllm_fa2_C.ptx"), &ptx("sm_80", "flash_fwd_kernel"));
+    desk
+}
+
+#[test]
+fn attention_backends_are_listed_with_the_texts_that_show_their_gates() {
+    let desk = attention_environment("");
+    let output = desk.run(&[".venv", "--format", "md"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = stdout(&output).replace('\\', "");
+    let all = "Attention backends of vLLM";
+    for (name, words) in [
+        ("vLLM FLASH_ATTN|", "|works|works|takes heads of 8 to 256 by 8; windows, soft cap, without sinks"),
+        (
+            "vLLM FLASH_ATTN|",
+            "_vllm_fa2_C.ptx: 1 of its kernels, such as flash_fwd_kernel: runs by JIT (sm_80)",
+        ),
+        ("vLLM FLASHINFER|", "|compiles|compiles|"),
+        ("vLLM FLASHINFER|", "compiled when used, by flashinfer-python 0.7.2"),
+        ("vLLM TRITON_ATTN|", "triton is not installed"),
+        ("vLLM B12X|", "|not installed|not installed|"),
+        ("vLLM FLASHMLA|", "|no|no|"),
+        ("FlashInfer cute-dsl-prims|", "|not installed|no|"),
+        ("FlashInfer cute-dsl-prims|", "sm_121: FlashInfer uses it only on exactly 12.0 (gate: "),
+    ] {
+        assert!(row(&text, all, name).contains(words), "{name}: {words}\n{text}");
+    }
+    assert!(!text.contains("|SGLang "), "{text}");
+    // For a model: the same, or what it lacks.
+    let output = desk.run(&[".venv", "--layers-of", "gpt-oss-20b", "--format", "md"]);
+    let text = stdout(&output).replace('\\', "");
+    assert!(text.contains("gpt-oss-20b: 64 query heads, 8 of keys, 64 elements, sinks; "), "{text}");
+    let of_model = "Attention backends for the layers of gpt-oss-20b";
+    for (name, words) in [
+        ("vLLM FLASH_ATTN|", "|no|no|"),
+        ("vLLM FLASH_ATTN|", "gpt-oss-20b has sinks, which it lacks"),
+        ("vLLM FLASHINFER|", "with a cache of bf16, fp16, e4m3, e5m2; "),
+    ] {
+        assert!(row(&text, of_model, name).contains(words), "{name}: {words}\n{text}");
+    }
+    let terminal = stdout(&desk.run(&[".venv", "--layers-of", "gpt-oss-20b"]));
+    assert!(terminal.contains("vLLM FLASHINFER ") && !terminal.contains("TRITON_MLA"), "{terminal}");
+    assert!(terminal.contains("backends; --format md shows all"), "{terminal}");
+}
+
+#[test]
+fn a_rule_whose_text_is_not_installed_answers_nothing() {
+    for (without, name) in
+        [("[64, 128, 256, 512]", "vLLM FLASHINFER|"), ("DeviceCapability(8, 0)", "vLLM FLASH_ATTN|")]
+    {
+        let desk = attention_environment(without);
+        let text = stdout(&desk.run(&[".venv", "--format", "md"])).replace('\\', "");
+        let row = row(&text, "Attention backends of vLLM", name);
+        assert!(row.contains("|not known|not known|"), "{row}");
+        assert!(row.contains("not in the installed files: ") && row.contains(without), "{row}");
+        assert!(row.contains("vllm 0.33.0, the rule was read in 0.33.0"), "{row}");
+    }
+    // Files that are not there at all.
+    let desk = Desk::new();
+    desk.package("vllm", "0.20.0", &[("vllm/a.py", b"")]);
+    let text =
+        stdout(&desk.run(&[".venv", "--layers-of", "llama-3.1-8b", "--format", "md"])).replace('\\', "");
+    let row = row(&text, "Attention backends for the layers of llama-3.1-8b", "vLLM FLASH_ATTN|");
+    assert!(row.contains("|not known|") && row.contains("vllm 0.20.0, the rule was read in 0.33.0"), "{row}");
+}
+
+#[test]
+fn a_model_is_answered_without_an_environment_in_every_form() {
+    let desk = Desk::new();
+    let output = desk.run(&["--layers-of", "qwen3.8-flash-next", "--format", "md"]);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = stdout(&output).replace('\\', "");
+    let section = "Attention backends for the layers of qwen3.8-flash-next";
+    assert!(row(&text, section, "SGLang qsa (FlashInfer, paged)|").contains("|by source|no|"), "{text}");
+    assert!(row(&text, section, "SGLang qsa (packed, SM121)|").contains("|no|by source|"), "{text}");
+    assert!(text.contains("what the sources of the packages say"), "{text}");
+    let record = desk.path("audit.json");
+    let output = desk.run(&["--layers-of", "gpt-oss-20b", "--format", "json", "-o", "audit.json"]);
+    assert!(output.status.success());
+    let record = sm121probe::record::Record::read(&record).unwrap();
+    assert_eq!(record.audit.models[0].name, "gpt-oss-20b");
+    assert!(record.audit.backends.iter().all(|b| b.takes.is_some() && b.layers_of == "gpt-oss-20b"));
+    assert!(record.audit.backends.iter().any(|b| b.engine == "SGLang" && b.backend == "triton"));
+    for form in ["csv", "sarif", "text"] {
+        assert!(desk.run(&["--layers-of", "gpt-oss-20b", "--format", form]).status.success(), "{form}");
+    }
+    let output = desk.run(&["--layers-of", "gpt-oss-21b"]);
+    let error = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(error.contains("gpt-oss-21b") && error.contains("deepseek-v4-flash"), "{error}");
+}
+
 #[test]
 fn exit_codes_say_what_was_found() {
     let desk = environment();

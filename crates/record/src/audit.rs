@@ -80,7 +80,9 @@ words! {
         Works "works",
         /// It compiles for this device when it is used.
         Compiles "compiles",
-        /// It needs code or a compiler that does not support this device.
+        /// By its source it takes this device; nothing that is installed was asked.
+        Taken "taken",
+        /// It needs code or a compiler that does not support this device, or does not take the layers of the model.
         Absent "absent",
         /// The parts that decide this are not installed.
         NotInstalled "not_installed",
@@ -119,6 +121,9 @@ pub struct AuditTable {
     /// Whether each backend of a serving engine can work.
     #[serde(default)]
     pub backends: Vec<AuditBackend>,
+    /// The models whose layers attention backends were asked to serve.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub models: Vec<AuditModel>,
     /// What was not read.
     #[serde(default)]
     pub problems: Vec<AuditProblem>,
@@ -258,9 +263,12 @@ pub struct AuditImage {
     pub shown: Option<Shown>,
 }
 
-/// A backend of a serving engine.
+/// A backend of a serving engine or of a library: for MoE layers or, if `takes` is there, for attention.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub struct AuditBackend {
+    /// The engine; empty in records of versions that knew vLLM alone.
+    #[serde(default)]
+    pub engine: String,
     /// Its name in the engine's option.
     pub backend: String,
     /// The kernels that it uses.
@@ -270,6 +278,99 @@ pub struct AuditBackend {
     /// For each device: the evidence.
     pub evidence: Vec<String>,
     /// The source of the rule.
+    pub source: String,
+    /// What an attention backend takes on SM12x; null for a MoE backend.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub takes: Option<AuditTakes>,
+    /// The name of the model in `models` whose layers it was asked to serve; empty if none was.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub layers_of: String,
+}
+
+/// What an attention backend takes on SM12x.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditTakes {
+    /// The kinds of layers: `grouped`, `latent`, `selected_latent`, `compressed`, `selected_blocks`, `dense` or `linear`.
+    pub forms: Vec<String>,
+    /// The elements of a head: `64, 128`, `16 to 512 by 16`, `576 with values of 512`.
+    pub heads: String,
+    /// The only numbers of query heads; any if empty.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub query_heads: Vec<usize>,
+    /// Whether it computes sliding windows.
+    pub window: bool,
+    /// Whether it computes sinks.
+    pub sinks: bool,
+    /// Whether it computes a soft cap.
+    pub cap: bool,
+    /// The types of the cache.
+    pub cache: Vec<String>,
+    /// `prefill` or `decode` if it computes that alone; empty for both.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub step: String,
+    /// What it refuses together, and other conditions.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub except: Vec<String>,
+}
+
+impl AuditTakes {
+    /// Returns the limits in words.
+    #[must_use]
+    pub fn phrase(&self) -> String {
+        let forms: Vec<&str> = self
+            .forms
+            .iter()
+            .map(|form| match form.as_str() {
+                "latent" => "MLA",
+                "selected_latent" => "MLA of selected keys",
+                "compressed" => "window and compressed keys (DeepSeek V4)",
+                "selected_blocks" => "selected blocks of keys (QSA)",
+                "dense" => "tensors without a cache",
+                "linear" => "linear attention",
+                other => other,
+            })
+            .filter(|form| *form != "grouped" || self.forms.len() > 1)
+            .collect();
+        let mut parts = Vec::new();
+        if !forms.is_empty() {
+            parts.push(forms.join(" and "));
+        }
+        parts.push(format!("heads of {}", self.heads));
+        if !self.query_heads.is_empty() {
+            let counts: Vec<String> = self.query_heads.iter().map(ToString::to_string).collect();
+            parts.push(format!("{} query heads", counts.join(" or ")));
+        }
+        let features = [(self.window, "windows"), (self.sinks, "sinks"), (self.cap, "soft cap")];
+        let list = |wanted: bool| {
+            let names = features.iter().filter(|(has, _)| *has == wanted).map(|(_, name)| *name);
+            names.collect::<Vec<_>>().join(", ")
+        };
+        match (list(true), list(false)) {
+            (all, none) if none.is_empty() => parts.push(all),
+            (all, none) if all.is_empty() => parts.push(format!("without {none}")),
+            (some, none) => parts.push(format!("{some}, without {none}")),
+        }
+        if !self.cache.is_empty() {
+            parts.push(format!("cache {}", self.cache.join(", ")));
+        }
+        if !self.step.is_empty() {
+            parts.push(format!("{} only", self.step));
+        }
+        parts.extend(self.except.iter().cloned());
+        parts.join("; ")
+    }
+}
+
+/// A model whose layers attention backends were asked to serve.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditModel {
+    /// Its name.
+    pub name: String,
+    /// What its layers attend to, by the words of `AuditTakes::forms`.
+    pub form: String,
+    /// Its kinds of layers.
+    pub layers: String,
+    /// The source of these values.
     pub source: String,
 }
 
@@ -336,6 +437,8 @@ impl AuditTable {
         self.reasons.extend(other.reasons);
         self.opcodes.extend(other.opcodes);
         self.backends.extend(other.backends);
+        let known: Vec<String> = self.models.iter().map(|model| model.name.clone()).collect();
+        self.models.extend(other.models.into_iter().filter(|model| !known.contains(&model.name)));
         self.problems.extend(other.problems);
         self.disassembler = self.disassembler.max(other.disassembler);
         if self.no_gpu.is_empty() {

@@ -23,7 +23,8 @@ const FIRST: usize = 26;
 /// For the terminal.
 #[must_use]
 pub fn audit_text(table: &AuditTable, styles: &Styles) -> String {
-    let page = page(table, Extent { rows: 16, exceptions: 16, name: 60, problems: 20, files: 12 });
+    let page =
+        page(table, Extent { rows: 16, exceptions: 16, name: 60, problems: 20, files: 12, sources: false });
     let mut out = format!("{}\n", styles.paint(Tone::Head, &page.title));
     for line in &page.lines {
         out.push_str(&wrapped("", line.split_whitespace()));
@@ -102,7 +103,10 @@ fn cut(text: &str, width: usize) -> String {
 #[must_use]
 pub fn audit_markdown(table: &AuditTable, level: usize) -> String {
     let all = usize::MAX;
-    let page = page(table, Extent { rows: all, exceptions: all, name: 160, problems: all, files: all });
+    let page = page(
+        table,
+        Extent { rows: all, exceptions: all, name: 160, problems: all, files: all, sources: true },
+    );
     let mut out = format!("{} {}\n", "#".repeat(level), plain(&page.title));
     for line in &page.lines {
         _ = write!(out, "\n{}\n", plain(line));

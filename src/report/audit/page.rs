@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::phrase::{counted, grouped};
 use super::rollup::{self, Group};
 use super::{advice, exceptions};
-use crate::record::{AuditTable, Support};
+use crate::record::{AuditBackend, AuditTable, AuditTakes, Support};
 
 /// A table, or a list if it has no columns.
 pub(super) struct Section {
@@ -33,6 +33,8 @@ pub(super) struct Extent {
     pub(super) problems: usize,
     /// The number of files of a package above which none is listed.
     pub(super) files: usize,
+    /// Whether attention backends show the sources of their rules.
+    pub(super) sources: bool,
 }
 
 /// A page.
@@ -85,10 +87,13 @@ pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
             extent.exceptions,
             "group",
         ),
-        backends(table, extent),
+        moe_backends(table, extent),
+    ];
+    sections.extend(attention_backends(table, extent));
+    sections.extend([
         Section::list("What to do", advice::to_do(table, &packages, &wholes), extent.rows, "line"),
         problems(table, extent),
-    ];
+    ]);
     sections.retain(|s| !s.rows.is_empty() || !s.items.is_empty());
     Page { title: title(table), lines: lines(table), sections }
 }
@@ -108,10 +113,14 @@ fn lines(table: &AuditTable) -> Vec<String> {
     counts.push(counted(table.kernels.len(), "kernel"));
     let mut out = vec![counts.join(", ") + "."];
     if table.entries.is_empty() {
-        out.push(
-            "No file has device code: what is said below is about packages that compile it at run time."
-                .to_owned(),
-        );
+        let by_rules = table.packages.is_empty() && !table.models.is_empty();
+        let said = match by_rules {
+            true => "No package was found: what is said below is what the sources of the packages say.",
+            false => {
+                "No file has device code: what is said below is about packages that compile it at run time."
+            }
+        };
+        out.push(said.to_owned());
     }
     let here: Vec<String> = table
         .devices
@@ -142,6 +151,7 @@ fn lines(table: &AuditTable) -> Vec<String> {
         .flat_map(|k| &k.images)
         .filter(|i| i.opcodes.is_some() && i.code.is_some())
         .count();
+    out.extend(model_lines(table));
     match table.disassembler {
         Some(version) if named > 0 => out.push(format!(
             "nvdisasm {version} named the opcodes of {} that promise FP4 or block scales, or that were selected.",
@@ -151,6 +161,11 @@ fn lines(table: &AuditTable) -> Vec<String> {
         _ => {}
     }
     out
+}
+
+/// The layers of the models that backends were asked to serve.
+fn model_lines(table: &AuditTable) -> impl Iterator<Item = String> + '_ {
+    table.models.iter().map(|model| format!("{}: {} ({}).", model.name, model.layers, model.source))
 }
 
 fn device_columns(table: &AuditTable) -> impl Iterator<Item = String> + '_ {
@@ -217,6 +232,7 @@ pub(super) fn support(standing: Support) -> &'static str {
     match standing {
         Support::Works => "works",
         Support::Compiles => "compiles",
+        Support::Taken => "by source",
         Support::Absent => "no",
         Support::NotInstalled => "not installed",
         Support::Unknown => "not known",
@@ -280,28 +296,90 @@ fn floor(text: &str, at: usize) -> usize {
     (0..=at).rev().find(|i| text.is_char_boundary(*i)).unwrap_or(0)
 }
 
-fn backends(table: &AuditTable, extent: Extent) -> Section {
+fn moe_backends(table: &AuditTable, extent: Extent) -> Section {
     let rows = table
         .backends
         .iter()
+        .filter(|b| b.takes.is_none())
         .map(|b| {
             let mut row = vec![b.backend.clone(), b.about.clone()];
             row.extend(b.standing.iter().map(|s| support(*s).to_owned()));
-            let mut said: Vec<String> = Vec::new();
-            for (device, evidence) in table.devices.iter().zip(&b.evidence) {
-                if b.evidence.iter().all(|e| e == evidence) {
-                    said = vec![evidence.clone()];
-                    break;
-                }
-                said.push(format!("{}: {evidence}", device.name));
-            }
-            row.push(said.join("; "));
+            row.push(evidence(table, b));
             row
         })
         .collect();
     let columns = ["backend", "computes"].map(str::to_owned).into_iter();
     let columns = columns.chain(device_columns(table)).chain(["evidence".to_owned()]).collect();
     Section::table("MoE backends of vLLM", columns, rows, extent.rows.max(64), "backend")
+}
+
+/// The attention backends of an environment, then those of each model that was asked for.
+fn attention_backends(table: &AuditTable, extent: Extent) -> Vec<Section> {
+    let mut models: Vec<&str> = Vec::new();
+    for backend in table.backends.iter().filter(|b| b.takes.is_some()) {
+        if !models.contains(&backend.layers_of.as_str()) {
+            models.push(&backend.layers_of);
+        }
+    }
+    models.into_iter().map(|model| attention_backends_of(table, model, extent)).collect()
+}
+
+/// The attention backends for a model, those that are of use first. The terminal leaves out backends for other layers than those of the
+/// model; without a model, those that are of no use.
+fn attention_backends_of(table: &AuditTable, model: &str, extent: Extent) -> Section {
+    let mut backends: Vec<&AuditBackend> =
+        table.backends.iter().filter(|b| b.takes.is_some() && b.layers_of == model).collect();
+    backends.sort_by_key(|b| !b.standing.iter().any(|s| serves(*s)));
+    let all = backends.len();
+    let asked = table.models.iter().find(|row| row.name == model);
+    if !extent.sources {
+        backends.retain(|b| match (asked, &b.takes) {
+            (Some(model), Some(takes)) => takes.forms.contains(&model.form),
+            _ => b.standing.iter().any(|s| serves(*s) || *s == Support::Unknown),
+        });
+    }
+    let others = all - backends.len();
+    let rows = backends.into_iter().map(|b| {
+        let mut row = vec![format!("{} {}", b.engine, b.backend)];
+        row.extend(extent.sources.then(|| b.about.clone()));
+        row.extend(b.standing.iter().map(|s| support(*s).to_owned()));
+        let takes = b.takes.as_ref().map(AuditTakes::phrase).unwrap_or_default();
+        let mut said = Vec::new();
+        if extent.sources || (asked.is_none() && b.standing.iter().any(|s| serves(*s))) {
+            said.push(format!("takes {takes}"));
+        }
+        said.push(evidence(table, b));
+        said.extend(extent.sources.then(|| b.source.clone()));
+        row.push(said.join(". "));
+        row
+    });
+    let computes = extent.sources.then(|| "computes".to_owned());
+    let columns = ["backend".to_owned()].into_iter().chain(computes);
+    let columns = columns.chain(device_columns(table)).chain(["evidence".to_owned()]).collect();
+    let title = match asked {
+        None => "Attention backends of vLLM, SGLang and FlashInfer".to_owned(),
+        Some(model) => format!("Attention backends for the layers of {}", model.name),
+    };
+    let mut section = Section::table(&title, columns, rows.collect(), extent.rows.max(64), "backend");
+    if others > 0 {
+        section.more = left_out(others, 0, "backend");
+    }
+    section
+}
+
+/// Whether a backend is of use on a device.
+fn serves(standing: Support) -> bool {
+    matches!(standing, Support::Works | Support::Compiles | Support::Taken)
+}
+
+/// The evidence of a backend, once if it is the same on all devices.
+fn evidence(table: &AuditTable, backend: &AuditBackend) -> String {
+    let Some(first) = backend.evidence.first() else { return String::new() };
+    if backend.evidence.iter().all(|e| e == first) {
+        return first.clone();
+    }
+    let each = table.devices.iter().zip(&backend.evidence);
+    each.map(|(device, evidence)| format!("{}: {evidence}", device.name)).collect::<Vec<_>>().join("; ")
 }
 
 fn problems(table: &AuditTable, extent: Extent) -> Section {

@@ -206,7 +206,15 @@ fn audit(table: &AuditTable) -> Vec<Table> {
                 .iter()
                 .zip(&b.evidence)
                 .map(|(s, e)| format!("{}: {}", s.word().replace('_', " "), clean(e)));
-            [b.backend.clone(), clean(&b.about)].into_iter().chain(each).collect()
+            let name = match b.takes {
+                None => b.backend.clone(),
+                Some(_) => format!("{} {}", b.engine, b.backend),
+            };
+            let computes = match &b.takes {
+                None => clean(&b.about),
+                Some(takes) => clean(&format!("attention, {}: {}", b.about, takes.phrase())),
+            };
+            [name, computes].into_iter().chain(each).collect()
         });
         out.push(Table::new("Backends of serving engines", &columns, rows.collect()));
     }
