@@ -107,8 +107,9 @@ impl<'a> Exposure<'a> {
             if let Some(layout) = self.data.configuration.record() {
                 let mla::Fields { scales_at, rotary_at, .. } = layout.fields();
                 // The lowest byte of a scale of 32 bits moves a score by 2^-16 of it at most: less than binary32 sums may err by.
-                let counts =
-                    |byte: &usize| !(scales_at..rotary_at).contains(byte) || (byte - scales_at) % 4 != 0;
+                let counts = |byte: &usize| {
+                    !(scales_at..rotary_at).contains(byte) || !(byte - scales_at).is_multiple_of(4)
+                };
                 for byte in (0..layout.row()).filter(counts) {
                     count(Place::Record, self.record(layout, at, byte));
                 }
