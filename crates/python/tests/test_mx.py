@@ -147,27 +147,142 @@ def altered(q, **changes):
     return mx.Quantized(q.format, q.element, **fields)
 
 
-@pytest.mark.parametrize(
-    ("fault", "says"),
-    [
-        (lambda a, b: (altered(a, scales=np.roll(a.scales, 1, axis=1)), b), "taken from the block before of A"),
-        (lambda a, b: (a, altered(b, scales=np.roll(b.scales, -1, axis=0))), "taken from the next row of B"),
-        (lambda a, b: (altered(a, scales=np.full_like(a.scales, 127)), b), "scales left out of A"),
-        (
-            lambda a, b: (a, altered(b, codes=b.codes.reshape(-1, 2)[:, ::-1].reshape(b.shape))),
-            "the two elements of each byte of B exchanged",
-        ),
-        (lambda a, b: (altered(a, codes=np.where(np.arange(256) < 224, a.codes, 0).astype(np.uint8)), b), "the last 32 of K left out"),
-    ],
-)
-def test_known_faults_are_named(fault, says):
+def product(a, b):
+    return mx.dequantize(a) @ mx.dequantize(b).T
+
+
+def read_otherwise(q, stored, read):
+    """The scales stored in one layout and read as another."""
+    rows, columns = q.scales.shape
+    flat = mx.swizzle_scales(q.scales, stored)
+    size = mx.swizzle_scales(q.scales, read).size
+    return altered(q, scales=mx.unswizzle_scales(np.resize(flat, size), rows, columns, read))
+
+
+def of_scales(change):
+    return lambda q: altered(q, scales=np.ascontiguousarray(change(q.scales)).reshape(q.scales.shape))
+
+
+def of_codes(change):
+    return lambda q: altered(q, codes=np.ascontiguousarray(change(q.codes)).reshape(q.codes.shape))
+
+
+def values_scales_swizzled(scales):
+    """As trtllm-gen stores the scales of values: 4x4 tiles, flat 4·S·(t / 4) + 4·s + t % 4."""
+    rows, columns = scales.shape
+    return scales.reshape(rows // 4, 4, columns).transpose(0, 2, 1)
+
+
+# What a kernel does with one operand, and the words that name it; `X` stands for the operand.
+OPERAND_FAULTS = [
+    (lambda q: read_otherwise(q, "128x4", "linear"), "scales of X stored 128x4 and read as linear"),
+    (lambda q: read_otherwise(q, "8x4", "linear"), "scales of X stored 8x4 and read as linear"),
+    (lambda q: read_otherwise(q, "linear", "8x4"), "scales of X stored linear and read as 8x4"),
+    (of_scales(values_scales_swizzled), "scales of X stored 4x4 and read as linear"),
+    (of_scales(lambda s: s.T), "scales of X stored [K, rows] and read as [rows, K]"),
+    (of_scales(lambda s: np.roll(s, 1, axis=1)), "the scale of each block of X taken from the block before"),
+    (of_scales(lambda s: np.roll(s, -1, axis=1)), "the scale of each block of X taken from the next block"),
+    (of_scales(lambda s: s.reshape(len(s), -1, 2)[:, :, ::-1]), "the scales of neighbouring blocks of X exchanged"),
+    (of_scales(lambda s: np.roll(s, -1, axis=0)), "the scales of X taken from the next row"),
+    (of_scales(lambda s: s[np.arange(len(s)) ^ 8]), None),
+    (of_scales(lambda s: s[:, np.arange(s.shape[1]) // 4 * 4]), "the first of each 4 scales of X taken for all of them"),
+    (of_scales(lambda s: np.full_like(s, 0x38)), "the scales of X left out"),
+    (of_scales(lambda s: s & 0xF8), "the scales of X read as powers of two"),
+    (of_codes(lambda c: c.reshape(len(c), -1, 2)[:, :, ::-1]), "the two elements of each byte of X exchanged"),
+    (of_codes(lambda c: c >> 2), "the codes of X not shifted by 2 bits"),
+    (of_codes(lambda c: c & 7), "the signs of X left out"),
+    (of_codes(lambda c: np.where(np.arange(256) < 224, c, 0).astype(np.uint8)), "the last 32 of K left out of A"),
+    (of_codes(lambda c: np.where(np.arange(256) < 128, c, 0).astype(np.uint8)), "the second half of K left out of A"),
+    (of_codes(lambda c: c.reshape(len(c), -1, 2, 8)[:, :, ::-1]), "halves of each 16 of K of X exchanged"),
+    (lambda q: altered(q, codes=np.roll(q.codes, 1, axis=0), scales=np.roll(q.scales, 1, axis=0)), "each row of X taken from the row before"),
+]
+
+# What a kernel does with the right product, and the words that name it.
+RESULT_FAULTS = [
+    (lambda y: y.T, "the output transposed"),
+    (lambda y: 2 * y, "a constant factor of 2"),
+    (lambda y: -y, "a constant factor of -1"),
+    (lambda y: 0.137 * y, "a constant factor of 0.137"),
+    (lambda y: y[:, np.arange(64) ^ 4], "halves of 8 columns of the output exchanged"),
+    (lambda y: y.reshape(8, 8, 8, 8).transpose(0, 3, 2, 1).reshape(64, 64), "8x8 tiles of the output transposed"),
+    (lambda y: y + np.concatenate([np.zeros((16, 64)), y[:-16]]), "the result of the 16 rows before added"),
+    (lambda y: y + np.concatenate([np.zeros((64, 32)), y[:, :-32]], axis=1), "the result of the 32 columns before added"),
+    (lambda y: np.roll(y, 16, axis=0), "rows of the tile of 16 before in the output"),
+]
+
+
+def nvfp4_operands():
     random = np.random.default_rng(3)
-    scale = 2.0 ** random.integers(-3, 4, (12, 256))
-    a, b = mx.quantize(random.standard_normal((12, 256)) * scale), mx.quantize(random.standard_normal((12, 256)) * scale, "mxfp4")
-    x, y = fault(a, b)
+    # Every scale differs from its neighbours.
+    scale = lambda: np.repeat(2.0 ** random.uniform(-3, 4, (64, 16)), 16, axis=1)  # noqa: E731
+    return tuple(mx.quantize(random.standard_normal((64, 256)) * scale(), "nvfp4") for _ in range(2))
+
+
+def diagnosis(out, a, b, **how):
     with pytest.raises(AssertionError) as caught:
-        mx.assert_within((mx.dequantize(x) @ mx.dequantize(y).T).astype(np.float32), a, b)
-    assert "explained entirely by: " in str(caught.value) and says in str(caught.value)
+        mx.assert_within(out.astype(np.float32), a, b, accumulation="native", **how)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("side", [0, 1])
+@pytest.mark.parametrize(("fault", "says"), OPERAND_FAULTS)
+def test_faults_of_operands_are_named(side, fault, says):
+    operands = nvfp4_operands()
+    faulty = list(operands)
+    faulty[side] = fault(operands[side])
+    text = diagnosis(product(*faulty), *operands)
+    says = says or "the scales of X taken from the row 8 apart"
+    assert "explain" in text and says.replace("X", "AB"[side]) in text and "unexplained" not in text, text
+
+
+@pytest.mark.parametrize(("fault", "says"), RESULT_FAULTS)
+def test_faults_of_results_are_named(fault, says):
+    a, b = nvfp4_operands()
+    text = diagnosis(fault(product(a, b)), a, b)
+    assert "explained entirely by: " in text and says in text, text
+
+
+def test_global_scales_and_biases_are_named():
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    for factor, says in (
+        (1 / a.global_scale, "the global scale of A left out"),
+        (b.global_scale, "the global scale of B applied twice"),
+        (1 / b.global_scale**2, "the global scale of B inverted"),
+        (b.global_scale / a.global_scale, "the global scale of B for that of A"),
+    ):
+        assert says in diagnosis(factor * right, a, b)
+    bias = np.random.default_rng(4).standard_normal(64) * np.abs(right).max()
+    for added, says in ((0 * bias, "the bias left out"), (2 * bias, "the bias added twice"), (np.roll(bias, 1), "the bias of the column before")):
+        assert says in diagnosis(right + added, a, b, bias=bias)
+
+
+def test_a_fault_and_a_factor_are_named_together():
+    a, b = nvfp4_operands()
+    text = diagnosis(3 * product(a, read_otherwise(b, "8x4", "linear")), a, b)
+    assert "the scales of B stored 8x4 and read as linear, and a constant factor of 3" in text
+
+
+def test_what_fits_equally_is_said_together():
+    a, b = nvfp4_operands()
+    swapped = of_codes(lambda c: c.reshape(len(c), -1, 2)[:, :, ::-1])
+    # The same sum in another order of K, whichever operand is changed.
+    text = diagnosis(product(swapped(a), b), a, b)
+    assert "bytes of A" not in text and "byte of A exchanged" in text and "byte of B exchanged" in text, text
+
+
+def test_what_nothing_explains_is_described():
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    nobody = right.copy()
+    nobody[16:32] = 0
+    text = diagnosis(nobody, a, b)
+    assert "unexplained" in text and "rows 16 to 31, every column, each wrong element is 0" in text
+    random = np.random.default_rng(5)
+    text = diagnosis(random.standard_normal(right.shape), a, b)
+    assert "unexplained" in text and "every row, every column" in text
+    other = product(mx.exact(64, 256, "nvfp4", seed=8), mx.exact(64, 256, "nvfp4", seed=9))
+    assert "unexplained" in diagnosis(other, a, b)
 
 
 def test_nan_is_wrong_where_a_number_is_right():

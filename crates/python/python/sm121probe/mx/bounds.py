@@ -26,7 +26,7 @@ ACCUMULATIONS = {
 }
 
 #: Mantissa bits of the result types.
-_RESULTS = {"f32": 23, "bf16": 7, "f16": 10, "f64": 52}
+RESULTS = {"f32": 23, "bf16": 7, "f16": 10, "f64": 52}
 
 #: The nominal exponent of zeros.
 _ZERO = -132
@@ -55,6 +55,9 @@ class _Operand:
 
 
 _NONE = 10_000
+
+#: Rows that are bounded at once.
+_ROWS = 128
 
 
 def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
@@ -109,8 +112,8 @@ def bound(
     """
     if accumulation not in ACCUMULATIONS:
         raise ValueError(f"{accumulation!r} is no accumulation; there are {', '.join(ACCUMULATIONS)}")
-    if out not in _RESULTS:
-        raise ValueError(f"{out!r} is no type of results; there are {', '.join(_RESULTS)}")
+    if out not in RESULTS:
+        raise ValueError(f"{out!r} is no type of results; there are {', '.join(RESULTS)}")
     if order not in (None, "any", "ascending"):
         raise ValueError(f"{order!r} is no order; there are any, ascending")
     a, b = as_quantized(a, b, formats)
@@ -127,7 +130,7 @@ def bound(
         value = value + np.asarray(bias, dtype=np.float64)
         error = error + np.ldexp(1.0, _exponent(np.abs(value) + error) - 23)
     reach = np.abs(value) + error
-    bits = _RESULTS[out]
+    bits = RESULTS[out]
     if bits < 23:
         # Half a unit in the last place of the largest possible accumulator; zero if its exact value is representable in the type.
         lowest = -24 if out == "f16" else -133
@@ -153,8 +156,14 @@ def _fma(left: _Operand, right: _Operand):
 
 def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: bool):
     """Section 4.2 for steps with ascending k; otherwise the same with the sum of all magnitudes for every partial sum."""
-    depth = left.values.shape[1]
-    shape = (left.values.shape[0], right.values.shape[0])
+    rows, depth = left.values.shape
+    if rows > _ROWS:
+        # Parts whose arrays stay in the cache.
+        cuts = [slice(at, at + _ROWS) for at in range(0, rows, _ROWS)]
+        parts = [_Operand(left.values[cut], left.exponents[cut], left.units[cut]) for cut in cuts]
+        done = [_steps(part, right, length, fraction, rising) for part in parts]
+        return tuple(np.concatenate(of) for of in zip(*done))
+    shape = (rows, right.values.shape[0])
     total, error = np.zeros(shape), np.zeros(shape)
     unit = np.full(shape, _NONE)
     magnitude = np.abs(left.values) @ np.abs(right.values).T
