@@ -94,6 +94,7 @@ const KEYS: &[&[&str]] = &[
     &["k_scale_layout"],
     &["v_scale_layout"],
     &["kernel"],
+    &["products"],
     &["weights"],
     &["denominator"],
     &["partials"],

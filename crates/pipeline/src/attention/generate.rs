@@ -259,9 +259,11 @@ impl Data {
             partials: Some(Element::F32),
             tile: self.configuration.tile(),
             queries: None,
+            products: None,
             elements: None,
             exact_elements: true,
             accumulator: Element::F32,
+            headroom: 1.0,
         }
     }
 }

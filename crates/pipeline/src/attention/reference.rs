@@ -206,11 +206,12 @@ impl<'a> Reference<'a> {
         let mut keys = Vec::new();
         for key in self.problem.visible(request, row) {
             let at = request.keys.start + key;
-            let (mut sum, mut size) = (0.0, 0.0);
+            let (mut sum, mut size, mut of_key) = (0.0, 0.0, 0.0);
             for (q, k) in query.iter().zip(self.problem.keys.row(at, kv_head, shape.kv_heads, shape.width)) {
                 let product = f64::from(*q) * f64::from(*k);
                 sum += product;
                 size += product.abs();
+                of_key += f64::from(k.abs());
             }
             let factor = semantics.scale * self.problem.keys.factor(at, kv_head, shape.kv_heads);
             let bit = self.key_bits.get(at * shape.kv_heads + kv_head).copied().unwrap_or_default();
@@ -222,7 +223,7 @@ impl<'a> Reference<'a> {
                 factor.abs() * ((relative + 2.0 * U) * size + absolute * of_query)
             };
             product += self.problem.keys.rounded.map_or(0.0, rounding);
-            product += self.arithmetic.queries.map_or(0.0, rounding);
+            product += self.of_queries(factor, size, of_key);
             // The position of the row is that of its last key.
             let distance = (key as i64 - request.position - row as i64) as f64;
             let bias = slope.map_or(0.0, |slope| slope * distance);
@@ -230,7 +231,8 @@ impl<'a> Reference<'a> {
             let mut cap = |score: f64, factor: f64| match semantics.cap {
                 Some(cap) => {
                     let tanh = libm::tanh(score / cap);
-                    product += factor.abs() * cap * (TANH + 4.0 * U) * tanh.abs();
+                    // A tangent of exponentials errs in absolute terms.
+                    product += factor.abs() * cap * ((TANH + 4.0 * U) * tanh.abs() + 16.0 * U);
                     cap * tanh
                 }
                 None => score,
@@ -263,6 +265,24 @@ impl<'a> Reference<'a> {
         Ok(keys)
     }
 
+    /// The error of a score by roundings of the elements of a query, and of their products with those of a key; `size` is the sum of the
+    /// magnitudes of these products, and `of_key` that of the elements of the key.
+    fn of_queries(&self, factor: f64, size: f64, of_key: f64) -> f64 {
+        let (factor, width) = (factor.abs(), self.problem.shape.width as f64);
+        let scaled = self.arithmetic.queries.map_or(0.0, |element| {
+            let Roundoff { relative, absolute } = element.roundoff();
+            // llama.cpp's mma kernel rounds the query, its factor and their product. The tile kernel rounds their product, a quarter of it
+            // and the products of this with the key.
+            let three = relative * (3.0 + 4.0 * relative) + 2.0 * U;
+            factor * three * size + absolute * ((factor + 5.0) * of_key + 4.0 * width)
+        });
+        let products = self.arithmetic.products.map_or(0.0, |element| {
+            let Roundoff { relative, absolute } = element.roundoff();
+            factor * (relative * size + absolute * width)
+        });
+        scaled + products
+    }
+
     /// Weights and their errors.
     fn weigh(&self, keys: &mut [Key], sink: Option<f64>) -> Common {
         let sink = sink.map(|sink| sink * std::f64::consts::LOG2_E);
@@ -286,7 +306,10 @@ impl<'a> Reference<'a> {
             key.weight = libm::exp2(key.t - most);
             let size = key.t.abs().max(of_keys.abs());
             let rounded = if exact { 0.0 } else { (16.0 + 3.0 * rises) * U * size + key.product };
-            let factors = if exact { 0.0 } else { (rises + 2.0) * (EX2 + 2.0 * U) };
+            // A division for each tile errs like a further rescale.
+            let divided = self.arithmetic.denominator == Denominator::Normalised;
+            let factors = if divided { 2.0 } else { 1.0 } * (rises + 2.0) * (EX2 + 2.0 * U);
+            let factors = if exact && !divided { 0.0 } else { factors };
             key.eta = libm::expm1(rounded * std::f64::consts::LN_2) + factors * 1.01;
             // A number within ε of one that the type has is rounded by at most ε.
             let is_most = of_keys - key.t <= 2.0 * rounded;
@@ -295,14 +318,17 @@ impl<'a> Reference<'a> {
                 () if off_grid < 1e-3 => Some(2.0 * off_grid),
                 () => None,
             };
-            let representable = self.problem.values.factors.is_empty();
+            let representable = self.problem.values.factors.is_empty() && !divided;
             let near = near.filter(|_| representable).map(|off| 2.0 * key.eta + off);
             key.rho = near.map_or(of_types, |near| near.min(of_types));
             key.later = if is_most { 0.0 } else { later };
             // Larger weights are normal numbers of their type, whose error is relative.
-            let is_normal = key.weight * roundoff.relative >= roundoff.absolute * 1.02;
+            let absolute = roundoff.absolute * self.arithmetic.headroom;
+            let is_normal = key.weight * roundoff.relative >= absolute * 1.02;
             let flushed = if key.t - most < FLUSHED { key.weight } else { 0.0 };
-            key.absolute = if is_normal { 0.0 } else { roundoff.absolute.min(key.weight) } + flushed;
+            // In short sums a factor that rescales may be subnormal as well.
+            let lost = if self.short_step().is_some() { 2.0 } else { 1.0 } * absolute.min(key.weight);
+            key.absolute = if is_normal { 0.0 } else { lost } + flushed;
         }
         let count = self.problem.semantics.sink_count;
         let with_sink = sink.map_or(0.0, |sink| count * libm::exp2(sink - most));
@@ -376,7 +402,14 @@ impl<'a> Reference<'a> {
             self.poison(request, shape.kv_head(1, head), &mut output);
         }
         let share = |key: &Key| key.weight / common.total;
-        let of_key = |key: &Key| share(key) * (key.eta + key.rho) + key.absolute / common.total;
+        let of_key = |key: &Key| match self.arithmetic.denominator {
+            Denominator::Unrounded | Denominator::Normalised => {
+                share(key) * if key.t - common.most < FLUSHED { 1.0 } else { key.eta }
+            }
+            Denominator::Rounded | Denominator::Either => {
+                share(key) * (key.eta + key.rho) + key.absolute / common.total
+            }
+        };
         let eta: f64 = keys.iter().map(of_key).sum();
         let sum = 1.5 * (common.count + 2.0 + common.rises) * U;
         let lse = [(1.0 - common.sink, 0.0), (1.0, common.sink * common.sink_eta)].map(|(whole, of_sink)| {
@@ -462,6 +495,15 @@ impl<'a> Reference<'a> {
             }
         }
         let exact = common.exact && keys.iter().all(|key| key.rho == 0.0) && values.factors.is_empty();
+        if let Some(step) = self.short_step() {
+            // What an addition loses is at most a half step of the sum, and at most what is added.
+            for key in keys {
+                let share = key.weight / common.total * factor(key).abs();
+                for (sum, v) in sums.iter_mut().zip(of(key)) {
+                    sum.short += (step.relative * sum.size).min(share * f64::from(v.abs()));
+                }
+            }
+        }
         let of_element = |((sum, value), hot): ((&Sums, f64), &f64)| {
             if !value.is_finite() {
                 // An infinity times a weight of which nothing remains may be NaN.
@@ -494,7 +536,7 @@ impl<'a> Reference<'a> {
         let apart = (sum.eta + by_sink + sum.rho) / left(etas);
         let of_weights = match self.arithmetic.denominator {
             Denominator::Rounded => shared,
-            Denominator::Unrounded => apart,
+            Denominator::Unrounded | Denominator::Normalised => apart,
             Denominator::Either => shared.max(apart),
         };
         let later = sum.later / left(etas);
@@ -504,18 +546,21 @@ impl<'a> Reference<'a> {
         let of_sums = match bit {
             Some(bit) if is_exact(total, bit) && common.total < 16_777_216.0 => 0.0,
             _ => {
-                // Each addition to an accumulator of 16 bits errs by its half step of the sum so far, as does each rescale.
-                let short = match self.arithmetic.accumulator {
-                    Element::F32 => 0.0,
-                    element => {
-                        let Roundoff { relative, absolute } = element.roundoff();
-                        (common.count + common.rises) * (relative * sum.size + absolute)
-                    }
-                };
+                // Besides the additions, each rescale rounds its factor and its product, and up to eight sums of parts are added.
+                let short = self.short_step().map_or(0.0, |Roundoff { relative, absolute }| {
+                    let (rescales, all) = (2.0 * common.rises + 8.0, common.count + 2.0 * common.rises + 8.0);
+                    let small = all * absolute * self.arithmetic.headroom / common.total;
+                    (sum.short + rescales * relative * sum.size) * (1.0 + all * relative) + small
+                });
                 1.5 * (common.count + 2.0 + common.rises) * U * (sum.size + value.abs()) + short
             }
         };
         of_weights + later + sum.absolute / left(etas + rhos + absolutes) + of_sums
+    }
+
+    /// The half step of sums of values that are shorter than binary32.
+    fn short_step(&self) -> Option<Roundoff> {
+        Some(self.arithmetic.accumulator).filter(|of| *of != Element::F32).map(Element::roundoff)
     }
 
     /// The error of storing the results of splits: of each its half step, unless it is close to a number that the type has.
@@ -541,8 +586,8 @@ fn average(keys: &mut [Key], common: &mut Common, request: &Request, parts: usiz
     }
 }
 
-/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, and of the distances
-/// from the value of the key with the largest weight.
+/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, of the distances
+/// from the value of the key with the largest weight, and of what additions to a short sum lose.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     eta: f64,
@@ -552,4 +597,5 @@ struct Sums {
     absolute: f64,
     size: f64,
     off_hot: f64,
+    short: f64,
 }

@@ -81,6 +81,8 @@ record::words! {
         Rounded "rounded",
         /// Those before they are rounded.
         Unrounded "unrounded",
+        /// Those before they are rounded, and it divides them first: after each tile the result is that of the keys so far.
+        Normalised "normalised",
         /// Not declared: either.
         Either "either",
     }
@@ -163,14 +165,20 @@ pub struct Arithmetic {
     pub partials: Option<Element>,
     /// The fewest keys of a tile: the maximum rises at most once in each.
     pub tile: usize,
-    /// The type to which queries are rounded once they are scaled; `None` if they are not scaled by themselves.
+    /// The type in which queries are scaled: they, their factor and the product are rounded to it; `None` if they are not scaled by
+    /// themselves.
     pub queries: Option<Element>,
+    /// The type to which the product of each pair of elements of a query and a key is rounded before products are summed; `None` if they
+    /// are exact or have the precision of the sum.
+    pub products: Option<Element>,
     /// The type to which elements of a cache are rounded once they have their scale; `None` if scales are applied to scores and results.
     pub elements: Option<Element>,
     /// Whether a kernel is declared to round no element, of records neither.
     pub exact_elements: bool,
     /// The type of the sums of values.
     pub accumulator: Element,
+    /// The number by which weights are divided, so that these sums do not overflow: it enlarges what is lost of small numbers.
+    pub headroom: f64,
 }
 
 impl Arithmetic {
@@ -187,9 +195,11 @@ impl Arithmetic {
             partials: Some(weights),
             tile: 8,
             queries: None,
+            products: None,
             elements: Some(weights),
             exact_elements: false,
             accumulator: Element::F32,
+            headroom: 1.0,
         };
         match kernel {
             Kernel::Any => any,
@@ -203,6 +213,7 @@ impl Arithmetic {
                 queries: Some(Element::F16),
                 elements: Some(Element::F16),
                 accumulator: Element::F16,
+                headroom: 8.0,
                 ..any
             },
             Kernel::Triton => {

@@ -49,10 +49,14 @@ pub(super) struct Knobs {
     pub(super) rounded_sum: bool,
     /// Whether weights are rounded at all.
     pub(super) rounded: bool,
+    /// Whether weights are divided by the sum so far before they are rounded.
+    pub(super) normalised: bool,
     pub(super) tile: usize,
     pub(super) splits: usize,
     /// Whether results of splits are rounded to bf16.
     pub(super) short_partials: bool,
+    /// Whether products of elements of queries and keys are rounded to bf16.
+    pub(super) short_products: bool,
     pub(super) hnd: bool,
     pub(super) swizzled: [bool; 2],
     pub(super) exchanged: bool,
@@ -221,9 +225,11 @@ impl Knobs {
         Self {
             rounded_sum: true,
             rounded: true,
+            normalised: false,
             tile: 32,
             splits: 1,
             short_partials: false,
+            short_products: false,
             hnd: world.hnd,
             swizzled: world.swizzled,
             exchanged: false,
@@ -373,10 +379,12 @@ fn attend(
             let scores: Vec<f32> = keys
                 .iter()
                 .map(|place| {
-                    let product = query
-                        .iter()
-                        .enumerate()
-                        .fold(0.0, |sum: f32, (d, q)| q.mul_add(reader.element(0, *place, d), sum));
+                    let product = query.iter().enumerate().fold(0.0, |sum: f32, (d, q)| {
+                        match reader.element(0, *place, d) {
+                            k if knobs.short_products => sum + bf16(q * k),
+                            k => q.mul_add(k, sum),
+                        }
+                    });
                     let bias = biases.next().unwrap();
                     let capped = (knobs.score)(world, product, knobs.score_factor, *bias);
                     if capped < knobs.sentinel { f32::NEG_INFINITY } else { capped * log2 }
@@ -388,13 +396,18 @@ fn attend(
             }
             let before = if most.is_finite() { (most - best).exp2() } else { 0.0 };
             sum *= before;
-            out.iter_mut().for_each(|o| *o *= before);
+            let divisor = match knobs.normalised {
+                true => sum + scores.iter().map(|score| (score - best).exp2()).sum::<f32>(),
+                false => 1.0,
+            };
+            let kept = if knobs.normalised { sum / divisor } else { before };
+            out.iter_mut().for_each(|o| *o *= kept);
             for (score, place) in scores.iter().zip(tile) {
                 let weight = (score - best).exp2();
                 let eight = |x: f32| f32_to(Format::E4m3, x, Rounding::NearestEven, true, false);
                 let rounded = match () {
                     () if knobs.e4m3_weights => Format::E4m3.decode(eight(weight)),
-                    () if knobs.rounded => bf16(weight),
+                    () if knobs.rounded => bf16(weight / divisor),
                     () => weight,
                 };
                 sum += if knobs.rounded_sum { rounded } else { weight };
@@ -405,7 +418,8 @@ fn attend(
             most = best;
         }
         let short = |x: f32| if knobs.short_partials && knobs.splits > 1 { bf16(x) } else { x };
-        out.iter_mut().for_each(|o| *o = if sum > 0.0 { short(*o / sum) } else { 0.0 });
+        let divisor = if knobs.normalised { 1.0 } else { sum };
+        out.iter_mut().for_each(|o| *o = if sum > 0.0 { short(*o / divisor) } else { 0.0 });
         parts.push((most + sum.log2(), out));
     }
     let sink = sink.map_or(f32::NEG_INFINITY, |sink| sink * log2);

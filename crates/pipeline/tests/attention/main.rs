@@ -7,6 +7,7 @@ mod bad_input;
 mod faults;
 mod kernel;
 mod layouts;
+mod llama;
 mod mla;
 mod right;
 mod writer;

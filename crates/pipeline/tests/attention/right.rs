@@ -90,6 +90,37 @@ fn every_declared_rounding_is_needed() {
         |knobs| (knobs.rounded, knobs.splits, knobs.short_partials) = (false, 4, true);
     assert!(of(short, &binary32_partials) > 0, "partial results are rounded to bf16");
     assert_eq!(of(split, &[("kernel", "fa2")]), 0);
+    let products: fn(&mut Knobs) = |knobs| (knobs.rounded, knobs.short_products) = (false, true);
+    assert_eq!(of(products, &[&binary32[..], &[("products", "bf16")]].concat()), 0, "products in bf16");
+    assert!(of(products, &binary32) > 0, "products of queries and keys are rounded to bf16");
+    let unrounded = [("kernel", "triton"), ("partials", "none")];
+    let normalised: fn(&mut Knobs) = |knobs| (knobs.rounded_sum, knobs.normalised) = (false, true);
+    assert_eq!(
+        of(normalised, &[&unrounded[..], &[("denominator", "normalised")]].concat()),
+        0,
+        "shares in bf16"
+    );
+    assert!(of(normalised, &unrounded) > 0, "weights are divided before they are rounded");
+}
+
+#[test]
+fn a_cap_of_exponentials_errs_by_its_own_size() {
+    // Scores are far below the cap, so that an error relative to its tangent would be nothing.
+    for seed in 0..6 {
+        let world = World { cap: Some(3000.0), ..World::new(seed) };
+        let scale = 1e-3;
+        // As vLLM's Triton kernel computes it.
+        let score = |world: &World, product: f32, factor: f32, _: f32| {
+            let cap = world.cap.unwrap();
+            cap * (1.0 - 2.0 / ((2.0 * (product * factor / cap)).exp() + 1.0))
+        };
+        let knobs = Knobs { score, score_factor: scale, ..Knobs::right(&world) };
+        let mut file = file(&world, &run(&world, &knobs));
+        file.say("kernel", "triton");
+        file.say("sm_scale", scale);
+        let wrong: u64 = verdicts(&file).iter().map(|(.., wrong)| wrong).sum();
+        assert_eq!(wrong, 0, "seed {seed}");
+    }
 }
 
 #[test]

@@ -446,6 +446,9 @@ impl File<'_> {
     pub(super) fn arithmetic(&self, queries: Element) -> Result<Arithmetic, AttentionError> {
         let kernel = self.word("kernel", Kernel::ALL, Kernel::word)?.unwrap_or(Kernel::Any);
         let mut of = Arithmetic::of_kernel(kernel, queries);
+        if let Some(products) = self.word("products", Element::ALL, Element::word)? {
+            of.products = Some(products);
+        }
         if let Some(weights) = self.word("weights", Element::ALL, Element::word)? {
             of.weights = weights;
         }
