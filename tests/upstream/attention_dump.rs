@@ -9,17 +9,37 @@ use sm121probe::record::Verdict;
 
 use super::replay::Buffers;
 
-/// A tensor of a dump: its name (docs/attention.md), type, shape and the buffer that holds it.
+/// A tensor of a dump: its name (docs/attention.md), type, shape and contents.
+#[derive(Clone)]
 pub(crate) struct Tensor {
     pub(crate) name: &'static str,
     pub(crate) element: Dtype,
     pub(crate) shape: Vec<usize>,
-    pub(crate) buffer: &'static str,
+    pub(crate) contents: Contents,
+}
+
+/// The bytes of a tensor.
+#[derive(Clone)]
+pub(crate) enum Contents {
+    /// Those of a buffer.
+    Of(&'static str),
+    /// Those that a reference derives from buffers, or that only the host code knows.
+    Made(Vec<u8>),
 }
 
 /// A tensor whose buffer has its name.
 pub(crate) fn tensor(name: &'static str, element: Dtype, shape: Vec<usize>) -> Tensor {
-    Tensor { name, element, shape, buffer: name }
+    stored(name, element, shape, name)
+}
+
+/// A tensor whose buffer has another name.
+pub(crate) fn stored(name: &'static str, element: Dtype, shape: Vec<usize>, buffer: &'static str) -> Tensor {
+    Tensor { name, element, shape, contents: Contents::Of(buffer) }
+}
+
+/// A tensor that no buffer holds.
+pub(crate) fn made(name: &'static str, element: Dtype, shape: Vec<usize>, bytes: Vec<u8>) -> Tensor {
+    Tensor { name, element, shape, contents: Contents::Made(bytes) }
 }
 
 /// The tensors that a kernel computes: they are read after the last launch, all others before the first.
@@ -32,13 +52,14 @@ fn dump_bytes(
     metadata: &[(&'static str, &'static str)],
 ) -> Result<Vec<u8>, String> {
     let mut views = Vec::new();
-    for Tensor { name, element, shape, buffer } in tensors {
-        let bytes = match RESULTS.contains(name) {
-            true => buffers.bytes_after(buffer),
-            false => buffers.bytes_before(buffer),
+    for Tensor { name, element, shape, contents } in tensors {
+        let bytes = match contents {
+            Contents::Made(bytes) => bytes,
+            Contents::Of(buffer) if RESULTS.contains(name) => buffers.bytes_after(buffer),
+            Contents::Of(buffer) => buffers.bytes_before(buffer),
         };
         let view = TensorView::new(*element, shape.clone(), bytes);
-        views.push((*name, view.map_err(|error| format!("buffer `{buffer}`: {error}"))?));
+        views.push((*name, view.map_err(|error| format!("tensor `{name}`: {error}"))?));
     }
     let mut all: HashMap<String, String> =
         metadata.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();

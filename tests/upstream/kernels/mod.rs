@@ -8,6 +8,7 @@ mod flashinfer;
 mod flashinfer_cute_dsl;
 mod flashinfer_group;
 mod llama;
+mod llama_attention;
 mod llama_mmq;
 mod marlin;
 mod triton;
@@ -24,6 +25,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         cub::KERNELS,
         llama::KERNELS,
         llama_mmq::KERNELS,
+        llama_attention::KERNELS,
         flashinfer::KERNELS,
         flashinfer_group::KERNELS,
         flashinfer_cute_dsl::KERNELS,
