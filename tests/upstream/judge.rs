@@ -37,7 +37,7 @@ pub(crate) enum Expected {
 pub(crate) enum Origin {
     /// Upstream CUDA, launched by its own host code.
     Cuda(&'static compile::Source),
-    /// A kernel of this project that Triton compiles.
+    /// A kernel of this project, or of an upstream project with its own host code, that Triton compiles.
     Triton(&'static triton::Source),
     /// Upstream Python, launched by its own host code.
     CuteDsl(&'static cute_dsl::Source),
@@ -48,7 +48,7 @@ impl Origin {
     pub(crate) fn package(self) -> &'static Package {
         match self {
             Self::Cuda(source) => source.package.map_or(&CCCL, |(package, _)| package),
-            Self::Triton(source) => source.package,
+            Self::Triton(source) => source.upstream.map_or(source.triton, |upstream| upstream.package),
             Self::CuteDsl(source) => source.package,
         }
     }

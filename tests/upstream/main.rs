@@ -2,7 +2,7 @@
 //! independent references and with planted faults; and whole programs under `exec`.
 //!
 //! Upstream's sources and compilers come as packages from pip's index. Without them, the trials are ignored with the reason;
-//! `SM121PROBE_REQUIRE=upstream` fetches them (about 1.8 GB, once into the cache) and makes a trial that cannot run a failure.
+//! `SM121PROBE_REQUIRE=upstream` fetches them (about 2.1 GB, once into the cache) and makes a trial that cannot run a failure.
 //! `SNAPSHOTS=overwrite` writes the table of a complete run to `reports/upstream.md`.
 
 mod attention_dump;

@@ -57,6 +57,14 @@ pub(crate) static SGLANG: Package = Package {
     sha256: "00b3cd5b265ac76c64185fbb6b95424f324ddd9f428d0306b77bc9db9d859937",
 };
 
+/// vLLM, of which only attention in Triton's language is unpacked.
+pub(crate) static VLLM: Package = Package {
+    name: "vllm",
+    version: "0.33.0",
+    file: "vllm-0.33.0-cp38-abi3-manylinux_2_28_x86_64.whl",
+    sha256: "4b6bdec4ab269990bf70d45a3c1e94c3760a27064513760193b26d6f0da883aa",
+};
+
 /// CUTLASS, with its examples.
 pub(crate) static CUTLASS: Package = Package {
     name: "nvidia-cutlass",
@@ -100,9 +108,27 @@ pub(crate) fn folder(store: &Store) -> PathBuf {
 /// # Errors
 /// Why one is unavailable, as text.
 pub(crate) fn unpacked(store: &Store, name: &str, packages: &[&Package]) -> Result<PathBuf, String> {
+    unpacked_below(store, name, packages, "")
+}
+
+/// Returns the folder into which a part of a wheel is unpacked: the files below one of its folders, or all if that is empty.
+///
+/// # Errors
+/// Why the package is unavailable, as text.
+pub(crate) fn unpacked_part(
+    store: &Store,
+    name: &str,
+    package: &Package,
+    part: &str,
+) -> Result<PathBuf, String> {
+    unpacked_below(store, name, &[package], part)
+}
+
+fn unpacked_below(store: &Store, name: &str, packages: &[&Package], part: &str) -> Result<PathBuf, String> {
     let folder = folder(store).join(name);
     let done = folder.join("unpacked");
-    let wanted: String = packages.iter().map(|p| format!("{} {}\n", p.sha256, p.file)).collect();
+    let below = if part.is_empty() { String::new() } else { format!(" {part}") };
+    let wanted: String = packages.iter().map(|p| format!("{} {}{below}\n", p.sha256, p.file)).collect();
     let _lock = store.lock(&format!("upstream-{name}")).map_err(|error| error.to_string())?;
     if fs::read_to_string(&done).is_ok_and(|there| there == wanted) {
         return Ok(folder);
@@ -114,7 +140,7 @@ pub(crate) fn unpacked(store: &Store, name: &str, packages: &[&Package]) -> Resu
     fs::create_dir_all(&folder).map_err(told)?;
     for package in packages {
         let file = fetched(store, package)?;
-        unpack(&file, &folder)?;
+        unpack(&file, &folder, part)?;
     }
     fs::write(&done, wanted).map_err(told)?;
     Ok(folder)
@@ -159,12 +185,27 @@ fn fetched(store: &Store, package: &Package) -> Result<PathBuf, String> {
     }
 }
 
-fn unpack(file: &Path, folder: &Path) -> Result<(), String> {
+fn unpack(file: &Path, folder: &Path, part: &str) -> Result<(), String> {
     let told = |error: &dyn std::fmt::Display| format!("{} cannot be unpacked: {error}", file.display());
     if file.extension().is_some_and(|ending| ending == "whl") {
         let mut archive = zip::ZipArchive::new(File::open(file).map_err(|error| told(&error))?)
             .map_err(|error| told(&error))?;
-        archive.extract(folder).map_err(|error| told(&error))
+        if part.is_empty() {
+            return archive.extract(folder).map_err(|error| told(&error));
+        }
+        for index in 0..archive.len() {
+            let mut entry = archive.by_index(index).map_err(|error| told(&error))?;
+            // A path that leaves the folder has no enclosed name.
+            let Some(path) = entry.enclosed_name().filter(|path| path.starts_with(part)) else { continue };
+            if entry.is_dir() {
+                continue;
+            }
+            let path = folder.join(path);
+            fs::create_dir_all(path.parent().unwrap_or(folder)).map_err(|error| told(&error))?;
+            let mut out = File::create(&path).map_err(|error| told(&error))?;
+            std::io::copy(&mut entry, &mut out).map_err(|error| told(&error))?;
+        }
+        Ok(())
     } else {
         let ended = Command::new("tar").arg("-xzf").arg(file).arg("-C").arg(folder).status();
         let ended = ended.map_err(|error| told(&error))?;

@@ -1,5 +1,5 @@
 //! Kernels in Triton's language: a Python program compiles them without a GPU and writes launch files, which the library reads like
-//! `emulate`, with the additions of Triton's launcher.
+//! `emulate`, with the additions of Triton's launcher. The kernels are the program's own, or upstream's, with the launches of its host code.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::time::Duration;
 use emulator::GlobalMemory;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
-use sm121probe::job::launch::{self, Initial, Session};
+use sm121probe::job::launch::{self, Initial, Module, Session};
 use sm121probe::store::{self, Store};
 use sm121probe::toolkit::PipSource;
 use sm121probe::worker::{self, Ended};
@@ -20,12 +20,26 @@ use super::recording::{Buffer, Launch, Recording, Step};
 /// Time limit for all cases of a program.
 const LIMIT: Duration = Duration::from_secs(600);
 
-/// A version of Triton that compiles `programs/triton_kernels.py`.
+/// A program and the version of Triton that compiles it.
 pub(crate) struct Source {
+    /// File name in `programs/`.
+    pub(crate) program: &'static str,
+    /// Triton's wheel.
+    pub(crate) triton: &'static Package,
+    /// Its folder in the cache.
+    pub(crate) folder: &'static str,
+    /// The project whose kernels and host functions the program imports.
+    pub(crate) upstream: Option<&'static Upstream>,
+}
+
+/// The project that kernels come from.
+pub(crate) struct Upstream {
     /// The wheel.
     pub(crate) package: &'static Package,
     /// Its folder in the cache.
     pub(crate) folder: &'static str,
+    /// The folder of the wheel that is unpacked; all of it if this is empty.
+    pub(crate) part: &'static str,
 }
 
 /// The folders of the cases.
@@ -33,10 +47,19 @@ pub(crate) struct Source {
 /// # Errors
 /// Why they are unavailable, as text.
 pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String> {
-    let program = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/programs/triton_kernels.py");
-    let sum = store::sha256_file(&program).map_err(|error| format!("{}: {error}", program.display()))?;
-    let key = store::sha256(format!("{sum} {}", source.package.sha256).as_bytes());
-    let name = format!("{}-{}", source.folder, &key[..16]);
+    let here = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream");
+    let program = here.join("programs").join(source.program);
+    let stand_ins = here.join("host/triton");
+    let mut key = source.triton.sha256.to_owned();
+    let mut inputs = vec![program.clone()];
+    if let Some(upstream) = source.upstream {
+        key += upstream.package.sha256;
+        inputs.extend(["torch.py", "recorder.py"].map(|name| stand_ins.join(name)));
+    }
+    for path in &inputs {
+        key += &store::sha256_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
+    }
+    let name = format!("{}-{}", source.folder, &store::sha256(key.as_bytes())[..16]);
     let folder = packages::folder(store).join("built").join(&name);
     if folder.is_dir() {
         return Ok(folder);
@@ -54,18 +77,29 @@ pub(crate) fn compiled(store: &Store, source: &Source) -> Result<PathBuf, String
             tag.trim()
         ));
     }
-    let package = packages::unpacked(store, source.folder, &[source.package])?;
-    packages::executable(&package.join("triton/backends/nvidia/bin"))?;
+    let triton = packages::unpacked(store, source.folder, &[source.triton])?;
+    packages::executable(&triton.join("triton/backends/nvidia/bin"))?;
+    let mut path = vec![triton];
+    if let Some(Upstream { package, folder, part }) = source.upstream {
+        path.extend([packages::unpacked_part(store, folder, package, part)?, stand_ins]);
+    }
+    let path = std::env::join_paths(path).map_err(|error| error.to_string())?;
     let scratch = store.scratch().map_err(|error| error.to_string())?;
     let made = scratch.path().join("cases");
-    run(Command::new(&python)
+    let mut command = Command::new(&python);
+    command
         .arg(&program)
         .arg(&made)
-        .env("PYTHONPATH", &package)
+        .env("PYTHONPATH", path)
         .env("PYTHONDONTWRITEBYTECODE", "1")
         .env("TRITON_CACHE_DIR", scratch.path().join("cache"))
         // Triton's default up to 3.9, which warns that it will change.
-        .env("TRITON_DEFAULT_FP_FUSION", "1"))?;
+        .env("TRITON_DEFAULT_FP_FUSION", "1");
+    if source.upstream.is_some() {
+        // Modules with lines of their sources cannot be joined.
+        command.env("TRITON_DISABLE_LINE_INFO", "1");
+    }
+    run(&mut command)?;
     let told = |error: std::io::Error| format!("{}: {error}", folder.display());
     fs::create_dir_all(packages::folder(store).join("built")).map_err(told)?;
     fs::rename(&made, &folder).map_err(told)?;
@@ -81,8 +115,27 @@ pub(crate) fn recorded(folder: &Path) -> Result<(String, Recording), String> {
     let session =
         launch::from_file(&folder.join("launch.yaml"), &context).map_err(|error| error.to_string())?;
     let recording = Recording { fixed_shared: true, ..recording(&session)? };
-    let [module] = session.modules.as_slice() else { return Err("a case has one module".to_owned()) };
-    Ok((module.text.clone(), recording))
+    Ok((joined(&session.modules), recording))
+}
+
+/// The PTX of all modules of a case in one, in which faults are planted: the header, and what several of them declare, once.
+fn joined(modules: &[Module]) -> String {
+    let Some((first, others)) = modules.split_first() else { return String::new() };
+    let mut all = first.text.clone();
+    for module in others {
+        let once = |line: &&str| {
+            let is_header =
+                [".version", ".target", ".address_size"].iter().any(|word| line.starts_with(word));
+            let is_declared = [".extern", ".global"].iter().any(|word| line.starts_with(word))
+                && first.text.lines().any(|other| other == *line);
+            !is_header && !is_declared
+        };
+        for line in module.text.lines().filter(once) {
+            all += line;
+            all.push('\n');
+        }
+    }
+    all
 }
 
 /// The buffers and launches of a launch file.

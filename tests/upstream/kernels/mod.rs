@@ -12,6 +12,7 @@ mod llama_attention;
 mod llama_mmq;
 mod marlin;
 mod triton;
+mod triton_attention;
 mod triton_references;
 
 use numerics::Format;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         deepgemm::KERNELS,
         cutlass::KERNELS,
         marlin::KERNELS,
+        triton_attention::KERNELS,
         triton::KERNELS,
         triton::OLDER,
     ];

@@ -6,19 +6,20 @@ use crate::packages::{TRITON, TRITON_3_4};
 use crate::replay::Buffers;
 use crate::triton::Source;
 
-static NEW: Source = Source { package: &TRITON, folder: "triton" };
-static OLD: Source = Source { package: &TRITON_3_4, folder: "triton-3.4" };
+const PROGRAM: &str = "triton_kernels.py";
+static NEW: Source = Source { program: PROGRAM, triton: &TRITON, folder: "triton", upstream: None };
+static OLD: Source = Source { program: PROGRAM, triton: &TRITON_3_4, folder: "triton-3.4", upstream: None };
 
 const SUM: &str = "(n + c) roundings of f32";
 const HALF: &str = "one rounding of f16, (n + c) of f32";
 const DOT: &str = "2 (k + c) roundings of f32; one of the result";
-const ATTENTION: &str = "one rounding of each weight, one of the sum; (n + c) of f32";
+const ATTENTION: &str = "docs/numerics.md, 14";
 
 type Reference = fn(&Buffers) -> Result<f64, String>;
 
 const fn kernel(name: &'static str, case: &'static str, bound: &'static str, reference: Reference) -> Kernel {
     let source = Origin::Triton(&NEW);
-    Kernel { name, source, case, file: "triton_kernels.py", reference, bound, expected: Expected::Right }
+    Kernel { name, source, case, file: PROGRAM, reference, bound, expected: Expected::Right }
 }
 
 const fn older(name: &'static str, case: &'static str, bound: &'static str, reference: Reference) -> Kernel {

@@ -1,6 +1,9 @@
 //! References in f64 for the kernels of `programs/triton_kernels.py`.
 
+use safetensors::Dtype;
+
 use super::{e2m1, product, rounded};
+use crate::attention_dump::{judged, made, tensor};
 use crate::bounds::{BF16, F16, F32, equal, within};
 use crate::replay::{Buffers, Element};
 
@@ -127,46 +130,39 @@ pub(super) fn grouped_matmul(b: &Buffers) -> Result<f64, String> {
     Ok(largest)
 }
 
-/// Causal attention of heads of `t` rows of `d` elements.
-fn attention(b: &Buffers, [t, d]: [usize; 2], (element, unit): (Element, f64)) -> Result<f64, String> {
-    let (q, k, v) = (b.before("q", element), b.before("k", element), b.before("v", element));
-    let mut wanted = Vec::new();
-    for head in (0..q.len()).step_by(t * d) {
-        let row = |of: &'_ [f64], n: usize| of[head + n * d..][..d].to_vec();
-        for n in 0..t {
-            let own = row(&q, n);
-            let dot = |j: usize, size: fn(f64) -> f64| {
-                own.iter().zip(row(&k, j)).map(|(a, b)| size(a * b)).sum::<f64>() * 0.125
-            };
-            let scores: Vec<f64> = (0..=n).map(|j| dot(j, |x| x)).collect();
-            let magnitude = (0..=n).map(|j| dot(j, f64::abs)).fold(0.0, f64::max);
-            let (weights, relative) = weights(&scores);
-            // The error of a score becomes a relative error of its weight.
-            let relative = unit + relative + (2.0 * magnitude * d as f64 + 2.0 * t as f64) * F32;
-            for i in 0..d {
-                let terms = weights.iter().enumerate().map(|(j, w)| w * v[head + j * d + i]);
-                let (y, all) = terms.fold((0.0, 0.0), |(y, all): (f64, f64), t| (y + t, all + t.abs()));
-                wanted.push(rounded((y, 2.0 * all * relative), unit));
-            }
-        }
+/// Causal attention of heads of `t` rows of `d` elements, one after the other: each is a request of one head.
+fn attention(b: &Buffers, [t, d]: [usize; 2], element: Dtype) -> Result<f64, String> {
+    let heads = b.bytes_before("q").len() / (2 * t * d);
+    let rows = || vec![heads * t, 1, d];
+    let bounds: Vec<u8> = (0..=heads).flat_map(|head| ((head * t) as i32).to_le_bytes()).collect();
+    let mut tensors = ["q", "k", "v", "o"].map(|name| tensor(name, element, rows())).to_vec();
+    for name in ["qo_indptr", "kv_indptr"] {
+        tensors.push(made(name, Dtype::I32, vec![heads + 1], bounds.clone()));
     }
-    within(&b.after("o", element), &wanted)
+    let said = [
+        ("causal", "true"),
+        ("sm_scale", "0.125"),
+        ("kernel", "triton"),
+        ("partials", "none"),
+        ("tile", "32"),
+    ];
+    judged(b, &tensors, &said)
 }
 
 pub(super) fn attention_f16(b: &Buffers) -> Result<f64, String> {
-    attention(b, [80, 64], (Element::F16, F16))
+    attention(b, [80, 64], Dtype::F16)
 }
 
 pub(super) fn attention_bf16(b: &Buffers) -> Result<f64, String> {
-    attention(b, [80, 128], (Element::Bf16, BF16))
+    attention(b, [80, 128], Dtype::BF16)
 }
 
 pub(super) fn attention_described(b: &Buffers) -> Result<f64, String> {
-    attention(b, [128, 64], (Element::F16, F16))
+    attention(b, [128, 64], Dtype::F16)
 }
 
 pub(super) fn attention_wide(b: &Buffers) -> Result<f64, String> {
-    attention(b, [128, 128], (Element::F16, F16))
+    attention(b, [128, 128], Dtype::F16)
 }
 
 /// Rows of 256 elements times their scales, one per `vector` elements.
