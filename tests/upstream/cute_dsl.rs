@@ -24,6 +24,8 @@ pub(crate) struct Source {
     pub(crate) package: &'static Package,
     /// Its folder in the cache.
     pub(crate) folder: &'static str,
+    /// What it imports besides CuTe DSL, and the folder of that.
+    pub(crate) imports: Option<(&'static [&'static Package], &'static str)>,
 }
 
 /// The PTX of a case and its launch.
@@ -34,9 +36,13 @@ pub(crate) fn recorded(store: &Store, source: &Source, case: &str) -> Result<(St
     let failed = |error: &dyn std::fmt::Display| Why::Failed(error.to_string());
     let stand_ins = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/upstream/host");
     let package = packages::unpacked(store, source.folder, &[source.package]).map_err(Why::Missing)?;
+    let mut folders = vec![stand_ins, package];
+    if let Some((packages, folder)) = source.imports {
+        folders.push(packages::unpacked(store, folder, packages).map_err(Why::Missing)?);
+    }
     let scratch = store.scratch().map_err(|error| failed(&error))?;
     let folder = scratch.path().join("launches");
-    let printed = exec::cute_dsl_launches(store, source.program, case, vec![stand_ins, package], &folder)?;
+    let printed = exec::cute_dsl_launches(store, source.program, case, folders, &folder)?;
     let entries = fs::read_dir(&folder).map_err(|error| failed(&error))?.flatten();
     let launches: Vec<PathBuf> =
         entries.map(|entry| entry.path().join("launch.yaml")).filter(|file| file.is_file()).collect();

@@ -11,7 +11,7 @@ use crate::packages::FLASHINFER;
 use crate::replay::{Buffers, Element};
 
 static SOURCE: Source =
-    Source { program: "flashinfer_cute_dsl.py", package: &FLASHINFER, folder: "flashinfer" };
+    Source { program: "flashinfer_cute_dsl.py", package: &FLASHINFER, folder: "flashinfer", imports: None };
 
 type Reference = fn(&Buffers) -> Result<f64, String>;
 

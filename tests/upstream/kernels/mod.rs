@@ -11,6 +11,7 @@ mod llama;
 mod llama_attention;
 mod llama_mmq;
 mod marlin;
+mod sglang_cute_dsl;
 mod triton;
 mod triton_attention;
 mod triton_references;
@@ -34,6 +35,7 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         deepgemm::KERNELS,
         cutlass::KERNELS,
         marlin::KERNELS,
+        sglang_cute_dsl::KERNELS,
         triton_attention::KERNELS,
         triton::KERNELS,
         triton::OLDER,
