@@ -27,7 +27,7 @@ const fn kernel(
 pub(crate) static KERNELS: &[Kernel] = &[
     kernel("sglang/fa4", "fa4", |b| varlen(b, [53, 90], "-1", false)),
     kernel("sglang/fa4_window", "fa4_window", |b| varlen(b, [53, 195], "31", false)),
-    kernel("sglang/fa4_sinks", "fa4_sinks", |b| varlen(b, [96, 130], "-1", true)),
+    kernel("sglang/fa4_sinks", "fa4_sinks", |b| varlen(b, [53, 90], "-1", true)),
 ];
 
 /// Rows and keys of two requests; weights in bf16, and the sum of those before they are rounded.

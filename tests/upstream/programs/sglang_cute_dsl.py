@@ -118,6 +118,6 @@ def attention(rows, keys, window=None, sinks=False):
 CASES = {
     "fa4": lambda: attention((33, 20), (70, 20)),
     "fa4_window": lambda: attention((33, 20), (150, 45), window=31),
-    "fa4_sinks": lambda: attention((64, 32), (90, 40), sinks=True),
+    "fa4_sinks": lambda: attention((33, 20), (70, 20), sinks=True),
 }
 CASES[sys.argv[1]]()

@@ -167,8 +167,8 @@ pub(crate) fn run_row(m: &mut Machine<'_>, row: &Row) -> Flow {
     (row.exec)(m, row)
 }
 
-/// Handles the reconvergence after a branch that undefined bits decided: registers written on either path are undefined in the
-/// lanes concerned.
+/// Handles the reconvergence after a branch that undefined bits decided: what depends on the path, of the registers written on
+/// either, is undefined in the lanes concerned.
 #[cold]
 fn meet(m: &mut Machine<'_>) {
     let (kernel, pc, mask) = (m.kernel, m.pc, m.mask);
@@ -176,8 +176,9 @@ fn meet(m: &mut Machine<'_>) {
     for mut unsure in std::mem::take(&mut shadow.unsure) {
         let hammock = kernel.hammocks.get(&unsure.branch).filter(|hammock| hammock.join == pc);
         let here = unsure.lanes & mask;
-        for place in hammock.filter(|_| here != 0).map_or(&[][..], |hammock| &hammock.writes) {
-            shadow.set(*place, here, &shadow::whole(here), unsure.from);
+        for (place, bits) in hammock.filter(|_| here != 0).map_or(&[][..], |hammock| &hammock.writes) {
+            let undefined = shadow.bits(*place).map(|before| before | bits);
+            shadow.set(*place, here, &undefined, unsure.from);
         }
         if hammock.is_some() {
             unsure.lanes &= !mask;
