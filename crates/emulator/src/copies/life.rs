@@ -1,6 +1,6 @@
 //! The life cycle of an asynchronous copy (PTX ISA 9.7.9.27): issue, commit, wait, completion.
 
-use crate::api::trap::{Fault, Rule};
+use crate::api::trap::{Fault, Judge, Rule};
 use crate::copies::pending::{Pending, PendingKind, Piece, Store, Work, shared_address};
 use crate::copies::transfer::{store_piece, to_tf32};
 use crate::memory::global::Region;
@@ -10,15 +10,25 @@ use crate::run::cta::{Cta, OBJECT_BYTES};
 use crate::run::machine::World;
 
 impl Cta {
-    /// Issues a copy. Its ranges have been checked against the bounds of both memories. Remarks are added to `said`, with the lane.
+    /// Issues a copy. Its ranges have been checked against the bounds of both memories. Remarks are added to `said`, with the lane;
+    /// races that need not end the launch to `races_met`.
     pub(crate) fn issue(
         &mut self,
         mut pending: Pending,
         world: &mut World,
         said: &mut Vec<(usize, String)>,
+        races_met: &mut Vec<Fault>,
     ) -> Result<(), Fault> {
         let size = self.shared.len();
-        let at_lane = |f: Fault, lane: u32| f.at(lane as usize);
+        let may_go_on = world.judge == Judge::Values;
+        let mut meet = |f: Fault, lane: u32| {
+            let fault = f.at(lane as usize);
+            if !may_go_on || fault.rule != Rule::Race {
+                return Err(fault);
+            }
+            races_met.push(fault);
+            Ok(())
+        };
         for (n, piece) in pending.pieces.iter().enumerate() {
             let (target, source) = match pending.work {
                 Work::Load { .. } | Work::Put { .. } => (Some(piece.at), None),
@@ -33,7 +43,7 @@ impl Cta {
                 && !(reduces && self.only_reduced(at, piece.len))
             {
                 if !self.brings_same(&pending.work, piece, world) {
-                    self.touched(at, piece.len, true).map_err(|f| at_lane(f, piece.lane))?;
+                    self.touched(at, piece.len, true).or_else(|f| meet(f, piece.lane))?;
                 }
                 let differs = |p: &&Piece| !pending.work.agree(p, piece, world);
                 if let Some(other) = pending.pieces[..n].iter().find(differs) {
@@ -43,18 +53,18 @@ impl Cta {
                         piece.lane,
                         shared_address(other.at.max(piece.at))
                     );
-                    return Err(at_lane(Fault::new(Rule::Race, what), piece.lane));
+                    meet(Fault::new(Rule::Race, what), piece.lane)?;
                 }
             }
             if let Some(at) = source {
                 if self.guarded.hit(at, piece.len, false) {
-                    self.touched(at, piece.len, false).map_err(|f| at_lane(f, piece.lane))?;
+                    self.touched(at, piece.len, false).or_else(|f| meet(f, piece.lane))?;
                 }
                 self.check_source(*piece, pending.warp * 32 + piece.lane, world.check_init)
-                    .map_err(|f| at_lane(f, piece.lane))?;
+                    .or_else(|f| meet(f, piece.lane))?;
                 self.guarded.read(at, piece.len, size);
                 if let Some(races) = &mut self.races {
-                    races.shared(at, piece.len, false, pending.warp).map_err(|f| at_lane(f, piece.lane))?;
+                    races.shared(at, piece.len, false, pending.warp).or_else(|f| meet(f, piece.lane))?;
                 }
             }
             if let Some(at) = target {
@@ -63,8 +73,10 @@ impl Cta {
                     let noted = races.shared(at, piece.len, true, pending.warp);
                     races.set_strong(None);
                     if let Err(fault) = noted {
-                        let fault = at_lane(fault, piece.lane);
-                        said.push(self.copies_same(&pending, piece, world, fault)?);
+                        match self.copies_same(&pending, piece, world, fault) {
+                            Ok(remark) => said.push(remark),
+                            Err(fault) => meet(fault, piece.lane)?,
+                        }
                     }
                 }
                 self.guarded.watch(at, piece.len, size);

@@ -219,7 +219,7 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
         map: None,
         number: 0,
     };
-    match m.cta.issue(pending, m.world, &mut m.lane_remarks) {
+    match m.issue_here(pending) {
         Ok(()) => Flow::Next,
         Err(fault) => m.fail(fault),
     }

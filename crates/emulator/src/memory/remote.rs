@@ -259,7 +259,7 @@ impl Machine<'_> {
         }
         let number = pending.number;
         let Some(rank) = rank else {
-            return self.cta.issue(pending, self.world, &mut self.lane_remarks).map(|()| number);
+            return self.issue_here(pending).map(|()| number);
         };
         if let Some(races) = &mut self.cta.races {
             races.set_strong(pending.strength());
@@ -273,11 +273,20 @@ impl Machine<'_> {
         pending.foreign = true;
         self.world.events += 1;
         self.cta.member.tell();
+        let mut races_met = Vec::new();
         match self.peers.get(rank) {
-            Some(peer) => peer.issue(pending, self.world, &mut self.lane_remarks)?,
+            Some(peer) => peer.issue(pending, self.world, &mut self.lane_remarks, &mut races_met)?,
             None => self.reach_peer(rank)?,
         }
+        races_met.into_iter().try_for_each(|fault| self.tolerate(fault))?;
         Ok(number)
+    }
+
+    /// Issues a copy whose shared memory is that of this CTA.
+    pub(crate) fn issue_here(&mut self, pending: Pending) -> Result<(), Fault> {
+        let mut races_met = Vec::new();
+        self.cta.issue(pending, self.world, &mut self.lane_remarks, &mut races_met)?;
+        races_met.into_iter().try_for_each(|fault| self.tolerate(fault))
     }
 }
 

@@ -51,6 +51,21 @@ fn all_lanes_may_load_one_word_that_nobody_wrote() {
 }
 
 #[test]
+fn a_copy_over_what_another_warp_stores_ends_the_launch_only_where_rules_are_strict() {
+    let text = module(
+        "",
+        "setp.ge.u32 p, t, 32; @p bra COPY; st.shared.u32 [word], t; bra END;
+COPY: cp.async.ca.shared.global [word], [out], 4; cp.async.wait_all; END: bar.sync 0;",
+    );
+    breaks(&text, &two_warps(), Rule::Race, "shared address");
+    let mut said = Said::default();
+    let result = run_and_listen(&text, &How { judge: Judge::Values, ..two_warps() }, &mut said);
+    assert!(result.is_ok(), "{result:?}");
+    let of = |what: &str| said.violations.iter().any(|found| found.contains("Race") && found.contains(what));
+    assert!(of("cp.async") && of("st.shared"), "{said:?}");
+}
+
+#[test]
 fn a_reader_needs_an_order_behind_one_store_and_a_store_behind_all() {
     // Warps 0 and 1 store; warp 2 is told by warp 1 alone, and it reads or stores.
     let body = |then: &str| {
