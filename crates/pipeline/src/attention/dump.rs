@@ -686,7 +686,7 @@ impl<'a> File<'a> {
         let scales = self.scales()?;
         let sm_scale = semantics.scale / (scales[0] * scales[1] * scales[3]);
         let lse = self.lse(rows, heads, !sinks.is_empty())?;
-        let arithmetic = self.arithmetic(q_element)?;
+        let arithmetic = self.arithmetic(q_element, shape.value_width)?;
         Ok(Dump {
             shape,
             semantics,

@@ -256,6 +256,7 @@ impl Data {
             weights: self.configuration.types.queries(),
             denominator: Denominator::Rounded,
             rescaled: 0,
+            merges: 0,
             partials: Some(Element::F32),
             tile: self.configuration.tile(),
             queries: None,

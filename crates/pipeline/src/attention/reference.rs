@@ -454,11 +454,11 @@ impl<'a> Reference<'a> {
     fn output(&self, keys: &[Key], common: &Common, kv_head: usize) -> Vec<Expected> {
         let Problem { shape, semantics, values, .. } = self.problem;
         let width = shape.value_width;
-        let hot = keys.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
+        let hot_key = keys.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
         let of = |key: &Key| values.row(key.row, kv_head, shape.kv_heads, width);
         let factor = |key: &Key| semantics.value_scale * values.factor(key.row, kv_head, shape.kv_heads);
-        let hot: Vec<f64> =
-            hot.map_or_else(Vec::new, |hot| of(hot).iter().map(|v| f64::from(*v) * factor(hot)).collect());
+        let hot: Vec<f64> = hot_key
+            .map_or_else(Vec::new, |hot| of(hot).iter().map(|v| f64::from(*v) * factor(hot)).collect());
         let mut out = vec![0.0; width];
         // Divided once at the end, so that sums that are exact in binary32 are exact here, too.
         for key in keys {
@@ -473,6 +473,7 @@ impl<'a> Reference<'a> {
         let mut bit = i32::MAX / 4;
         for key in keys {
             let share = key.weight / common.total;
+            let is_hot = hot_key.is_some_and(|hot| std::ptr::eq(hot, key));
             let grown = share * (1.0 + key.eta);
             let [by_eta, by_rho, by_later] = [share * key.eta, grown * key.rho, grown * key.later];
             etas += by_eta;
@@ -492,6 +493,7 @@ impl<'a> Reference<'a> {
                 sum.absolute += absolute * (size + o.abs());
                 sum.size += share * size;
                 sum.off_hot += share * (v - hot).abs();
+                sum.others += if is_hot { (1.0 - share) * size } else { share * size };
             }
         }
         let exact = common.exact && keys.iter().all(|key| key.rho == 0.0) && values.factors.is_empty();
@@ -516,6 +518,7 @@ impl<'a> Reference<'a> {
                 error += (relative + 2.0 * U) * sum.size + absolute;
             }
             let error = error + self.of_partials(sum, *hot, error);
+            let error = error + self.of_merges(sum, *hot, error);
             Expected::Number { value, error: error + 4.0 * U * value.abs() }
         };
         sums.iter().zip(out).zip(&hot).map(of_element).collect()
@@ -570,6 +573,17 @@ impl<'a> Reference<'a> {
         let of_size = roundoff.relative * (sum.size + error) + roundoff.absolute;
         if partials.nearest(hot) == hot { of_size.min(sum.off_hot + error) } else { of_size }
     }
+
+    /// The error of rounding results of parts of the keys while they are added up. Where only the key with the largest weight counts,
+    /// each of these numbers is close to its value or to zero, by what the others contribute and by what was rounded before.
+    fn of_merges(&self, sum: &Sums, hot: f64, error: f64) -> f64 {
+        let weights = self.arithmetic.weights;
+        let Roundoff { relative, absolute } = weights.roundoff();
+        let times = f64::from(self.arithmetic.merges);
+        let of_size = times * (relative * (sum.size + error) + absolute) * libm::pow(1.0 + relative, times);
+        let of_others = (libm::exp2(times) - 1.0) * (sum.others + error);
+        if weights.nearest(hot) == hot { of_size.min(of_others) } else { of_size }
+    }
 }
 
 /// Gives each part of the keys the same share of the result, whatever its weights: the merge of splits without their logarithms.
@@ -586,8 +600,9 @@ fn average(keys: &mut [Key], common: &mut Common, request: &Request, parts: usiz
     }
 }
 
-/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, of the distances
-/// from the value of the key with the largest weight, and of what additions to a short sum lose.
+/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, and of the distances
+/// from the value of the key with the largest weight; what additions to a short sum lose; and how far that value, weighted, is from itself,
+/// plus the sizes of the others.
 #[derive(Debug, Clone, Copy, Default)]
 struct Sums {
     eta: f64,
@@ -598,4 +613,5 @@ struct Sums {
     size: f64,
     off_hot: f64,
     short: f64,
+    others: f64,
 }

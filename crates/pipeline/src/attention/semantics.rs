@@ -163,6 +163,8 @@ pub struct Arithmetic {
     pub rescaled: u32,
     /// The type of the results of splits, before they are merged; `None` without splits.
     pub partials: Option<Element>,
+    /// Further roundings of results of parts of the keys to the type of the weights, while they are added up.
+    pub merges: u32,
     /// The fewest keys of a tile: the maximum rises at most once in each.
     pub tile: usize,
     /// The type in which queries are scaled: they, their factor and the product are rounded to it; `None` if they are not scaled by
@@ -193,6 +195,7 @@ impl Arithmetic {
             denominator: Denominator::Either,
             rescaled: 2,
             partials: Some(weights),
+            merges: 0,
             tile: 8,
             queries: None,
             products: None,
@@ -220,5 +223,18 @@ impl Arithmetic {
                 Self { denominator: Denominator::Unrounded, rescaled: 0, partials: Some(Element::F32), ..any }
             }
         }
+    }
+
+    /// How often XQA rounds results of parts of the keys besides those of splits. Four warps share a tile: each has up to 64 elements of
+    /// the output, and groups of warps that have the same ones add up their results, of different keys, in the type of the output. With
+    /// splits they do so for each, and once more for those.
+    pub(super) const fn merges_of_xqa(width: usize, split: bool) -> u32 {
+        let groups = match width {
+            0..=64 => 4,
+            65..=128 => 2,
+            _ => 1,
+        };
+        // The last addition is the rounding of the output, or of a split.
+        if split { 2 * (groups - 1) } else { groups - 1 }
     }
 }

@@ -57,6 +57,8 @@ pub(super) struct Knobs {
     pub(super) short_partials: bool,
     /// Whether products of elements of queries and keys are rounded to bf16.
     pub(super) short_products: bool,
+    /// Whether results of splits are added up in bf16, as warps of XQA do.
+    pub(super) short_merge: bool,
     pub(super) hnd: bool,
     pub(super) swizzled: [bool; 2],
     pub(super) exchanged: bool,
@@ -230,6 +232,7 @@ impl Knobs {
             splits: 1,
             short_partials: false,
             short_products: false,
+            short_merge: false,
             hnd: world.hnd,
             swizzled: world.swizzled,
             exchanged: false,
@@ -432,7 +435,9 @@ fn attend(
             () if most == f32::NEG_INFINITY => 0.0,
             () => (lse - most).exp2() / total,
         };
-        out.iter_mut().zip(part).for_each(|(o, p)| *o = share.mul_add(*p, *o));
+        out.iter_mut().zip(part).for_each(|(o, p)| {
+            *o = if knobs.short_merge { bf16(*o + bf16(share * p)) } else { share.mul_add(*p, *o) };
+        });
     }
     (out.into_iter().map(|o| bf16(o * knobs.value_factor)).collect(), most + total.log2())
 }

@@ -101,6 +101,9 @@ fn every_declared_rounding_is_needed() {
         "shares in bf16"
     );
     assert!(of(normalised, &unrounded) > 0, "weights are divided before they are rounded");
+    let merged: fn(&mut Knobs) = |knobs| (knobs.splits, knobs.short_merge) = (4, true);
+    assert!(of(merged, &fa2) > 0, "results of four groups of warps are added up in bf16");
+    assert_eq!(of(merged, &[("kernel", "xqa"), ("partials", "none")]), 0);
 }
 
 #[test]

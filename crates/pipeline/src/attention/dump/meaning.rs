@@ -443,7 +443,7 @@ impl File<'_> {
         }
     }
 
-    pub(super) fn arithmetic(&self, queries: Element) -> Result<Arithmetic, AttentionError> {
+    pub(super) fn arithmetic(&self, queries: Element, width: usize) -> Result<Arithmetic, AttentionError> {
         let kernel = self.word("kernel", Kernel::ALL, Kernel::word)?.unwrap_or(Kernel::Any);
         let mut of = Arithmetic::of_kernel(kernel, queries);
         if let Some(products) = self.word("products", Element::ALL, Element::word)? {
@@ -464,6 +464,9 @@ impl File<'_> {
             None => {}
             Some("none") => (of.elements, of.exact_elements) = (None, true),
             Some(_) => of.elements = self.word("elements", Element::ALL, Element::word)?,
+        }
+        if kernel == Kernel::Xqa {
+            of.merges = Arithmetic::merges_of_xqa(width, of.partials.is_some());
         }
         if let Some(tile) = self.number::<usize>("tile")? {
             if tile == 0 {
