@@ -21,7 +21,8 @@ pub(crate) struct Source {
     pub(crate) program: &'static str,
     /// The package with upstream's source, and its folder in the cache.
     pub(crate) package: Option<(&'static Package, &'static str)>,
-    /// Folders of that package to search for headers.
+    /// Folders of that package to search for headers. Of a Python file, each constant that is CUDA as text becomes a header,
+    /// `NAME.inc`: FlashInfer compiles such text at run time.
     pub(crate) includes: &'static [&'static str],
     /// The compiler.
     pub(crate) cuda: Release,
@@ -49,7 +50,9 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     let program = here.join("programs").join(source.program).with_extension("cu");
     let runtime = here.join("host/runtime.cpp");
     let mut key = format!("{:?} {:?}\n", source.includes, source.options);
-    for path in [&program, &runtime, &here.join("host/record.h")] {
+    let mut files = vec![program.clone(), runtime.clone(), here.join("host/record.h")];
+    add_headers(&here.join("host"), &program, &mut files)?;
+    for path in &files {
         let sum = store::sha256_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         key += &format!("{sum}\n");
     }
@@ -72,11 +75,17 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     let cuda = source.cuda.unpacked(store)?;
     let mut includes =
         vec![here.join("host"), here.join("host/absent"), cuda.join("include"), cuda.join("include/cccl")];
+    let scratch = store.scratch().map_err(|error| error.to_string())?;
     if let Some((package, at)) = source.package {
         let root = packages::unpacked(store, at, &[package])?;
-        includes.splice(0..0, source.includes.iter().map(|folder| root.join(folder)));
+        let (texts, folders): (Vec<_>, Vec<_>) =
+            source.includes.iter().map(|name| root.join(name)).partition(|path| path.is_file());
+        includes.splice(0..0, folders);
+        for path in &texts {
+            write_constants(path, scratch.path())?;
+        }
+        includes.extend((!texts.is_empty()).then(|| scratch.path().to_owned()));
     }
-    let scratch = store.scratch().map_err(|error| error.to_string())?;
     let (object, host_object) = (scratch.path().join("program.o"), scratch.path().join("runtime.o"));
     let include = |path: &PathBuf| format!("-I{}", path.display());
     run(Command::new("g++")
@@ -113,6 +122,36 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     fs::write(folder.join("part"), &ptx).map_err(told)?;
     fs::rename(folder.join("part"), folder.join("kernels.ptx")).map_err(told)?;
     found(&folder).ok_or_else(|| format!("{} was built and cannot be read", folder.display()))
+}
+
+/// Adds the headers of this project that a file includes, and those that they include.
+fn add_headers(folder: &Path, file: &Path, files: &mut Vec<PathBuf>) -> Result<(), String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    for line in text.lines() {
+        let Some(header) = line.strip_prefix("#include \"").and_then(|rest| rest.strip_suffix('"')) else {
+            continue;
+        };
+        let header = folder.join(header);
+        if header.is_file() && !files.contains(&header) {
+            files.push(header.clone());
+            add_headers(folder, &header, files)?;
+        }
+    }
+    Ok(())
+}
+
+/// Writes each constant of a Python file that is raw text over several lines as a header, `NAME.inc`.
+fn write_constants(file: &Path, folder: &Path) -> Result<(), String> {
+    let text = fs::read_to_string(file).map_err(|error| format!("{}: {error}", file.display()))?;
+    let mut rest = text.as_str();
+    while let Some((before, behind)) = rest.split_once(" = r\"\"\"") {
+        let name = before.lines().next_back().unwrap_or_default();
+        let (constant, behind) =
+            behind.split_once("\"\"\"").ok_or_else(|| format!("{}: {name} has no end", file.display()))?;
+        fs::write(folder.join(name).with_extension("inc"), constant).map_err(|error| error.to_string())?;
+        rest = behind;
+    }
+    Ok(())
 }
 
 fn run(command: &mut Command) -> Result<(), String> {

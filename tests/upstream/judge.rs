@@ -1,14 +1,17 @@
 //! All runs of one kernel: schedules, contents of unwritten memory, the reference, planted faults.
 
+use std::path::{Path, PathBuf};
+
+use emulator::{Judge, Options, Program};
 use sm121probe::store::Store;
 
 use super::compile;
 use super::cuda::CCCL;
 use super::cute_dsl;
 use super::faults::{self, Fault};
-use super::packages::Package;
+use super::packages::{self, Package};
 use super::recording::{self, Recording};
-use super::replay::{self, Buffers, Ended};
+use super::replay::{self, Buffers, Ended, Seen};
 use super::triton;
 
 /// Schedules of each kernel.
@@ -19,7 +22,7 @@ const FUEL: u64 = 50_000_000;
 const PATIENCE: u64 = 8;
 
 /// The expected verdict of a case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy)]
 pub(crate) enum Expected {
     /// Correct under all rules.
     Right,
@@ -29,6 +32,24 @@ pub(crate) enum Expected {
         rule: &'static str,
         /// The place in upstream's source, and the evidence.
         why: &'static str,
+    },
+    /// It has such races and violates nothing else.
+    Races {
+        /// Their messages, in parts separated by ` … `. The first occurs under one of the schedules; the others may.
+        kinds: &'static [&'static str],
+        /// Whether its numbers are correct in the emulator all the same; they are not judged otherwise.
+        right: bool,
+        /// The place in upstream's source, and the evidence.
+        why: &'static str,
+    },
+    /// It violates no rule, and its numbers are not those that its host code was asked for.
+    Wrong {
+        /// What the reference says of them, in part.
+        explanation: &'static str,
+        /// The place in upstream's source, and the evidence.
+        why: &'static str,
+        /// Shows in upstream's source what no kernel can show.
+        source: fn(&Path) -> Result<(), String>,
     },
 }
 
@@ -50,6 +71,16 @@ impl Origin {
             Self::Cuda(source) => source.package.map_or(&CCCL, |(package, _)| package),
             Self::Triton(source) => source.upstream.map_or(source.triton, |upstream| upstream.package),
             Self::CuteDsl(source) => source.package,
+        }
+    }
+
+    /// The folder with the package's files.
+    fn unpacked(self, store: &Store) -> Result<PathBuf, Why> {
+        match self {
+            Self::Cuda(compile::Source { package: Some((package, at)), .. }) => {
+                packages::unpacked(store, at, &[*package]).map_err(Why::Missing)
+            }
+            _ => Err(Why::Failed("the package of this kernel has no source to be looked at".to_owned())),
         }
     }
 
@@ -130,9 +161,16 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
             other => Err(Why::Failed(format!("a violation of `{rule}` was expected, not {other:?}"))),
         };
     }
-    let first = replay::run(&program, &recording, &replay::schedule(0, FUEL)).map_err(failed)?;
+    if let Expected::Races { kinds, right, .. } = kernel.expected {
+        expected_races(&program, &recording, kinds)?;
+        if !right {
+            return Ok(Shown { launches, error: 0.0, faults: Vec::new() });
+        }
+    }
+    let run = |program: &Program, options: &Options| ran(kernel, program, &recording, options);
+    let first = run(&program, &replay::schedule(0, FUEL)).map_err(failed)?;
     for seed in 1..SCHEDULES {
-        let outcome = replay::run(&program, &recording, &replay::schedule(seed, FUEL));
+        let outcome = run(&program, &replay::schedule(seed, FUEL));
         let outcome = outcome.map_err(|ended| Why::Failed(format!("schedule {seed}: {ended:?}")))?;
         if let Some(buffer) = first.differs(&outcome) {
             return Err(Why::Failed(format!(
@@ -140,14 +178,25 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
             )));
         }
     }
-    let outcome = replay::run(&program, &recording, &replay::poisoned(FUEL));
+    let outcome = run(&program, &replay::poisoned(FUEL));
     let outcome =
         outcome.map_err(|ended| Why::Failed(format!("other contents of unwritten memory: {ended:?}")))?;
     if let Some(buffer) = first.depends(&outcome) {
         return Err(Why::Failed(format!("buffer `{buffer}` depends on unwritten memory")));
     }
-    let error = (kernel.reference)(&first).map_err(|what| Why::Failed(format!("wrong numbers: {what}")))?;
-    let executed = replay::executed(&program, &recording, &replay::schedule(0, FUEL)).map_err(failed)?;
+    let numbers = (kernel.reference)(&first);
+    if let Expected::Wrong { explanation, source, .. } = kernel.expected {
+        let root = kernel.source.unpacked(store)?;
+        source(&root).map_err(Why::Failed)?;
+        return match numbers {
+            Err(what) if what.contains(explanation) => Ok(Shown { launches, error: 0.0, faults: Vec::new() }),
+            other => Err(Why::Failed(format!("`{explanation}` was expected, not {other:?}"))),
+        };
+    }
+    let error = numbers.map_err(|what| Why::Failed(format!("wrong numbers: {what}")))?;
+    let (_, Seen { lines: executed, .. }) =
+        replay::observed(&program, &recording, &lenient(kernel, &replay::schedule(0, FUEL)))
+            .map_err(failed)?;
     let fuel = first.instructions * PATIENCE + 10_000;
     let overlapped = recording.overlaps();
     let mut found = Vec::new();
@@ -159,6 +208,58 @@ pub(crate) fn judge(store: &Store, kernel: &Kernel) -> Result<Shown, Why> {
         return Err(Why::Failed("none of the planted faults is found".to_owned()));
     }
     Ok(Shown { launches, error, faults: found })
+}
+
+/// The options with which the expected races of a kernel do not end a launch.
+fn lenient(kernel: &Kernel, options: &Options) -> Options {
+    let judge = match kernel.expected {
+        Expected::Races { .. } => Judge::Values,
+        _ => Judge::Strict,
+    };
+    Options { judge, ..options.clone() }
+}
+
+/// Runs a program; the races that are expected of the kernel do not end the run.
+fn ran(
+    kernel: &Kernel,
+    program: &Program,
+    recording: &Recording,
+    options: &Options,
+) -> Result<Buffers, Ended> {
+    let Expected::Races { kinds, .. } = kernel.expected else {
+        return replay::run(program, recording, options);
+    };
+    let (buffers, seen) = replay::observed(program, recording, &lenient(kernel, options))?;
+    let other = |found: &(String, String)| !kinds.iter().any(|kind| is_race(found, kind));
+    match seen.violations.into_iter().find(other) {
+        Some((rule, message)) => Err(Ended::Rule(rule, message)),
+        None => Ok(buffers),
+    }
+}
+
+/// Whether a violation is a race of this kind.
+fn is_race((rule, message): &(String, String), kind: &str) -> bool {
+    rule == "race" && kind.split(" … ").all(|part| message.contains(part))
+}
+
+/// Checks that the first kind of race occurs under a schedule, and nothing but these kinds.
+fn expected_races(program: &Program, recording: &Recording, kinds: &[&str]) -> Result<(), Why> {
+    let mut violations = Vec::new();
+    for seed in 0..SCHEDULES {
+        let options = Options { judge: Judge::Values, ..replay::schedule(seed, FUEL) };
+        let (_, seen) = replay::observed(program, recording, &options)
+            .map_err(|ended| Why::Failed(format!("schedule {seed}: {ended:?}")))?;
+        violations.extend(seen.violations);
+    }
+    if let Some((_, other)) = violations.iter().find(|found| !kinds.iter().any(|kind| is_race(found, kind))) {
+        return Err(Why::Failed(format!("only the races {kinds:?} were expected, not {other}")));
+    }
+    match kinds.first() {
+        Some(first) if !violations.iter().any(|found| is_race(found, first)) => {
+            Err(Why::Failed(format!("the race `{first}` was expected")))
+        }
+        _ => Ok(()),
+    }
 }
 
 /// How a fault is found: by a rule, or by wrong numbers.
@@ -175,7 +276,7 @@ fn caught(
     };
     let mut changed = None;
     for seed in 0..SCHEDULES {
-        match replay::run(&program, recording, &replay::schedule(seed, fuel)) {
+        match ran(kernel, &program, recording, &replay::schedule(seed, fuel)) {
             Err(Ended::Rule(rule, _)) => return Some(format!("`{rule}`")),
             Err(other) => return Some(format!("{other:?}")),
             Ok(buffers) if (kernel.reference)(&buffers).is_err() => return Some("wrong numbers".to_owned()),

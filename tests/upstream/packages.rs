@@ -41,6 +41,14 @@ pub(crate) static FLASHINFER: Package = Package {
     sha256: "bfdc18b9e1e4d8d0730fe4343dc0e284cd0c160086de80f99888bc4867922d49",
 };
 
+/// The FlashInfer of July 2026, the last before its pull request 4161, which concerns XQA.
+pub(crate) static FLASHINFER_0_6_14: Package = Package {
+    name: "flashinfer-python",
+    version: "0.6.14",
+    file: "flashinfer_python-0.6.14-py3-none-any.whl",
+    sha256: "d124369346a3d48eac67e31c42f7a3c813bcc0abc10e2e36db413b7b3dfd97df",
+};
+
 /// DeepGEMM, with its copy of CUTLASS.
 pub(crate) static DEEPGEMM: Package = Package {
     name: "sgl-deep-gemm",

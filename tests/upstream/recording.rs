@@ -7,7 +7,7 @@ use std::process::Command;
 use std::time::Duration;
 
 use emulator::{Interleave, L2Promotion, OobFill, Swizzle, TensorMap, TensorType};
-use ptx::{Item, Variable};
+use ptx::{Immediate, Init, Item, Variable};
 use sm121probe::store::Store;
 use sm121probe::worker::{self, Ended};
 
@@ -68,12 +68,17 @@ impl Recording {
     pub(crate) fn of(store: &Store, built: &Built, case: &str) -> Result<Self, String> {
         let scratch = store.scratch().map_err(|error| error.to_string())?;
         let path = |name: &str| scratch.path().join(name);
-        fs::write(path("parameters"), parameters(&built.ptx)?).map_err(|error| error.to_string())?;
+        for (name, text) in [("parameters", parameters(&built.ptx)?), ("variables", variables(&built.ptx)?)] {
+            fs::write(path(name), text).map_err(|error| error.to_string())?;
+        }
         let mut command = Command::new(&built.host);
         command.arg(case);
-        for (variable, name) in
-            [("RECORD_PARAMETERS", "parameters"), ("RECORD_STEPS", "steps"), ("RECORD_BYTES", "bytes")]
-        {
+        for (variable, name) in [
+            ("RECORD_PARAMETERS", "parameters"),
+            ("RECORD_VARIABLES", "variables"),
+            ("RECORD_STEPS", "steps"),
+            ("RECORD_BYTES", "bytes"),
+        ] {
             command.env(variable, path(name));
         }
         let output = worker::run(&mut command, LIMIT).map_err(|error| error.to_string())?;
@@ -200,6 +205,23 @@ fn parameters(ptx: &str) -> Result<String, String> {
                 let _ = write!(out, " {}", size(parameter));
             }
             out.push('\n');
+        }
+    }
+    Ok(out)
+}
+
+/// Initial values of the integer variables, one line each: host code may ask for them.
+fn variables(ptx: &str) -> Result<String, String> {
+    let module = ptx::parse(ptx).map_err(|error| error.to_string())?;
+    let mut out = String::new();
+    for item in &module.items {
+        if let Item::Variable(Variable {
+            name,
+            init: Some(Init::Number(Immediate::Integer { bits, .. })),
+            ..
+        }) = item
+        {
+            let _ = writeln!(out, "{name} {bits}");
         }
     }
     Ok(out)

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use emulator::{Executed, GlobalMemory, InStream, Kernel, Observer, Options, Program, Stop};
+use emulator::{Executed, GlobalMemory, InStream, Kernel, Observer, Options, Program, Stop, Violation};
 use numerics::Format;
 
 use super::recording::{Recording, Step};
@@ -150,37 +150,52 @@ pub(crate) fn run(program: &Program, recording: &Recording, options: &Options) -
     })
 }
 
-/// The lines of the PTX text, from 1, that a case executes.
+/// What an observer sees of a run.
+#[derive(Debug, Default)]
+pub(crate) struct Seen {
+    /// The lines of the PTX text, from 1, that are executed.
+    pub(crate) lines: BTreeSet<usize>,
+    /// Violations that did not end a launch: the names of their rules, and messages.
+    pub(crate) violations: Vec<(String, String)>,
+}
+
+/// Runs all steps, one launch after the other, and watches.
 ///
 /// # Errors
 /// As in [`run`].
-pub(crate) fn executed(
+pub(crate) fn observed(
     program: &Program,
     recording: &Recording,
     options: &Options,
-) -> Result<BTreeSet<usize>, Ended> {
-    let mut lines = Lines { rows: Vec::new(), executed: BTreeSet::new() };
-    steps(program, recording, &mut |stream, memory| {
+) -> Result<(Buffers, Seen), Ended> {
+    let options = &Options { shift_shared: !recording.fixed_shared, ..options.clone() };
+    let mut watch = Watch { rows: Vec::new(), seen: Seen::default() };
+    let buffers = steps(program, recording, &mut |stream, memory| {
         let mut all = 0;
         for each in stream {
-            lines.rows = program.listing(each.kernel).iter().map(|row| row.line).collect();
-            all += emulator::launch_with(each, memory, options, &mut lines)?.warp_instructions;
+            watch.rows = program.listing(each.kernel).iter().map(|row| row.line).collect();
+            all += emulator::launch_with(each, memory, options, &mut watch)?.warp_instructions;
         }
         Ok(all)
     })?;
-    Ok(lines.executed)
+    Ok((buffers, watch.seen))
 }
 
-/// Collects the lines that a launch executes.
-struct Lines {
+/// Collects what a launch does.
+struct Watch {
     /// The lines of the launched kernel's rows.
     rows: Vec<usize>,
-    executed: BTreeSet<usize>,
+    seen: Seen,
 }
 
-impl Observer for Lines {
+impl Observer for Watch {
     fn row(&mut self, executed: &Executed<'_>) {
-        self.executed.extend(self.rows.get(executed.row));
+        self.seen.lines.extend(self.rows.get(executed.row));
+    }
+
+    fn violation(&mut self, violation: &Violation) {
+        let trap = &violation.trap;
+        self.seen.violations.push((trap.rule.word().to_owned(), trap.to_string()));
     }
 }
 

@@ -47,6 +47,9 @@ fn text(kernels: &[&'static Kernel], table: &[(&'static str, Shown)]) -> String 
         let verdict = match kernel.expected {
             Expected::Right => "right".to_owned(),
             Expected::Defect { rule, .. } => format!("defect: `{rule}`"),
+            Expected::Races { right: true, .. } => "right, with a `race`".to_owned(),
+            Expected::Races { right: false, .. } => "defect: `race`".to_owned(),
+            Expected::Wrong { explanation, .. } => format!("wrong: {explanation}"),
         };
         let _ = writeln!(
             out,
@@ -63,7 +66,9 @@ fn text(kernels: &[&'static Kernel], table: &[(&'static str, Shown)]) -> String 
     let defects: Vec<String> = kernels
         .iter()
         .filter_map(|kernel| match kernel.expected {
-            Expected::Defect { why, .. } => Some(format!("* {}: {why}\n", kernel.name)),
+            Expected::Defect { why, .. } | Expected::Races { why, .. } | Expected::Wrong { why, .. } => {
+                Some(format!("* {}: {why}\n", kernel.name))
+            }
             Expected::Right => None,
         })
         .collect();

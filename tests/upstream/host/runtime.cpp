@@ -33,7 +33,7 @@ std::string variable(const char* name) {
 constexpr uint64_t FIRST = 0x1000000000, GUARD = 4096;
 
 struct Recorder {
-    std::map<const void*, std::string> kernels;
+    std::map<const void*, std::string> kernels, variables;
     std::map<std::string, std::vector<size_t>> parameters;
     std::map<uint64_t, size_t> buffers;
     uint64_t next = FIRST, written = 0;
@@ -161,7 +161,9 @@ EXPORT void record_name(const void* buffer, const char* name) {
 EXPORT void** __cudaRegisterFatBinary(void*) { static void* handle; return &handle; }
 EXPORT void __cudaRegisterFatBinaryEnd(void**) {}
 EXPORT void __cudaUnregisterFatBinary(void**) { recorder().steps.flush(); recorder().bytes.flush(); }
-EXPORT void __cudaRegisterVar(void**, char*, char*, const char*, int, size_t, int, int) {}
+EXPORT void __cudaRegisterVar(void**, char* variable, char*, const char* name, int, size_t, int, int) {
+    recorder().variables[variable] = name;
+}
 EXPORT void __cudaRegisterFunction(void**, const char* function, char*, const char* name, int, uint3*, uint3*, dim3*, dim3*, int*) {
     recorder().kernels[function] = name;
 }
@@ -222,6 +224,16 @@ EXPORT cudaError_t cudaMemsetAsync(void* to, int value, size_t size, cudaStream_
     std::vector<char> bytes(size, (char)value);
     recorder().write((uint64_t)to, bytes.data(), size);
     return cudaSuccess;
+}
+// What the PTX says of a variable on the device: nothing here has written it.
+EXPORT cudaError_t cudaMemcpyFromSymbol(void* to, const void* symbol, size_t size, size_t offset, cudaMemcpyKind) {
+    auto variable_of = recorder().variables.find(symbol);
+    if (variable_of == recorder().variables.end() || offset || size > 8) fail("a copy from a variable");
+    std::ifstream file(variable("RECORD_VARIABLES"));
+    std::string name;
+    for (uint64_t value; file >> name >> value;)
+        if (name == variable_of->second) return std::memcpy(to, &value, size), cudaSuccess;
+    fail("the PTX has no value of the variable " + variable_of->second);
 }
 EXPORT cudaError_t cudaMemset(void* to, int value, size_t size) { return cudaMemsetAsync(to, value, size, nullptr); }
 

@@ -32,6 +32,8 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         flashinfer_group::KERNELS,
         flashinfer_cute_dsl::KERNELS,
         attention::KERNELS,
+        attention::PAGED,
+        attention::XQA,
         deepgemm::KERNELS,
         cutlass::KERNELS,
         marlin::KERNELS,

@@ -1,6 +1,12 @@
-//! FlashInfer: attention of a single request.
+//! FlashInfer's attention: of a single request here, of batches over paged caches in the files beside it.
+
+mod paged;
+mod xqa;
 
 use safetensors::Dtype;
+
+pub(crate) use paged::KERNELS as PAGED;
+pub(crate) use xqa::KERNELS as XQA;
 
 use crate::attention_dump::{judged, tensor};
 use crate::compile::Source;
@@ -9,23 +15,15 @@ use crate::judge::{Expected, Kernel, Origin};
 use crate::packages::FLASHINFER;
 use crate::replay::Buffers;
 
-static SOURCE: Source = Source {
-    program: "attention",
-    package: Some((&FLASHINFER, "flashinfer")),
-    includes: &["flashinfer/data/include"],
-    cuda: CUDA_13_5,
-    fixed_shared: false,
-    options: &["--expt-relaxed-constexpr"],
-};
+static SOURCE: Source = source("attention", &["--expt-relaxed-constexpr"]);
+static PREFILL: Source = source("prefill", &["--expt-relaxed-constexpr"]);
 
-static PREFILL: Source = Source {
-    program: "prefill",
-    package: Some((&FLASHINFER, "flashinfer")),
-    includes: &["flashinfer/data/include"],
-    cuda: CUDA_13_5,
-    fixed_shared: false,
-    options: &["--expt-relaxed-constexpr"],
-};
+/// A program with FlashInfer's headers.
+const fn source(program: &'static str, options: &'static [&'static str]) -> Source {
+    let includes = &["flashinfer/data/include"];
+    let package = Some((&FLASHINFER, "flashinfer"));
+    Source { program, package, includes, cuda: CUDA_13_5, fixed_shared: false, options }
+}
 
 const fn kernel(
     name: &'static str,
