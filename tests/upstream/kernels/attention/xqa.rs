@@ -3,7 +3,7 @@
 use safetensors::Dtype;
 
 use super::{kernel, source};
-use crate::attention_dump::{Tensor, judged, tensor};
+use crate::attention_dump::{judged, stored as in_buffer, tensor};
 use crate::compile::Source;
 use crate::judge::{Expected, Kernel};
 use crate::packages::FLASHINFER_0_6_14;
@@ -154,7 +154,7 @@ fn judge(buffers: &Buffers, drafts: usize, metadata: &[(&'static str, &'static s
     if stored == Dtype::U8 {
         // One factor for keys and values.
         let names = if quantized { ["k_global", "v_global"] } else { ["k_scale", "v_scale"] };
-        let one = |name| Tensor { name, element: Dtype::F32, shape: vec![1], buffer: "kv_scale" };
+        let one = |name| in_buffer(name, Dtype::F32, vec![1], "kv_scale");
         tensors.extend(names.map(one));
     }
     if count("sinks", 4) > 0 {
