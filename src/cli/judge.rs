@@ -13,7 +13,8 @@ use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
 use crate::attention::dump::Contents;
-use crate::attention::{self, AttentionError, Diagnosis};
+use crate::attention::{self, AttentionError};
+use crate::frame::diagnosis::Diagnosis;
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
@@ -113,7 +114,7 @@ fn judge_moe(args: &JudgeArgs) -> Result<(), CliError> {
     let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
     let case = Some(said("case")).filter(|case| !case.is_empty()).unwrap_or_else(|| stem(args));
     let trial = row(MOE.name(), case, &said("tile"), &said("target"), &judgement.results);
-    conclude(args, &trial, incomplete(&judgement), None)
+    conclude(args, &trial, incomplete(&judgement), judgement.diagnosis.as_ref())
 }
 
 /// Writes the verdicts and returns the first thing that is wrong.
@@ -148,7 +149,7 @@ struct Judged<'a> {
     #[serde(flatten)]
     trial: &'a TrialRow,
     incomplete: Option<&'a Incomplete>,
-    /// What explains wrong elements; only of attention.
+    /// What explains wrong elements.
     #[serde(skip_serializing_if = "Option::is_none")]
     diagnosis: Option<&'a Diagnosis>,
 }

@@ -14,7 +14,7 @@ pub(crate) fn judge_attention(py: Python<'_>, file: Vec<u8>) -> (Option<String>,
             let results = judgement.results.iter();
             let wrong = results.clone().any(|result| result.verdict == Verdict::Fail);
             let mut text = sm121probe::report::stages_text(&judgement.results);
-            text.extend(judgement.diagnosis.iter().map(attention::Diagnosis::text));
+            text.extend(judgement.diagnosis.iter().map(sm121probe::frame::diagnosis::Diagnosis::text));
             let verdict = serde_json::json!({
                 "wrong": wrong,
                 "judged": results.filter(|result| result.verdict != Verdict::Skipped).count(),

@@ -12,6 +12,7 @@ use std::collections::BTreeSet;
 use super::dump::{Dump, Stored};
 use super::error::AttentionError;
 use super::judge::{Judged, Pair, Subject, spread};
+use crate::frame::diagnosis::{Diagnosis, Explanation};
 
 /// Wrong pairs, one of which a variant must make right to be tried on more.
 const FEW: usize = 4;
@@ -32,104 +33,39 @@ pub(super) struct Hypothesis {
     variants: fn(&Dump) -> Vec<(String, Dump)>,
 }
 
-/// What explains the wrong elements of a result.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
-pub struct Diagnosis {
-    /// The number of wrong elements.
-    pub wrong: u64,
-    /// The elements on which explanations were verified.
-    pub verified: u64,
-    /// Everything that explains all of them, each in a sentence.
-    pub explanations: Vec<Explanation>,
-    /// The best of the others, and the share of the wrong elements that it explains, in percent.
-    pub next: Option<(String, u64)>,
-    /// Which rows, heads and columns are wrong.
-    pub extent: String,
-}
-
-/// An explanation.
-#[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
-pub struct Explanation {
-    /// What the kernel did.
-    pub what: String,
-    /// Where to look.
-    pub look: String,
-    /// Public examples.
-    pub seen: String,
-    /// What would have given the same numbers.
-    pub same: Vec<String>,
-}
-
-impl Diagnosis {
-    /// Of logarithms alone: other readings of them, or else other kernels, that explain them.
-    pub(super) fn of_lse(
-        wrong: u64,
-        declared: &str,
-        readings: &[String],
-        (kernels, offset): (&[&str], Option<f64>),
-    ) -> Self {
-        let of_reading = |reading: &String| Explanation {
-            what: format!("the logarithms are {reading}, not {declared}"),
-            look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
-            seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
-            same: Vec::new(),
-        };
-        let of_kernel = |kernel: &&str| Explanation {
-            what: format!("the kernel rounds more than is declared: as {kernel} does"),
-            look: "metadata `kernel`: if this is the kernel, nothing is wrong".to_owned(),
-            seen: String::new(),
-            same: Vec::new(),
-        };
-        let of_offset = |offset: f64| Explanation {
-            what: format!("each logarithm is too large by {offset:.5}, as if the sum had a factor"),
-            look: "the maximum that is added to the logarithm of the sum, and the factor of the weights"
-                .to_owned(),
-            seen: "fi 3838".to_owned(),
-            same: Vec::new(),
-        };
-        let readings = readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel));
-        Self {
-            wrong,
-            verified: wrong,
-            explanations: readings.chain(offset.map(of_offset)).collect(),
-            next: None,
-            extent: "the output is right".to_owned(),
-        }
-    }
-
-    /// Returns the diagnosis as lines of text.
-    #[must_use]
-    pub fn text(&self) -> String {
-        let all = format!("all {} wrong values", self.wrong);
-        let mut lines = Vec::new();
-        match self.explanations.as_slice() {
-            [] => lines.push(format!("unexplained: no hypothesis makes {all} right")),
-            [one] => {
-                lines.push(format!("explained, {all}: {}", one.what));
-                lines.extend(one.same.iter().map(|what| format!("the same with this data: {what}")));
-            }
-            several => {
-                lines.push(format!("{} explanations fit {all} equally:", several.len()));
-                for one in several {
-                    lines.push(format!("  {}", one.what));
-                    lines.extend(one.same.iter().map(|what| format!("    the same with this data: {what}")));
-                }
-            }
-        }
-        if let [one] = self.explanations.as_slice() {
-            lines.push(format!("look at {}", one.look));
-            if !one.seen.is_empty() {
-                lines.push(format!("seen in {}", one.seen));
-            }
-        }
-        if self.verified < self.wrong && !self.explanations.is_empty() {
-            lines.push(format!("verified on {} of them", self.verified));
-        }
-        if let Some((name, percent)) = &self.next {
-            lines.push(format!("next best, {percent} % of a sample: {name}"));
-        }
-        lines.push(format!("wrong: {}", self.extent));
-        lines.join("\n") + "\n"
+/// What explains logarithms alone: other readings of them, or else other kernels.
+pub(super) fn of_lse(
+    wrong: u64,
+    declared: &str,
+    readings: &[String],
+    (kernels, offset): (&[&str], Option<f64>),
+) -> Diagnosis {
+    let of_reading = |reading: &String| Explanation {
+        what: format!("the logarithms are {reading}, not {declared}"),
+        look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
+        seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
+        same: Vec::new(),
+    };
+    let of_kernel = |kernel: &&str| Explanation {
+        what: format!("the kernel rounds more than is declared: as {kernel} does"),
+        look: "metadata `kernel`: if this is the kernel, nothing is wrong".to_owned(),
+        seen: String::new(),
+        same: Vec::new(),
+    };
+    let of_offset = |offset: f64| Explanation {
+        what: format!("each logarithm is too large by {offset:.5}, as if the sum had a factor"),
+        look: "the maximum that is added to the logarithm of the sum, and the factor of the weights"
+            .to_owned(),
+        seen: "fi 3838".to_owned(),
+        same: Vec::new(),
+    };
+    let readings = readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel));
+    Diagnosis {
+        wrong,
+        verified: wrong,
+        explanations: readings.chain(offset.map(of_offset)).collect(),
+        next: None,
+        extent: "the output is right".to_owned(),
     }
 }
 

@@ -9,11 +9,12 @@ use record::{Place, StageResult, Verdict};
 use super::dump::{Contents, Dump, LseReading};
 use super::element::Element;
 use super::error::AttentionError;
-use super::hypotheses::{self, Diagnosis};
+use super::hypotheses;
 use super::problem::{Problem, Request};
 use super::reference::{Expected, Reference};
 use super::semantics::{Arithmetic, Kernel};
 use super::writer;
+use crate::frame::diagnosis::Diagnosis;
 
 /// A head of a row of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -443,7 +444,7 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
                 let kernels = if fits.is_empty() { kernels_that_fit(dump, &pairs)? } else { Vec::new() };
                 let offset = lse.readings.first().and_then(|reading| subject.lse_offset(&pairs, *reading));
                 let offset = offset.filter(|_| fits.is_empty() && kernels.is_empty());
-                diagnosis = Some(Diagnosis::of_lse(tally.mismatches, &declared, &fits, (&kernels, offset)));
+                diagnosis = Some(hypotheses::of_lse(tally.mismatches, &declared, &fits, (&kernels, offset)));
             }
         }
     }

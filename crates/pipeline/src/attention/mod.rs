@@ -41,7 +41,6 @@ mod stages;
 mod writer;
 
 pub use error::AttentionError;
-pub use hypotheses::{Diagnosis, Explanation};
 pub use judge::{Bounds, Judgement, bounds, judge, judge_contents};
 pub use models::{Form, Heads, Layer, Model, models};
 

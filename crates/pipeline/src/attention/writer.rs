@@ -12,8 +12,8 @@ use record::{Place, StageResult, Verdict};
 use super::cache::{Cache, Order, ScaleOrder};
 use super::dump::is_power_of_two;
 use super::element::{BLOCK, Element};
-use super::hypotheses::{Diagnosis, Explanation};
 use super::judge::Judgement;
+use crate::frame::diagnosis::{Diagnosis, Explanation};
 
 /// How far a quotient of binary32 operations may be from the exact one, relative to it.
 const SLACK: f64 = 1.0 / 2_097_152.0;

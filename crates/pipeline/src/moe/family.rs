@@ -316,6 +316,11 @@ impl family::Trial for Trial {
     fn case_text(&self) -> Option<String> {
         Some(case::to_yaml(&self.case))
     }
+
+    fn explained(&self, outcome: &family::Outcome, _: Option<u64>, _: Target) -> Option<String> {
+        let Outcome { contract, tensors, stages, .. } = outcome.stored.downcast_ref::<Outcome>()?;
+        super::explain(contract, tensors, stages).map(|found| found.text())
+    }
 }
 
 impl Trial {

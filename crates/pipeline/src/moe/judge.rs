@@ -1,6 +1,8 @@
 //! Judges every stage on the values that the device stored before it, never on the reference's own chain.
 
+mod changes;
 mod elementwise;
+mod explain;
 mod gaps;
 mod gemms;
 mod routing;
@@ -9,6 +11,7 @@ mod whole;
 
 use std::collections::HashMap;
 
+pub use explain::explain;
 pub use gaps::{Gap, Judgement, judge_dump};
 
 use super::contract::Contract;

@@ -55,7 +55,7 @@ pub mod witness;
 pub use contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder, Settings};
 pub use dims::Dims;
 pub use error::MoeError;
-pub use judge::{Gap, Judgement, judge, judge_dump};
+pub use judge::{Gap, Judgement, explain, judge, judge_dump};
 pub use problem::Problem;
 pub use stage::Stage;
 pub use tensors::{Array, Tensors};

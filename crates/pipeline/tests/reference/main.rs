@@ -7,6 +7,7 @@ mod checkpoint;
 mod coverage;
 mod device;
 mod dumps;
+mod explained;
 mod faults;
 mod formats;
 mod gaps;

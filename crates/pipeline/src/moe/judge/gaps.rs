@@ -2,7 +2,8 @@
 //! undecided.
 
 use super::gemms::Fc;
-use super::{Inputs, Skip};
+use super::{Inputs, Skip, explain};
+use crate::frame::diagnosis::Diagnosis;
 use crate::moe::contract::{self, Contract};
 use crate::moe::error::MoeError;
 use crate::moe::stage::Stage;
@@ -34,6 +35,8 @@ pub struct Judgement {
     pub results: Vec<StageResult>,
     /// Results in the dump that are not decided; if there is one, the judgement is incomplete.
     pub gaps: Vec<Gap>,
+    /// What explains the first stage that is wrong.
+    pub diagnosis: Option<Diagnosis>,
 }
 
 impl Judgement {
@@ -78,7 +81,8 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
             _ => gaps.push(gap),
         }
     }
-    Ok(Judgement { results, gaps })
+    let diagnosis = explain(contract, tensors, &results);
+    Ok(Judgement { results, gaps, diagnosis })
 }
 
 /// The tensors that a stage stores.

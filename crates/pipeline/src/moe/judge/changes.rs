@@ -1,0 +1,655 @@
+//! The table of changes: what kernels of a fused MoE were seen to do, or nearly did.
+//!
+//! A change of an input is what the kernel would have read; a change of a stored result undoes what its store did.
+
+use crate::moe::case::{BiasPlace, Format, GateUp, ScaleRule, Scores};
+use crate::moe::contract::Contract;
+use crate::moe::format::{BlockScale, Element};
+use crate::moe::stage::Stage;
+use crate::moe::tensors::{Array, Tensors};
+
+/// What a change does to the rules and the tensors of a problem.
+type Apply = Box<dyn Fn(&mut Contract, &mut Tensors)>;
+
+/// A change.
+pub(super) struct Change {
+    /// What a kernel would do.
+    pub(super) what: String,
+    /// Where to look.
+    pub(super) look: &'static str,
+    /// Public examples.
+    pub(super) seen: &'static str,
+    /// The change itself.
+    pub(super) apply: Apply,
+}
+
+fn change(
+    what: impl Into<String>,
+    look: &'static str,
+    apply: impl Fn(&mut Contract, &mut Tensors) + 'static,
+) -> Change {
+    Change { what: what.into(), look, seen: "", apply: Box::new(apply) }
+}
+
+/// A field of the tensors.
+type Field<T> = fn(&mut Tensors) -> &mut Option<Array<T>>;
+
+/// Every change of a stage, the more frequent first. A stage whose inputs are missing has those of the stages before it, too.
+pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> Vec<Change> {
+    let pair = contract.settings.pair;
+    let (activation, weight) = (pair.activation(), pair.weight());
+    let mut all = Vec::new();
+    let is_from = |first: Stage| stage >= first;
+    let has_fc1 = tensors.fc1_out.is_some() && stage > Stage::Fc1;
+    let has_fc2 = tensors.fc2_out.is_some() && stage > Stage::Fc2;
+    let has_a2 = tensors.a2_codes.is_some() && stage > Stage::Requantize;
+    if stage == Stage::Route || stage == Stage::Finalize && tensors.topk_weights.is_none() {
+        all.extend(routes());
+    }
+    if stage == Stage::Quantize {
+        all.extend(rules());
+        all.extend(of_rows());
+        all.extend(of_operand("activations", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales));
+        all.extend(globals("activations", |t| &mut t.a1_global));
+    }
+    if is_from(Stage::Fc1) && !has_fc1 && !has_a2 && !has_fc2 && stage != Stage::Quantize {
+        all.extend(of_operand("weights of FC1", weight, |t| &mut t.w13_blocks, |t| &mut t.w13_scales));
+        all.extend(of_operand("activations of FC1", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales));
+        all.extend(globals("weights of FC1", |t| &mut t.w13_global));
+        all.extend(globals("activations of FC1", |t| &mut t.a1_global));
+        all.extend(biases("FC1", |t| &mut t.w13_bias));
+        all.extend(experts());
+    }
+    if stage == Stage::Fc1 {
+        all.extend(stores("FC1", |t| &mut t.fc1_out));
+        all.extend(halves());
+    }
+    if is_from(Stage::Activation) && !has_a2 && !has_fc2 {
+        all.extend(activations());
+        if contract.settings.fc1_bias == BiasPlace::NextStage && has_fc1 {
+            all.extend(biases("FC1", |t| &mut t.w13_bias));
+        }
+    }
+    if matches!(stage, Stage::Activation | Stage::Requantize) {
+        all.extend(rules());
+        all.extend(of_operand("activations of FC2", activation, |t| &mut t.a2_codes, |t| &mut t.a2_scales));
+        all.extend(globals("activations of FC2", |t| &mut t.a2_global));
+    }
+    if is_from(Stage::Fc2) && !has_fc2 {
+        all.extend(of_operand("weights of FC2", weight, |t| &mut t.w2_blocks, |t| &mut t.w2_scales));
+        if has_a2 || stage == Stage::Fc2 {
+            all.extend(of_operand(
+                "activations of FC2",
+                activation,
+                |t| &mut t.a2_codes,
+                |t| &mut t.a2_scales,
+            ));
+        }
+        all.extend(globals("weights of FC2", |t| &mut t.w2_global));
+        all.extend(globals("activations of FC2", |t| &mut t.a2_global));
+        all.extend(biases("FC2", |t| &mut t.w2_bias));
+        if has_a2 {
+            all.extend(experts());
+        }
+    }
+    if stage == Stage::Fc2 {
+        all.extend(stores("FC2", |t| &mut t.fc2_out));
+    }
+    if stage == Stage::Finalize {
+        all.extend(weights());
+        if contract.settings.fc2_bias == BiasPlace::NextStage && has_fc2 {
+            all.extend(biases("FC2", |t| &mut t.w2_bias));
+        }
+        all.extend(stores("the output", |t| &mut t.output));
+    }
+    all
+}
+
+const OF_SCALES: &str = "the layout of the scales that the quantizer stores and that the kernel reads";
+const OF_INDEX: &str = "the index of the scale: row, block, and the byte selector of the mma";
+
+/// The place that another layout gives to the scale of a block of a row; `None` if it does not hold so many.
+type Places = fn(row: usize, block: usize, blocks: usize) -> usize;
+
+/// Layouts of scales, and whether they hold so many rows and blocks.
+const LAYOUTS: [(&str, Places, usize); 4] = [
+    (
+        "128x4",
+        |r, c, blocks| (r / 128 * blocks.div_ceil(4) + c / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + c % 4,
+        1,
+    ),
+    ("8x4", |r, c, blocks| (r / 8 * blocks.div_ceil(4) + c / 4) * 32 + r % 8 * 4 + c % 4, 1),
+    (
+        "in chunks of 64 rows",
+        |r, c, blocks| r / 64 * 64 * blocks + c / 4 * 256 + r % 16 * 16 + r % 64 / 16 * 4 + c % 4,
+        64,
+    ),
+    (
+        "in tiles of 4x4",
+        |r, c, blocks| ((r & !3) + c / (blocks / 4).max(1)) * blocks + c % (blocks / 4).max(1) * 4 + (r & 3),
+        4,
+    ),
+];
+
+/// Calls `each` with the rows, the columns and the bytes of every matrix of a tensor.
+fn matrices(field: &mut Option<Array<u8>>, each: impl Fn(usize, usize, &mut [u8])) {
+    let Some(array) = field else { return };
+    let [.., rows, columns] = array.shape[..] else { return };
+    if rows * columns == 0 {
+        return;
+    }
+    array.data.chunks_mut(rows * columns).for_each(|matrix| each(rows, columns, matrix));
+}
+
+/// Reads each scale from another place: `None` keeps it.
+fn moved(field: &mut Option<Array<u8>>, from: impl Fn(usize, usize, usize, usize) -> Option<usize>) {
+    matrices(field, |rows, columns, matrix| {
+        let old = matrix.to_vec();
+        for (at, scale) in matrix.iter_mut().enumerate() {
+            let place = from(at / columns, at % columns, rows, columns);
+            *scale = place.and_then(|place| old.get(place)).copied().unwrap_or(*scale);
+        }
+    });
+}
+
+/// Changes of an operand: its scales and its codes.
+fn of_operand(name: &'static str, format: Format, codes: Field<u8>, scales: Field<u8>) -> Vec<Change> {
+    let mut all = Vec::new();
+    if let Some(scale) = format.scale() {
+        all.extend(of_scales(name, scale, scales));
+    }
+    all.extend(of_codes(name, format.element(), codes));
+    /// The row that is read for a row, of so many.
+    type From = fn(usize, usize) -> usize;
+    let rows: [(&str, From); 3] = [
+        ("the row before", |row, rows| (row + rows - 1) % rows),
+        ("the next row", |row, rows| (row + 1) % rows),
+        ("the other row of a pair", |row, rows| if row ^ 1 < rows { row ^ 1 } else { row }),
+    ];
+    for (what, from) in rows {
+        let look = "the row that each thread or TMA box reads";
+        all.push(change(format!("the {name} of {what} are read"), look, move |_, t| {
+            for field in [codes, scales] {
+                moved(field(t), |row, column, rows, columns| Some(from(row, rows) * columns + column));
+            }
+        }));
+    }
+    all
+}
+
+/// Scales that are stored in one layout and read as another.
+fn layouts(name: &'static str, field: Field<u8>) -> Vec<Change> {
+    let mut all = Vec::new();
+    for (layout, at, multiple) in LAYOUTS {
+        let holds = move |rows: usize, columns: usize| {
+            multiple == 1 || rows.is_multiple_of(multiple) && columns.is_multiple_of(4)
+        };
+        let seen = "vl 50084, fi 3097, fi 3608";
+        let what = format!("the scales of the {name} are stored {layout} and read as linear");
+        let stored = change(what, OF_SCALES, move |_, t| {
+            matrices(field(t), |rows, columns, matrix| {
+                if !holds(rows, columns) {
+                    return;
+                }
+                let old = matrix.to_vec();
+                matrix.fill(0);
+                for (n, scale) in old.iter().enumerate() {
+                    if let Some(to) = matrix.get_mut(at(n / columns, n % columns, columns)) {
+                        *to = *scale;
+                    }
+                }
+            });
+        });
+        let what = format!("the scales of the {name} are stored linear and read {layout}");
+        let read = change(what, OF_SCALES, move |_, t| {
+            matrices(field(t), |rows, columns, matrix| {
+                if !holds(rows, columns) {
+                    return;
+                }
+                let old = matrix.to_vec();
+                for (n, scale) in matrix.iter_mut().enumerate() {
+                    *scale = old.get(at(n / columns, n % columns, columns)).copied().unwrap_or_default();
+                }
+            });
+        });
+        all.extend([Change { seen, ..stored }, Change { seen, ..read }]);
+    }
+    all.push(change(format!("the scales of the {name} are read as [K, rows]"), OF_SCALES, move |_, t| {
+        moved(field(t), |row, column, rows, _| Some(column * rows + row));
+    }));
+    all.push(change(format!("the scales of the {name} are stored as [K, rows]"), OF_SCALES, move |_, t| {
+        moved(field(t), |row, column, rows, columns| {
+            let flat = row * columns + column;
+            Some(flat % rows * columns + flat / rows)
+        });
+    }));
+    all
+}
+
+/// Changes of scales.
+fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Change> {
+    let mut all = layouts(name, field);
+    /// The row and column from which a scale is read.
+    type From = fn(usize, usize, usize, usize) -> (usize, usize);
+    let places: [(&str, From); 12] = [
+        ("of the neighbouring block, in pairs,", |r, c, _, columns| {
+            (r, if c ^ 1 < columns { c ^ 1 } else { c })
+        }),
+        ("of the block before", |r, c, _, columns| (r, (c + columns - 1) % columns)),
+        ("of the next block", |r, c, _, columns| (r, (c + 1) % columns)),
+        ("of the first block of a row", |r, _, _, _| (r, 0)),
+        ("of the first of each four blocks", |r, c, _, _| (r, c / 4 * 4)),
+        ("of the even block of each pair", |r, c, _, _| (r, c / 2 * 2)),
+        ("of the block of half the number", |r, c, _, _| (r, c / 2)),
+        ("of the row before", |r, c, rows, _| ((r + rows - 1) % rows, c)),
+        ("of the next row", |r, c, rows, _| ((r + 1) % rows, c)),
+        ("of the row 8 apart", |r, c, rows, _| (if r ^ 8 < rows { r ^ 8 } else { r }, c)),
+        ("of the row 16 apart", |r, c, rows, _| (if r ^ 16 < rows { r ^ 16 } else { r }, c)),
+        ("of the first row", |_, c, _, _| (0, c)),
+    ];
+    for (what, from) in places {
+        all.push(change(format!("the scale {what} is taken, of the {name}"), OF_INDEX, move |_, t| {
+            moved(field(t), |row, column, rows, columns| {
+                let (row, column) = from(row, column, rows, columns);
+                Some(row * columns + column)
+            });
+        }));
+    }
+    let each = move |apply: fn(u8) -> u8| {
+        move |_: &mut Contract, t: &mut Tensors| {
+            field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|scale| *scale = apply(*scale));
+        }
+    };
+    let bias = "the bias of the scale's exponent, and factors of two beside it";
+    match scale {
+        BlockScale::Ue8m0 => all.extend([
+            change(
+                format!("the scales of the {name} are left out"),
+                "whether the mma gets scales",
+                each(|_| 127),
+            ),
+            change(
+                format!("the scales of the {name} are twice as large"),
+                bias,
+                each(|x| x.saturating_add(1).min(254)),
+            ),
+            change(
+                format!("the scales of the {name} are half as large"),
+                bias,
+                each(|x| x.saturating_sub(1)),
+            ),
+        ]),
+        BlockScale::Ue4m3 => all.extend([
+            change(
+                format!("the scales of the {name} are left out"),
+                "whether the mma gets scales",
+                each(|_| 0x38),
+            ),
+            change(
+                format!("the scales of the {name} are read as powers of two"),
+                "the type of the scales: ue4m3 has a mantissa",
+                each(|x| x & 0x78),
+            ),
+        ]),
+    }
+    all
+}
+
+/// Changes of codes.
+fn of_codes(name: &'static str, element: Element, field: Field<u8>) -> Vec<Change> {
+    let mut all = Vec::new();
+    let each = move |apply: fn(u8) -> u8| {
+        move |_: &mut Contract, t: &mut Tensors| {
+            field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|byte| *byte = apply(*byte));
+        }
+    };
+    if element == Element::E2m1 {
+        all.extend([
+            change(
+                format!("the two codes of each byte of the {name} are exchanged"),
+                "the order of codes in a byte: the even element is in the low bits",
+                each(|x| x.rotate_left(4)),
+            ),
+            change(
+                format!("the codes of the {name} are not shifted by 2 bits"),
+                "`<< 2` behind ldmatrix b4x16: the mma reads e2m1 in bits 2 to 5",
+                each(|x| x >> 2 & 0x33),
+            ),
+            change(
+                format!("the signs of the {name} are lost"),
+                "the sign bit of the codes",
+                each(|x| x & 0x77),
+            ),
+        ]);
+    }
+    if element == Element::E4m3 {
+        all.push(change(
+            format!("the signs of the {name} are lost"),
+            "the sign bit of the codes",
+            each(|x| x & 0x7F),
+        ));
+    }
+    let bits = element.bits();
+    // Which elements of K count.
+    type Counts = fn(usize, usize, usize) -> bool;
+    let parts: [(&str, Counts); 4] = [
+        ("the last", |d, part, depth| d + part < depth),
+        ("the first", |d, part, _| d >= part),
+        ("all but the last", |d, part, depth| d + part >= depth),
+        ("every second", |d, part, _| d / part % 2 == 0),
+    ];
+    for part in [16, 32, 64, 128, 256] {
+        for (what, counts) in parts {
+            let look = "the loop over K: its end, its stages and its accumulator";
+            all.push(change(format!("{what} {part} of K of the {name} are left out"), look, move |_, t| {
+                without(field(t), bits, |d, depth| part < depth && !counts(d, part, depth));
+            }));
+        }
+    }
+    for (what, second) in [("second", true), ("first", false)] {
+        let look = "the loop over K: its end";
+        all.push(change(format!("the {what} half of K of the {name} is left out"), look, move |_, t| {
+            without(field(t), bits, |d, depth| (2 * d >= depth) == second);
+        }));
+    }
+    all
+}
+
+/// Sets elements of K to zero.
+fn without(field: &mut Option<Array<u8>>, bits: usize, is_out: impl Fn(usize, usize) -> bool) {
+    let Some(array) = field else { return };
+    let Some(width) = array.shape.last().copied().filter(|width| *width > 0) else { return };
+    let depth = width * 8 / bits;
+    for row in array.data.chunks_mut(width) {
+        for d in (0..depth).filter(|d| is_out(*d, depth)) {
+            match bits {
+                4 => row[d / 2] &= if d % 2 == 0 { 0xF0 } else { 0x0F },
+                8 => row[d] = 0,
+                _ => row[2 * d..2 * d + 2].fill(0),
+            }
+        }
+    }
+}
+
+/// Changes of the global scales of an operand.
+fn globals(name: &'static str, field: Field<f32>) -> Vec<Change> {
+    let look = "the factors that alpha is made of: those of activations and of weights";
+    let each = |what: &str, apply: fn(f32) -> f32| {
+        change(format!("the global scale of the {name} is {what}"), look, move |_, t| {
+            field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|x| *x = apply(*x));
+        })
+    };
+    let mut all = vec![
+        each("left out", |_| 1.0),
+        each("applied twice", |x| x * x),
+        each("inverted", |x| 1.0 / x),
+        each("twice as large", |x| 2.0 * x),
+        each("half as large", |x| 0.5 * x),
+    ];
+    all.push(change(
+        format!("the global scale of the {name} is that of the next expert"),
+        look,
+        move |_, t| {
+            if let Some(array) = field(t) {
+                let step = 1.min(array.data.len());
+                array.data.rotate_left(step);
+            }
+        },
+    ));
+    all
+}
+
+/// Changes of a bias: [experts, columns].
+fn biases(name: &'static str, field: Field<f32>) -> Vec<Change> {
+    let look = "the bias: its index, its expert, and where it is added";
+    let each = |what: &str, apply: fn(&mut [f32], usize)| {
+        change(format!("the bias of {name} is {what}"), look, move |_, t| {
+            if let Some(array) = field(t)
+                && let Some(width) = array.shape.last().copied().filter(|width| *width > 0)
+            {
+                apply(&mut array.data, width);
+            }
+        })
+    };
+    vec![
+        change(format!("the bias of {name} is left out"), look, move |_, t| *field(t) = None),
+        each("added twice", |all, _| all.iter_mut().for_each(|x| *x *= 2.0)),
+        each("halved", |all, _| all.iter_mut().for_each(|x| *x *= 0.5)),
+        each("subtracted", |all, _| all.iter_mut().for_each(|x| *x = -*x)),
+        each("that of the column before", |all, width| {
+            all.chunks_mut(width).for_each(|row| row.rotate_right(1))
+        }),
+        each("that of the next column", |all, width| {
+            all.chunks_mut(width).for_each(|row| row.rotate_left(1))
+        }),
+        each("that of the next expert", |all, width| all.rotate_left(width.min(all.len()))),
+        each("that of the expert before", |all, width| all.rotate_right(width.min(all.len()))),
+        each("that of the first expert", |all, width| {
+            let first = all.get(..width).unwrap_or_default().to_vec();
+            all.chunks_mut(width).for_each(|row| row.copy_from_slice(&first));
+        }),
+    ]
+}
+
+/// Other experts' weights.
+fn experts() -> Vec<Change> {
+    let look = "the map from rows to experts, and the stride of an expert's weights";
+    let rotated = |what: &str, by: fn(usize) -> usize| {
+        change(format!("the weights of {what} are read"), look, move |_, t| {
+            fn rotate<T>(array: &mut Option<Array<T>>, by: fn(usize) -> usize) {
+                if let Some(array) = array {
+                    let count = array.shape.first().copied().unwrap_or(0).max(1);
+                    let width = array.data.len() / count;
+                    array.data.rotate_left(by(count) * width);
+                }
+            }
+            for bytes in [&mut t.w13_blocks, &mut t.w13_scales, &mut t.w2_blocks, &mut t.w2_scales] {
+                rotate(bytes, by);
+            }
+            for floats in [&mut t.w13_global, &mut t.w13_bias, &mut t.w2_global, &mut t.w2_bias] {
+                rotate(floats, by);
+            }
+        })
+    };
+    vec![
+        rotated("the next expert", |count| 1 % count),
+        rotated("the expert before", |count| (count - 1) % count),
+    ]
+}
+
+/// Stores that went elsewhere, or were scaled: the stored result is put back.
+fn stores(name: &'static str, field: Field<u16>) -> Vec<Change> {
+    let look = "the store of the accumulators: fragments, rows and columns";
+    /// The place, row and column, whose stored element belongs to a place.
+    type From = fn(usize, usize, usize, usize) -> (usize, usize);
+    let from: [(&str, From); 10] = [
+        ("columns of pairs exchanged", |r, c, _, _| (r, c ^ 1)),
+        ("halves of 8 columns exchanged", |r, c, _, _| (r, c ^ 4)),
+        ("tiles of 8 columns exchanged", |r, c, _, _| (r, c ^ 8)),
+        ("rows of pairs exchanged", |r, c, _, _| (r ^ 1, c)),
+        ("rows 8 apart exchanged", |r, c, _, _| (r ^ 8, c)),
+        ("8×8 tiles transposed", |r, c, _, _| (r / 8 * 8 + c % 8, c / 8 * 8 + r % 8)),
+        ("every row one too far", |r, c, rows, _| ((r + 1) % rows, c)),
+        ("every row one too early", |r, c, rows, _| ((r + rows - 1) % rows, c)),
+        ("every column one too far", |r, c, _, columns| (r, (c + 1) % columns)),
+        ("every column one too early", |r, c, _, columns| (r, (c + columns - 1) % columns)),
+    ];
+    let mut all: Vec<Change> = from
+        .into_iter()
+        .map(|(what, from)| {
+            change(format!("{name} is stored with {what}"), look, move |_, t| {
+                let Some(array) = field(t) else { return };
+                let [rows, columns] = array.shape[..] else { return };
+                let old = array.data.clone();
+                for (at, x) in array.data.iter_mut().enumerate() {
+                    let (row, column) = from(at / columns, at % columns, rows, columns);
+                    if row < rows && column < columns {
+                        *x = old[row * columns + column];
+                    }
+                }
+            })
+        })
+        .collect();
+    for (what, steps) in [("half", 1_i16), ("twice", -1), ("a quarter of", 2), ("four times", -2)] {
+        let look = "the factors of the result, and a reduction over too many or too few lanes";
+        all.push(change(format!("{name} is {what} what it should be"), look, move |_, t| {
+            for x in field(t).iter_mut().flat_map(|array| &mut array.data) {
+                let exponent = *x >> 7 & 0xFF;
+                // A power of two changes the exponent of a normal number alone.
+                if exponent > 2 && exponent < 253 {
+                    *x = x.wrapping_add_signed(steps << 7);
+                }
+            }
+        }));
+    }
+    all.push(change(format!("{name} has the other sign"), look, move |_, t| {
+        field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|x| *x ^= 0x8000);
+    }));
+    all
+}
+
+/// Gate and up in other columns of the first GEMM's result.
+fn halves() -> Vec<Change> {
+    let look = "the order of gate and up among the columns of the weights: interleaved, or halves";
+    /// The column that holds what belongs to a column, of twice so many.
+    type From = fn(usize, usize) -> usize;
+    let from: [(&str, From); 4] = [
+        ("exchanged, in pairs", |c, _| c ^ 1),
+        ("exchanged, in halves", |c, half| (c + half) % (2 * half)),
+        ("in halves instead of interleaved", |c, half| c % 2 * half + c / 2),
+        ("interleaved instead of in halves", |c, half| c % half * 2 + c / half),
+    ];
+    from.into_iter()
+        .map(|(what, from)| {
+            change(format!("gate and up are {what} in the result of FC1"), look, move |_, t| {
+                let Some(array) = &mut t.fc1_out else { return };
+                let Some(width) = array.shape.last().copied().filter(|width| *width > 1) else { return };
+                for row in array.data.chunks_mut(width) {
+                    let old = row.to_vec();
+                    row.iter_mut().enumerate().for_each(|(c, x)| *x = old[from(c, width / 2)]);
+                }
+            })
+        })
+        .collect()
+}
+
+/// Other rules of the activation.
+fn activations() -> Vec<Change> {
+    let look = "the constants and the order of the activation: gate, up, alpha, beta, limit";
+    let mut all: Vec<Change> = GateUp::ALL
+        .iter()
+        .map(|order| {
+            let what = format!("gate and up are read as {}", order.word());
+            change(what, look, move |c, _| c.settings.gate_up = *order)
+        })
+        .collect();
+    for alpha in [1.0, 1.702] {
+        all.push(change(format!("alpha is {alpha}"), look, move |c, _| c.settings.alpha = alpha));
+    }
+    for beta in [0.0, 1.0] {
+        all.push(change(format!("beta is {beta}"), look, move |c, _| c.settings.beta = beta));
+    }
+    for limit in [7.0, 10.0, f32::INFINITY] {
+        all.push(change(format!("the limit is {limit}"), look, move |c, _| c.settings.limit = limit));
+    }
+    all.push(change("SwiGLU without constants: alpha 1, beta 0, no limit", look, |c, _| {
+        (c.settings.alpha, c.settings.beta, c.settings.limit) = (1.0, 0.0, f32::INFINITY);
+    }));
+    all.push(change("SwiGLU of gpt-oss: alpha 1.702, beta 1, limit 7", look, |c, _| {
+        (c.settings.alpha, c.settings.beta, c.settings.limit) = (1.702, 1.0, 7.0);
+    }));
+    all
+}
+
+/// Other rules of quantization.
+fn rules() -> Vec<Change> {
+    let look = "how the scale of a block follows from its largest magnitude";
+    let of = |rule: &ScaleRule| {
+        let rule = *rule;
+        change(format!("scales are chosen by the rule `{}`", rule.word()), look, move |c, _| {
+            c.settings.scale_rule = rule;
+        })
+    };
+    ScaleRule::ALL.iter().map(of).collect()
+}
+
+/// Other tokens' hidden states.
+fn of_rows() -> Vec<Change> {
+    let look = "the permutation of tokens into rows";
+    let moved = |what: &str, by: fn(usize, usize) -> usize| {
+        change(format!("the hidden states of {what} are quantized"), look, move |c, t| {
+            let tokens = c.dims.tokens.max(1);
+            for token in t.row_token.iter_mut().flat_map(|array| &mut array.data) {
+                let at = usize::try_from(*token).unwrap_or(0);
+                *token = i32::try_from(by(at, tokens)).unwrap_or(i32::MAX);
+            }
+        })
+    };
+    vec![
+        moved("the next token", |token, tokens| (token + 1) % tokens),
+        moved("the token before", |token, tokens| (token + tokens - 1) % tokens),
+        moved("the first token", |_, _| 0),
+    ]
+}
+
+/// Other rules of the router.
+fn routes() -> Vec<Change> {
+    let look = "how logits become scores, choices and weights";
+    let mut all: Vec<Change> = Scores::ALL
+        .iter()
+        .map(|scores| {
+            let what = format!("scores are those of `{}`", scores.word());
+            change(what, look, move |c, _| c.settings.router.scores = *scores)
+        })
+        .collect();
+    all.extend([
+        change("weights are not divided by their sum", look, |c, _| c.settings.router.renormalise = false),
+        change("weights are divided by their sum", look, |c, _| c.settings.router.renormalise = true),
+        change("the factor of the weights is left out", look, |c, _| c.settings.router.scaling = 1.0),
+        change("the factor of the weights is applied twice", look, |c, _| {
+            c.settings.router.scaling *= c.settings.router.scaling;
+        }),
+        change("the correction is left out of the choice", look, |c, t| {
+            c.settings.router.correction_bias = false;
+            t.correction_bias = None;
+        }),
+        change("groups are ignored", look, |c, _| c.settings.router.groups = None),
+        change("the last expert is never chosen", "the loop over experts", |_, t| {
+            if let Some(logits) = &mut t.router_logits {
+                let width = logits.shape.last().copied().unwrap_or(1).max(1);
+                logits.data.chunks_mut(width).for_each(|row| row[width - 1] = f32::NEG_INFINITY);
+            }
+        }),
+    ]);
+    all
+}
+
+/// Other weights of the sum of a token's rows.
+fn weights() -> Vec<Change> {
+    let look = "the weights of the experts in the last sum";
+    let each = |what: &str, apply: fn(&mut [f32])| {
+        change(what, look, move |_, t| {
+            if let Some(array) = &mut t.topk_weights {
+                let width = array.shape.last().copied().unwrap_or(1).max(1);
+                array.data.chunks_mut(width).for_each(apply);
+            }
+        })
+    };
+    vec![
+        each("the weights of the experts are left out", |row| row.fill(1.0)),
+        each("the weights of the experts are divided by their sum", |row| {
+            let sum: f32 = row.iter().sum();
+            row.iter_mut().for_each(|x| *x /= sum);
+        }),
+        each("the last expert of each token is lost", |row| {
+            row.iter_mut().last().into_iter().for_each(|x| *x = 0.0)
+        }),
+        each("the first expert of each token is lost", |row| row.iter_mut().take(1).for_each(|x| *x = 0.0)),
+        each("the weights of a token's experts are in reverse", |row| row.reverse()),
+        each("every expert has the weight of the first", |row| {
+            let first = row.first().copied().unwrap_or(1.0);
+            row.fill(first);
+        }),
+        each("the weights of the experts count twice", |row| row.iter_mut().for_each(|x| *x *= *x)),
+    ]
+}
