@@ -83,6 +83,11 @@ fn parse_at<T: DeserializeOwned>(path: &Path, yaml: &str, indent: usize) -> Resu
     })
 }
 
+/// Returns the text of a file that [`parse_file`] reads; `None` if a value has no form in it.
+pub fn file_text<T: serde::Serialize>(value: &T) -> Option<String> {
+    serde_yaml::to_string(value).ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

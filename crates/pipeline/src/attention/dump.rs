@@ -686,7 +686,12 @@ impl<'a> File<'a> {
         let scales = self.scales()?;
         let sm_scale = semantics.scale / (scales[0] * scales[1] * scales[3]);
         let lse = self.lse(rows, heads, !sinks.is_empty())?;
-        let arithmetic = self.arithmetic(q_element, shape.value_width)?;
+        // Queries that were widened for the file tell less of the kernel than its results.
+        let of_kernel = match (q_element, &output) {
+            (Element::F32, Some(stored)) => stored.element,
+            _ => q_element,
+        };
+        let arithmetic = self.arithmetic(of_kernel, shape.value_width)?;
         Ok(Dump {
             shape,
             semantics,

@@ -522,7 +522,7 @@ impl family::Trial for Trial {
     fn case_text(&self) -> Option<String> {
         let case =
             Case { configurations: vec![self.configuration.name().to_string()], ..(*self.case).clone() };
-        serde_yaml::to_string(&case).ok()
+        toolchain::header::file_text(&case)
     }
 
     fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<String> {

@@ -65,6 +65,8 @@ pub(super) fn of_lse(
         verified: wrong,
         explanations: readings.chain(offset.map(of_offset)).collect(),
         next: None,
+        undecided: Vec::new(),
+        roundings: Vec::new(),
         extent: "the output is right".to_owned(),
     }
 }
@@ -77,6 +79,8 @@ struct Score {
     made_right: u64,
     /// Right pairs that it makes wrong.
     made_wrong: u64,
+    /// Whether its bounds decide too little: then nothing counts as made right.
+    is_open: bool,
 }
 
 impl Score {
@@ -116,7 +120,7 @@ impl<'a> Sample<'a> {
     /// Judges its pairs by a variant: a few first, as most variants make none of them right.
     fn score(&self, variant: &Dump) -> Option<Score> {
         let subject = self.subject(variant)?;
-        let none = Score { wrong: self.wrong.len() as u64, made_right: 0, made_wrong: 0 };
+        let none = Score { wrong: self.wrong.len() as u64, made_right: 0, made_wrong: 0, is_open: false };
         if subject.judge(&spread(&self.wrong, FEW), &[]).right.is_empty() {
             return Some(none);
         }
@@ -124,9 +128,11 @@ impl<'a> Sample<'a> {
         let by_right = subject.judge(&self.right, &[]);
         // Bounds that accept nearly anything explain nothing.
         let open = by_wrong.output.is_open() || !by_wrong.output.decides();
+        let fits = by_wrong.right.len() == self.wrong.len();
         Some(Score {
             made_right: if open { 0 } else { by_wrong.right.len() as u64 },
             made_wrong: by_right.wrong.len() as u64,
+            is_open: open && fits,
             ..none
         })
     }
@@ -143,6 +149,8 @@ struct Search<'a> {
     found: Vec<(u64, Option<Stored>)>,
     /// The best of those that explain only a part.
     next: Option<(String, u64)>,
+    /// Those that would fit, but of which the bounds decide too little.
+    undecided: Vec<String>,
 }
 
 impl Search<'_> {
@@ -156,7 +164,9 @@ impl Search<'_> {
             let Some(first) = self.sample.score(&variant) else { continue };
             let space = if detail.is_empty() { "" } else { ": " };
             let what = format!("{name}{space}{detail}");
-            if first.explains() && self.full.score(&variant).is_some_and(Score::explains) {
+            if first.is_open && first.made_wrong == 0 {
+                self.undecided.push(what);
+            } else if first.explains() && self.full.score(&variant).is_some_and(Score::explains) {
                 let predicted =
                     self.full.subject(&variant).map_or(0, |subject| subject.fingerprint(&self.full.wrong));
                 let effect =
@@ -189,7 +199,15 @@ pub(super) fn explain(dump: &Dump, judged: &Judged) -> Result<Diagnosis, Attenti
     right.sort_unstable();
     let sample = Sample::new(dump, &wrong, &right, SAMPLE)?;
     let full = Sample::new(dump, &wrong, &right, VERIFIED)?;
-    let mut search = Search { dump, sample, full, explanations: Vec::new(), found: Vec::new(), next: None };
+    let mut search = Search {
+        dump,
+        sample,
+        full,
+        explanations: Vec::new(),
+        found: Vec::new(),
+        next: None,
+        undecided: Vec::new(),
+    };
     for of in table::ALL {
         search.try_all([of.name, of.look, of.seen], (of.variants)(dump));
     }
@@ -199,7 +217,18 @@ pub(super) fn explain(dump: &Dump, judged: &Judged) -> Result<Diagnosis, Attenti
             search.try_all([of.name, of.look, of.seen], (of.variants)(dump, &wrong));
         }
     }
-    let Search { full, explanations, next, .. } = search;
+    // A wider bound accepts more, whatever is wrong: it is no explanation.
+    let is_within = |(_, variant): &(String, Dump)| {
+        let fits = |sample: &Sample<'_>| {
+            sample.subject(variant).is_some_and(|subject| {
+                subject.judge(&sample.wrong, &[]).wrong.is_empty()
+                    && subject.judge(&sample.right, &[]).wrong.is_empty()
+            })
+        };
+        *variant != *dump && fits(&search.sample) && fits(&search.full)
+    };
+    let roundings = table::roundings(dump).into_iter().filter(is_within).map(|(what, _)| what).collect();
+    let Search { full, explanations, next, undecided, .. } = search;
     let width = dump.shape.value_width as u64;
     let share = full.wrong.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
     Ok(Diagnosis {
@@ -207,6 +236,8 @@ pub(super) fn explain(dump: &Dump, judged: &Judged) -> Result<Diagnosis, Attenti
         verified: share.min(judged.output.mismatches).max(width.min(judged.output.mismatches)),
         explanations,
         next,
+        undecided,
+        roundings,
         extent: extent(dump, &wrong, judged),
     })
 }

@@ -443,7 +443,8 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
                 let declared = lse.readings.first().copied().map(lse_words).unwrap_or_default();
                 let kernels = if fits.is_empty() { kernels_that_fit(dump, &pairs)? } else { Vec::new() };
                 let offset = lse.readings.first().and_then(|reading| subject.lse_offset(&pairs, *reading));
-                let offset = offset.filter(|_| fits.is_empty() && kernels.is_empty());
+                // A constant that is nothing is another fault.
+                let offset = offset.filter(|x| fits.is_empty() && kernels.is_empty() && x.abs() > 1e-3);
                 diagnosis = Some(hypotheses::of_lse(tally.mismatches, &declared, &fits, (&kernels, offset)));
             }
         }

@@ -114,6 +114,11 @@ impl LeftOut {
         }
     }
 
+    /// Whether it keeps some of this many keys.
+    pub fn leaves_some(self, keys: usize) -> bool {
+        self.kept(keys).any(|key| !self.skips(key))
+    }
+
     /// Whether it leaves out a key that is between the first and the last of those it keeps.
     const fn skips(self, key: usize) -> bool {
         match self {

@@ -295,7 +295,7 @@ impl<'a> Reference<'a> {
         let rises = if same { 0.0 } else { tiles.min(keys.len() as f64 - 1.0) };
         let zeros = keys.iter().filter(|key| key.t - most < LOST).count();
         // Where all relevant scores differ by whole numbers, weights are powers of two whatever the running maximum is.
-        let off_grid = keys.iter().filter(|key| key.t - most >= LOST).fold(0.0, |off: f64, key| {
+        let off_grid = keys.iter().filter(|key| key.t - of_keys >= LOST).fold(0.0, |off: f64, key| {
             let difference = key.t - of_keys;
             off.max((difference - difference.round()).abs())
         });
@@ -401,24 +401,38 @@ impl<'a> Reference<'a> {
         if self.problem.semantics.reads_hidden {
             self.poison(request, shape.kv_head(1, head), &mut output);
         }
-        let share = |key: &Key| key.weight / common.total;
-        let of_key = |key: &Key| match self.arithmetic.denominator {
-            Denominator::Unrounded | Denominator::Normalised => {
-                share(key) * if key.t - common.most < FLUSHED { 1.0 } else { key.eta }
-            }
-            Denominator::Rounded | Denominator::Either => {
-                share(key) * (key.eta + key.rho) + key.absolute / common.total
-            }
-        };
-        let eta: f64 = keys.iter().map(of_key).sum();
-        let sum = 1.5 * (common.count + 2.0 + common.rises) * U;
-        let lse = [(1.0 - common.sink, 0.0), (1.0, common.sink * common.sink_eta)].map(|(whole, of_sink)| {
-            let value = common.most + libm::log2(common.total * whole);
-            let relative = (eta + of_sink + sum) / whole.max(f64::MIN_POSITIVE);
-            let error = std::f64::consts::LOG2_E * relative * (1.0 + relative) + 2.0 * LG2;
-            Expected::Number { value, error: error + 8.0 * U * (value.abs() + common.most.abs()) }
-        });
-        Row { output, lse }
+        Row { output, lse: self.logarithms(&keys, &common) }
+    }
+
+    /// The logarithms, base 2, of the sum of exponentials without and with that of the sink.
+    fn logarithms(&self, keys: &[Key], common: &Common) -> [Expected; 2] {
+        let Roundoff { relative, absolute } = self.arithmetic.weights.roundoff();
+        let sum = 1.5 * (keys.len() as f64 + 2.0 + common.rises) * U;
+        // Relative to the largest score of the keys where the sink is left out: a kernel logs that sum before it adds the sink.
+        let of_keys = keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t));
+        let weight = |key: &Key, most: f64| libm::exp2(key.t - most);
+        let keys_alone: f64 = keys.iter().map(|key| weight(key, of_keys)).sum();
+        [(of_keys, keys_alone, 0.0), (common.most, common.total, common.sink * common.sink_eta)].map(
+            |(most, total, of_sink)| {
+                let of_key = |key: &Key| {
+                    let weight = weight(key, most);
+                    let flushed = if key.t - most < FLUSHED { weight } else { 0.0 };
+                    let is_normal = weight * relative >= absolute * 1.02;
+                    let short = if is_normal { 0.0 } else { absolute.min(weight) };
+                    match self.arithmetic.denominator {
+                        Denominator::Unrounded | Denominator::Normalised => weight * key.eta + flushed,
+                        Denominator::Rounded | Denominator::Either => {
+                            weight * (key.eta + key.rho) + short + flushed
+                        }
+                    }
+                };
+                let eta = keys.iter().map(of_key).sum::<f64>() / total;
+                let relative = eta + of_sink + sum;
+                let error = std::f64::consts::LOG2_E * relative * (1.0 + relative) + 2.0 * LG2;
+                let value = most + libm::log2(total);
+                Expected::Number { value, error: error + 8.0 * U * (value.abs() + most.abs()) }
+            },
+        )
     }
 
     /// Makes the elements NaN in which some value of the request is no finite number.

@@ -198,25 +198,33 @@ impl Written {
                 other,
             ));
         }
-        for side in 0..2 {
+        let sides: [(&[usize], &str); 3] = [(&[0], SIDES[0]), (&[1], SIDES[1]), (&[0, 1], "both sides")];
+        for (sides, name) in sides {
             for order in ScaleOrder::ALL {
                 let other = with(&|w| {
-                    w.cache.planes[side].scales.iter_mut().for_each(|scales| scales.order = *order);
+                    for side in sides {
+                        w.cache.planes[*side].scales.iter_mut().for_each(|scales| scales.order = *order);
+                    }
                 });
-                let what = format!("the block scales of {} were written {}", SIDES[side], order.word());
+                let what = format!("the block scales of {name} were written {}", order.word());
                 all.push(("vl 50084, vl 46329", what, layouts, other));
             }
-            let nibbles = with(&|w| w.cache.planes[side].odd_first ^= w.cache.planes[side].scales.is_some());
-            let what = format!("the nibbles of {} are exchanged", SIDES[side]);
+            let nibbles = with(&|w| {
+                for side in sides {
+                    w.cache.planes[*side].odd_first ^= w.cache.planes[*side].scales.is_some();
+                }
+            });
+            let what = format!("the nibbles of {name} are exchanged");
             all.push(("", what, "the packing of codes: the even element is in the low nibble", nibbles));
             let look = "the scale: an element of the cache is x / scale";
-            for (what, factor) in [
-                ("was multiplied by its scale", 1.0 / self.factors[side]),
-                ("was stored without its scale", 1.0),
-                ("was divided by the scale of the other side", self.factors[1 - side]),
+            let [k, v] = self.factors;
+            for (what, factors) in [
+                ("was multiplied by its scale", [1.0 / k, 1.0 / v]),
+                ("was stored without its scale", [1.0, 1.0]),
+                ("was divided by the scale of the other side", [v, k]),
             ] {
-                let other = with(&|w| w.factors[side] = factor);
-                all.push(("sg 20705, sg 18396", format!("each of the {} {what}", SIDES[side]), look, other));
+                let other = with(&|w| sides.iter().for_each(|side| w.factors[*side] = factors[*side]));
+                all.push(("sg 20705, sg 18396", format!("each element of {name} {what}"), look, other));
             }
         }
         let swapped = with(&|w| w.sources.swap(0, 1));
@@ -258,6 +266,8 @@ pub(super) fn judge(written: &Written) -> Judgement {
             verified: wrong,
             explanations: written.hypotheses().into_iter().filter_map(fits).collect(),
             next: None,
+            undecided: Vec::new(),
+            roundings: Vec::new(),
             extent: format!(
                 "{wrong} of {checked} elements, {} of keys and {} of values",
                 sides[0].wrong, sides[1].wrong

@@ -11,8 +11,22 @@ pub struct Diagnosis {
     pub explanations: Vec<Explanation>,
     /// The best of the others, and the share of the wrong elements that it explains, in percent.
     pub next: Option<(String, u64)>,
+    /// What would fit, but of which the bounds decide too little.
+    pub undecided: Vec<String>,
+    /// Roundings that are not declared and within which every element is: if the kernel rounds so, nothing is wrong.
+    pub roundings: Vec<String>,
     /// Which elements are wrong, in words.
     pub extent: String,
+}
+
+/// The most alternatives that are listed.
+const LISTED: usize = 3;
+
+/// The first of these, and how many more there are.
+fn listed(all: &[String]) -> String {
+    let more = all.len().saturating_sub(LISTED);
+    let first = all.iter().take(LISTED).map(String::as_str).collect::<Vec<_>>().join("; ");
+    if more == 0 { first } else { format!("{first}; and {more} more") }
 }
 
 /// An explanation.
@@ -35,16 +49,20 @@ impl Diagnosis {
         let all = format!("all {} wrong values", self.wrong);
         let mut lines = Vec::new();
         match self.explanations.as_slice() {
-            [] => lines.push(format!("unexplained: no hypothesis makes {all} right")),
+            [] => lines.push(format!("unexplained: no hypothesis is shown to make {all} right")),
             [one] => {
                 lines.push(format!("explained, {all}: {}", one.what));
-                lines.extend(one.same.iter().map(|what| format!("the same with this data: {what}")));
+                if !one.same.is_empty() {
+                    lines.push(format!("the same with this data: {}", listed(&one.same)));
+                }
             }
             several => {
                 lines.push(format!("{} explanations fit {all} equally:", several.len()));
                 for one in several {
                     lines.push(format!("  {}", one.what));
-                    lines.extend(one.same.iter().map(|what| format!("    the same with this data: {what}")));
+                    if !one.same.is_empty() {
+                        lines.push(format!("    the same with this data: {}", listed(&one.same)));
+                    }
                 }
             }
         }
@@ -57,7 +75,17 @@ impl Diagnosis {
         if self.verified < self.wrong && !self.explanations.is_empty() {
             lines.push(format!("verified on {} of them", self.verified));
         }
-        if let Some((name, percent)) = &self.next {
+        if self.explanations.is_empty() && !self.undecided.is_empty() {
+            let what = listed(&self.undecided);
+            lines.push(format!(
+                "these would fit, but the bounds decide too little, so declare what the kernel rounds: {what}"
+            ));
+        }
+        if self.explanations.is_empty() && !self.roundings.is_empty() {
+            let what = listed(&self.roundings);
+            lines.push(format!("every element is within roundings that are not declared; if the kernel rounds so, declare it, and nothing is wrong: {what}"));
+        }
+        if let Some((name, percent)) = self.next.as_ref().filter(|_| self.explanations.is_empty()) {
             lines.push(format!("next best, {percent} % of a sample: {name}"));
         }
         lines.push(format!("wrong: {}", self.extent));

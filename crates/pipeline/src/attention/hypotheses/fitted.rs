@@ -94,11 +94,20 @@ fn factors(dump: &Dump, wrong: &[Pair]) -> Variants {
     let named = named_factor(dump, least, most);
     let (factor, detail) = match named {
         Some((factor, name)) => (factor, name),
-        None => (f64::midpoint(least, most), format!("{:.4}", f64::midpoint(least, most))),
+        None => shortest(least, most),
     };
     let mut other = dump.clone();
     other.semantics.value_scale *= factor;
     vec![(detail, other)]
+}
+
+/// The shortest decimal number between two, with its text.
+fn shortest(least: f64, most: f64) -> (f64, String) {
+    let middle = f64::midpoint(least, most);
+    let text = |digits: usize| format!("{middle:.digits$e}");
+    let found = (0..16).map(text).filter_map(|text| text.parse::<f64>().ok());
+    let factor = found.into_iter().find(|x| (least..=most).contains(x)).unwrap_or(middle);
+    (factor, factor.to_string())
 }
 
 /// The plainest factor between two numbers.

@@ -68,6 +68,9 @@ pub(super) const ALL: &[Hypothesis] = &[
                 (1.0 / log2, "by ln 2: base e read as base 2"),
                 (log2, "by log2 e twice"),
                 (-1.0, "by -1"),
+                (0.0, "by 0: they are read as zeros"),
+                (0.5, "by one half"),
+                (2.0, "by two"),
                 (k_scale, "by k_scale"),
                 (1.0 / k_scale, "by 1 / k_scale"),
                 (dump.sm_scale * k_scale, "by sm_scale and k_scale"),
@@ -268,7 +271,8 @@ pub(super) const ALL: &[Hypothesis] = &[
         look: "the merge: each split counts by 2 to the power of its logarithm",
         seen: "fi 4382",
         variants: |dump| {
-            let counts = (2..=8).map(|n| (n, format!("{n} splits")));
+            let most = dump.requests.iter().map(|request| request.keys.len()).max().unwrap_or(0);
+            let counts = (2..=8.min(most)).map(|n| (n, format!("{n} splits")));
             each(dump, counts, |d, n| d.semantics.averaged = Some(n))
         },
     },
@@ -517,32 +521,6 @@ pub(super) const ALL: &[Hypothesis] = &[
         },
     },
     Hypothesis {
-        name: "the kernel rounds more than is declared",
-        look: "metadata `kernel`: if this is the kernel, nothing is wrong",
-        seen: "",
-        variants: |dump| {
-            let of = |kernel: &Kernel| {
-                let other =
-                    with(dump, |d| d.arithmetic = Arithmetic::of_kernel(*kernel, d.arithmetic.weights));
-                (format!("as {} does", kernel.word()), other)
-            };
-            // The first that covers the results is the one with the narrowest bounds.
-            Kernel::ALL.iter().map(of).collect()
-        },
-    },
-    Hypothesis {
-        name: "weights are rounded to eight bits",
-        look: "the type of the weights that multiply the values; declare it by metadata `weights` if it is meant",
-        seen: "fi 4714",
-        variants: |dump| {
-            let types = [(Element::E4m3, "e4m3".to_owned()), (Element::E5m2, "e5m2".to_owned())];
-            each(dump, types, |d, weights| {
-                d.arithmetic.weights = weights;
-                d.arithmetic.denominator = Denominator::Either;
-            })
-        },
-    },
-    Hypothesis {
         name: "the accumulator of another row is not cleared",
         look: "where the accumulator is set to zero: once for each tile of rows",
         seen: "fi 5029",
@@ -565,6 +543,27 @@ pub(super) const ALL: &[Hypothesis] = &[
         variants: permutations,
     },
 ];
+
+/// Roundings that a kernel may have without a fault, if they are declared.
+pub(super) fn roundings(dump: &Dump) -> Vec<(String, Dump)> {
+    let queries = dump.arithmetic.weights;
+    // llama.cpp's queries are fp16 once they are scaled.
+    let kernels = Kernel::ALL.iter().filter(|of| **of != Kernel::LlamaCpp || queries == Element::F16);
+    let mut all: Vec<(String, Dump)> = kernels
+        .map(|of| {
+            let other = with(dump, |d| d.arithmetic = Arithmetic::of_kernel(*of, queries));
+            (format!("`kernel` {}", of.word()), other)
+        })
+        .collect();
+    for weights in [Element::E4m3, Element::E5m2] {
+        let other = with(dump, |d| {
+            d.arithmetic.weights = weights;
+            d.arithmetic.denominator = Denominator::Either;
+        });
+        all.push((format!("`weights` {}", weights.word()), other));
+    }
+    all
+}
 
 /// Caps that are missing, others, or in another order.
 fn soft_caps(dump: &Dump) -> Vec<(String, Dump)> {
@@ -747,7 +746,11 @@ fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
     for count in [1, page, 16, 32, 64, 128, 256] {
         all.push((LeftOut::AfterFirst(count), format!("all but the first {count}")));
     }
-    all.retain(|(left, _)| !matches!(left, LeftOut::Tail(1)));
+    // A kernel that leaves out every key of a request stores nothing that this could tell from other faults.
+    let keys: Vec<usize> =
+        dump.requests.iter().map(|request| request.keys.len()).filter(|n| *n > 0).collect();
+    let leaves_some = |left: &LeftOut| keys.iter().all(|keys| left.leaves_some(*keys));
+    all.retain(|(left, _)| !matches!(left, LeftOut::Tail(1)) && leaves_some(left));
     each(dump, all, |d, left| d.semantics.left_out = left)
 }
 

@@ -141,6 +141,8 @@ impl Search {
             verified: verified.min(wrong.mismatches),
             explanations: found.into_iter().map(|(_, explanation)| explanation).collect(),
             next,
+            undecided: Vec::new(),
+            roundings: Vec::new(),
             extent: match &wrong.place {
                 Some(place) => format!("stage {}, first at {place}", self.stage.word()),
                 None => format!("stage {}", self.stage.word()),

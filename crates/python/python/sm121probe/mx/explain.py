@@ -101,9 +101,8 @@ class _Search:
         variants = list(_variants(self.right))
         for variant in variants:
             self._try(variant)
-        if not self.found:
-            # A factor alone says less than a fault that has a name, and with a fault less than alone.
-            self._try_factor(self.right)
+        # A factor fits as well as a fault that comes to one.
+        self._try_factor(self.right)
         if not self.found:
             for variant in variants:
                 self._try_factor(variant)
@@ -192,7 +191,8 @@ class _Search:
             sure = np.isfinite(found) & (found != 0) & (np.abs(predicted.value) > 4 * predicted.error)
             ratio = found[sure] / predicted.value[sure]
             off = np.abs(ratio) * 2 * predicted.error[sure] / (np.abs(predicted.value[sure]) - predicted.error[sure])
-            off = off + np.abs(ratio) * 2.0**-22
+            # The product with the factor is rounded, also where the right value is exact.
+            off = off + np.abs(ratio) * self.roundoff
         if sure.sum() < min(4, len(wrong)) or sure.sum() * 2 < len(wrong):
             return False
         least, most = (ratio - off).max(), (ratio + off).min()
