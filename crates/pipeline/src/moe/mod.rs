@@ -8,7 +8,7 @@
 //! * a driver fills the other fields of [`Tensors`] with the values that the device stored (`injected_a2_codes` and
 //!   `injected_a2_scales` with the values it injected), row-major, unswizzled, unpadded;
 //! * [`judge()`]`(&Contract, &Tensors)` returns a verdict for every stage, each judged on the values that the device stored
-//!   before it. A stage whose tensors are missing is skipped, with the reason;
+//!   before it. A stage whose tensors are missing is skipped, with the reason; [`explain`] says what explains the first wrong one;
 //! * [`tensors::read`] and [`tensors::write`] implement the dump format (docs/dump.md), [`Contract::metadata`] and
 //!   [`Contract::of_dump`] its metadata;
 //! * [`witness::witness`] measures how much of a GEMM's inputs a case would detect as changed.
