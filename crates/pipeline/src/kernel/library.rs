@@ -69,12 +69,17 @@ impl Library {
         Ok(library)
     }
 
-    /// Whether any source tests the compilation target (`__CUDA_ARCH__` and related macros).
+    /// Whether any source tests the compilation target (`__CUDA_ARCH__` and related macros). The built-in sources compare the number alone,
+    /// with GPUs before SM12x: all targets of SM12x compile the same of them.
     #[must_use]
     pub fn asks_for_target(&self) -> bool {
-        let headers = self.includes.values().chain(self.own_includes.values());
-        let texts = self.kernels.iter().map(|kernel| &kernel.text).chain(headers);
-        texts.into_iter().any(|text| text.contains("__CUDA_ARCH"))
+        let of = |own: bool| {
+            self.kernels.iter().filter(move |kernel| kernel.own == own).map(|kernel| &kernel.text)
+        };
+        let asks = |text: &String| text.contains("__CUDA_ARCH");
+        let asks_for_more = |text: &String| text.replace("__CUDA_ARCH__", "").contains("__CUDA_ARCH");
+        of(true).chain(self.own_includes.values()).any(asks)
+            || of(false).chain(self.includes.values()).any(asks_for_more)
     }
 
     /// Returns the header that a kernel includes by this name, and its text: a kernel of a folder sees the folder's headers before
