@@ -237,7 +237,7 @@ fn standing(
         Some(installed) => match unfounded(backend, rules, installed) {
             Some(answer) => vec![answer; devices.len()],
             None => {
-                let kernels = Kernels::of(backend, table);
+                let kernels = Kernels::of_backend(backend, table);
                 let of = |(device, number): (usize, &u16)| match refusal(backend, question.model, *number) {
                     Some((standing, why)) => (standing, format!("{why}{}", kernels.made(device))),
                     None => {
@@ -322,7 +322,7 @@ struct Kernels<'a> {
 }
 
 impl<'a> Kernels<'a> {
-    fn of(backend: &Backend, table: &'a AuditTable) -> Self {
+    fn of_backend(backend: &Backend, table: &'a AuditTable) -> Self {
         let Backend { kernels, files, .. } = backend;
         let in_files: Vec<bool> =
             table.files.iter().map(|f| files.as_ref().is_some_and(|r| r.is_match(&f.path))).collect();

@@ -65,7 +65,7 @@ pub(crate) static KERNELS: &[Kernel] = &[
         let factors = ["k_scale", "v_scale"].map(|name| tensor(name, Dtype::F32, vec![24, 16, 2]));
         // Scales are applied to scores and weights.
         let said = [&[("elements", "none")], SEGMENTS].concat();
-        with(b, 2, [Dtype::BF16, Dtype::F8_E4M3], factors.into_iter().chain(of(SINKS)), &said)
+        with(b, 2, [Dtype::BF16, Dtype::F8_E4M3], factors.into_iter().chain(extra_tensors(SINKS)), &said)
     }),
     decode("sglang/decode", "decode", |b| decoded(b, [2, 2], Dtype::BF16, &[("products", "bf16"), SUMS])),
     decode("sglang/decode_f16", "decode_f16", |b| {
@@ -102,7 +102,7 @@ const COMMON: [Said; 3] = [("causal", "true"), ("sm_scale", "0.11"), ("kernel", 
 const WIDTH: usize = 64;
 
 /// Tensors of one dimension.
-fn of(extras: Extras) -> impl Iterator<Item = Tensor> {
+fn extra_tensors(extras: Extras) -> impl Iterator<Item = Tensor> {
     extras.iter().map(|(name, element, count)| tensor(name, *element, vec![*count]))
 }
 
@@ -114,7 +114,7 @@ fn unified(
     extras: Extras,
     said: &[Said],
 ) -> Result<f64, String> {
-    with(b, rows, types, of(extras), said)
+    with(b, rows, types, extra_tensors(extras), said)
 }
 
 fn with(

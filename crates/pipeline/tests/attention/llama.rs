@@ -52,11 +52,11 @@ fn dump(seed: u64, sizes: [f32; 2]) -> File {
         let size = if side == 1 { 2.0 } else { sizes[1] };
         numbers(3 * seed + side, KEYS * WIDTH, size).into_iter().map(f16).collect()
     });
-    of(&q, &k, &v)
+    file_of_row(&q, &k, &v)
 }
 
 /// The dump of a row.
-fn of(q: &[f32], k: &[f32], v: &[f32]) -> File {
+fn file_of_row(q: &[f32], k: &[f32], v: &[f32]) -> File {
     let (out, lse) = attend(q, k, v);
     let mut file = File::default();
     file.f32("q", &[1, 1, WIDTH], q);
@@ -93,7 +93,7 @@ fn queries_and_their_factor_may_both_be_rounded_the_same_way() {
     // Each by nearly half a step of fp16, so that the score is almost a whole step lower.
     let q = [1.0 + 0.98 / 2048.0; WIDTH];
     let k: Vec<f32> = (0..2 * WIDTH).map(|n| if n < WIDTH { 2.5 } else { 0.0 }).collect();
-    let file = of(&q, &k, &numbers(1, 2 * WIDTH, 1.0).into_iter().map(f16).collect::<Vec<_>>());
+    let file = file_of_row(&q, &k, &numbers(1, 2 * WIDTH, 1.0).into_iter().map(f16).collect::<Vec<_>>());
     assert!(!is_accused(&file));
 }
 
@@ -105,7 +105,7 @@ fn weights_lose_what_their_division_by_8_makes_subnormal() {
     for step in 0..100 {
         let mut k: Vec<f32> = (0..2 * WIDTH).map(|n| if n < WIDTH { 0.0 } else { -1.357 }).map(f16).collect();
         k[WIDTH] += step as f32 / 1024.0;
-        assert!(!is_accused(&of(&q, &k, &v)), "step {step}");
+        assert!(!is_accused(&file_of_row(&q, &k, &v)), "step {step}");
     }
 }
 
