@@ -159,6 +159,17 @@ fn garbage_is_unexplained() {
 }
 
 #[test]
+fn an_error_in_any_column_is_in_the_sample() {
+    let (contract, right) = stored(|_| {});
+    for column in [0, 1, 97, 255] {
+        let mut tensors = right.clone();
+        tensors.fc1_out.as_mut().unwrap().data[5 * 256 + column] ^= 0x4000;
+        let results = judge(&contract, &tensors).unwrap();
+        assert!(explain(&contract, &tensors, &results).is_some(), "{column}");
+    }
+}
+
+#[test]
 fn an_output_alone_is_explained_from_the_inputs() {
     let (contract, tensors) = stored(|p| {
         p.inputs.w13_blocks.as_mut().unwrap().data.iter_mut().for_each(|x| *x = x.rotate_left(4));

@@ -65,7 +65,14 @@ impl Search {
             let place = wrong.place.as_ref();
             let at = |axis: &str| place.and_then(|place| place.index(axis)).unwrap_or(0);
             let sample = |(rows, cols): (usize, usize)| {
-                (spread(of_rows.len(), rows, at("row")), spread(columns, cols, at("col")))
+                let mut of_columns = spread(columns, cols, at("col"));
+                // An even number, as gate and up are pairs; the wrong one stays.
+                if !of_columns.len().is_multiple_of(2)
+                    && let Some(other) = of_columns.iter().position(|col| *col != at("col"))
+                {
+                    of_columns.remove(other);
+                }
+                (spread(of_rows.len(), rows, at("row")), of_columns)
             };
             let both = [sample(SAMPLE), sample(VERIFIED)];
             whole = of_experts((whole.0, needed(stage, whole.1)), &both[1].0, &of_rows);
