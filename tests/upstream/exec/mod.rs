@@ -187,7 +187,7 @@ fn triton(store: &Store) -> Result<(), Why> {
     executable(&package.join("triton/backends/nvidia/bin")).map_err(Why::Missing)?;
     let command = &mut python()?;
     command.arg(script("triton_exec.py")).env("PYTHONPATH", package).env("TRITON_DEFAULT_FP_FUSION", "1");
-    expect(command, true, &["doubled", "double: 1 launches", "no violation"]).map(|_| ())
+    expect(command, true, &["doubled", "double: 1 launch,", "no violation"]).map(|_| ())
 }
 
 fn cuda_python(store: &Store) -> Result<(), Why> {
@@ -197,7 +197,7 @@ fn cuda_python(store: &Store) -> Result<(), Why> {
         .arg(script("saxpy.py"))
         .env("LD_LIBRARY_PATH", package.join("nvidia/cu13/lib"))
         .env("PYTHONPATH", package);
-    expect(command, true, &["saxpy is right", "saxpy: 1 launches", "no violation"]).map(|_| ())
+    expect(command, true, &["saxpy is right", "saxpy: 1 launch,", "no violation"]).map(|_| ())
 }
 
 /// Python's path to CuTe DSL, after these folders.
@@ -231,6 +231,6 @@ fn cute_dsl(store: &Store) -> Result<(), Why> {
         command.arg(script("cute_dsl.py")).args(arguments).env("PYTHONPATH", &path);
         Ok(command)
     };
-    expect(&mut run(&[])?, true, &["sums are right", "1 launches", "no violation"])?;
+    expect(&mut run(&[])?, true, &["sums are right", ": 1 launch,", "no violation"])?;
     expect(&mut run(&["wide"])?, false, &["out_of_bounds", "cudaErrorIllegalAddress"]).map(|_| ())
 }
