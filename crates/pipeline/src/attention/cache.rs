@@ -133,6 +133,8 @@ pub struct Plane {
     pub factors: Option<Factors>,
     /// Whether the odd elements are in the low nibbles.
     pub odd_first: bool,
+    /// How many keys behind a key the one is whose scales and factors it gets: none, unless a kernel has a fault.
+    pub scale_shift: i64,
     /// The layout of records, of which these are the first elements, and how their scales are read.
     pub record: Option<(mla::Layout, mla::Reading)>,
 }
@@ -156,9 +158,12 @@ pub struct Cache {
     pub value_table: Option<Vec<Vec<usize>>>,
 }
 
+/// A page, a slot and a head.
+type At = (usize, usize, usize);
+
 impl Plane {
-    /// Appends a head of a slot; the first byte that is missing on an error.
-    fn append(&self, at: (usize, usize, usize), slots: usize, to: &mut Vec<f32>) -> Result<(), usize> {
+    /// Appends a head of a slot, with the scales of another or of its own; the first byte that is missing on an error.
+    fn append(&self, at: At, scale: At, slots: usize, to: &mut Vec<f32>) -> Result<(), usize> {
         let (page, slot, head) = at;
         let first = self.strides.at(page, slot, head).ok_or(usize::MAX)?;
         if let Some((layout, reading)) = self.record {
@@ -178,6 +183,7 @@ impl Plane {
             let scale = match &self.scales {
                 None => 1.0,
                 Some(scales) => {
+                    let (page, slot, head) = scale;
                     let at = scales.at(page, slot, head, d / BLOCK, blocks).ok_or(usize::MAX)?;
                     numerics::Format::Ue4m3.decode(u32::from(*scales.bytes.get(at).ok_or(at)?))
                 }
@@ -187,22 +193,22 @@ impl Plane {
         Ok(())
     }
 
-    fn factor(&self, (page, slot, head): (usize, usize, usize)) -> Option<f32> {
+    fn factor(&self, (page, slot, head): At) -> Option<f32> {
         let factors = self.factors.as_ref()?;
         Element::F32.value(factors.bytes.get(factors.strides.at(page, slot, head)?..)?, 0)
     }
 }
 
 impl Cache {
-    /// Lets pages be read in another order of their dimensions.
-    pub(super) fn reorder(&mut self, order: Order) {
+    /// Lets the pages of these sides be read in another order of their dimensions.
+    pub(super) fn reorder(&mut self, order: Order, sides: std::ops::Range<usize>) {
         let (slots, heads) = (self.page, self.heads);
         let set = |strides: &mut Strides, row: usize| {
             // A plane of a stacked tensor keeps its offset and the stride of its pages.
             let dense = Strides::dense(order, slots, heads, row);
             *strides = Strides { slot: dense.slot, head: dense.head, ..*strides };
         };
-        for plane in &mut self.planes {
+        for plane in self.planes.get_mut(sides).unwrap_or_default() {
             set(&mut plane.strides, plane.element.bytes(plane.width));
             if let Some(scales) = &mut plane.scales {
                 set(&mut scales.strides, plane.width / BLOCK);
@@ -252,9 +258,13 @@ impl Cache {
                         key,
                     ));
                 };
+                // At the ends of a sequence a key has its own.
+                let neighbour = usize::try_from(key as i64 + plane.scale_shift).ok().filter(|of| *of < keys);
+                let of_scale =
+                    neighbour.and_then(|key| self.place(side, request, key)).unwrap_or((page, slot));
                 for head in 0..self.heads {
-                    let at = (page, slot, head);
-                    plane.append(at, self.page, &mut out.elements).map_err(|byte| {
+                    let (at, scale) = ((page, slot, head), (of_scale.0, of_scale.1, head));
+                    plane.append(at, scale, self.page, &mut out.elements).map_err(|byte| {
                         wrong(
                             format!(
                                 "page {page}, slot {slot}, head {head} of request {request} ends beyond the {} bytes of the tensor: correct the table, the strides or the layout",
@@ -264,7 +274,7 @@ impl Cache {
                         )
                     })?;
                     if plane.factors.is_some() {
-                        out.factors.push(plane.factor(at).unwrap_or(f32::NAN));
+                        out.factors.push(plane.factor(scale).unwrap_or(f32::NAN));
                     }
                 }
             }

@@ -120,8 +120,25 @@ pub struct StoredLse {
     pub readings: Vec<LseReading>,
 }
 
+/// What is stored in the place of the logarithm of a sum.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub enum LseQuantity {
+    /// The logarithm.
+    Logarithm,
+    /// Its negative: a fault, as the others are.
+    Negated,
+    /// The maximum of the scores.
+    Maximum,
+    /// The logarithm relative to the maximum.
+    BesideMaximum,
+    /// The sum relative to the maximum, not its logarithm.
+    Sum,
+    /// The logarithm and a constant.
+    Shifted(f64),
+}
+
 /// How stored logarithms are to be read.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq)]
 pub struct LseReading {
     /// The base.
     pub base: Base,
@@ -129,6 +146,8 @@ pub struct LseReading {
     pub by_head: bool,
     /// Whether they include the sink.
     pub sink: bool,
+    /// What they are.
+    pub quantity: LseQuantity,
 }
 
 impl LseReading {
@@ -137,7 +156,7 @@ impl LseReading {
         let mut all = Vec::new();
         for base in Base::ALL {
             for by_head in [false, true] {
-                let of = |sink| Self { base: *base, by_head, sink };
+                let of = |sink| Self { base: *base, by_head, sink, quantity: LseQuantity::Logarithm };
                 all.push(of(true));
                 all.extend(has_sinks.then(|| of(false)));
             }

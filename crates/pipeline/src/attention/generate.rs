@@ -335,6 +335,7 @@ impl Generator<'_> {
             }),
             factors: None,
             odd_first: false,
+            scale_shift: 0,
             record: record.map(|layout| (layout, mla::Reading::default())),
         };
         // 0x7F7F is a NaN of fp16 and, as 0x7FFF, of bf16; 0x7F of e4m3 and of ue4m3. Codes of e2m1 have none: their scales have.

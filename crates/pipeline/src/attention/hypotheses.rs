@@ -1,20 +1,22 @@
 //! What may be wrong with a kernel: changes of what a dump means, one of which may make every wrong element right.
 //!
-//! Each hypothesis changes one thing: how the cache is read, which keys a row sees, a factor. It is tried on a sample of wrong and of right
-//! elements first, then on all of them. It explains the result only if nothing that it predicts is wrong; rows that it leaves open count as
-//! not explained.
+//! Each hypothesis changes one thing: how the cache is read, which keys a row sees, a factor. [`crate::frame::search`] tries them; here are
+//! the samples of pairs that they are judged on, and the words of the answer.
 
 mod fitted;
+mod lse;
 mod table;
 
 use std::collections::BTreeSet;
 
-use super::dump::{Dump, Stored};
+use super::dump::{Dump, LseReading, Stored};
 use super::error::AttentionError;
 use super::judge::{Judged, Pair, Subject, spread};
-use crate::frame::diagnosis::{Diagnosis, Explanation};
+use crate::frame::diagnosis::Diagnosis;
+use crate::frame::region::Region;
+use crate::frame::search::{Candidate, Outcome, Scope, Search, Suspect};
 
-/// Wrong pairs, one of which a variant must make right to be tried on more.
+/// Wrong pairs that most variants are tried on alone.
 const FEW: usize = 4;
 /// The most wrong and right pairs of the first sample.
 const SAMPLE: usize = 24;
@@ -33,69 +35,8 @@ pub(super) struct Hypothesis {
     variants: fn(&Dump) -> Vec<(String, Dump)>,
 }
 
-/// What explains logarithms alone: other readings of them, or else other kernels.
-pub(super) fn of_lse(
-    wrong: u64,
-    declared: &str,
-    readings: &[String],
-    (kernels, offset): (&[&str], Option<f64>),
-) -> Diagnosis {
-    let of_reading = |reading: &String| Explanation {
-        what: format!("the logarithms are {reading}, not {declared}"),
-        look: "the base, the layout and the sink of the LSE that the caller expects".to_owned(),
-        seen: "fi 4485, fi 5119, vl 47079, vllm-flash-attn 87".to_owned(),
-        same: Vec::new(),
-    };
-    let of_kernel = |kernel: &&str| Explanation {
-        what: format!("the kernel rounds more than is declared: as {kernel} does"),
-        look: "metadata `kernel`: if this is the kernel, nothing is wrong".to_owned(),
-        seen: String::new(),
-        same: Vec::new(),
-    };
-    let of_offset = |offset: f64| Explanation {
-        what: format!("each logarithm is too large by {offset:.5}, as if the sum had a factor"),
-        look: "the maximum that is added to the logarithm of the sum, and the factor of the weights"
-            .to_owned(),
-        seen: "fi 3838".to_owned(),
-        same: Vec::new(),
-    };
-    let readings = readings.iter().map(of_reading).chain(kernels.iter().map(of_kernel));
-    Diagnosis {
-        wrong,
-        verified: wrong,
-        explanations: readings.chain(offset.map(of_offset)).collect(),
-        next: None,
-        undecided: Vec::new(),
-        roundings: Vec::new(),
-        extent: "the output is right".to_owned(),
-    }
-}
-
-/// What a variant predicts of a sample.
-#[derive(Clone, Copy)]
-struct Score {
-    /// Wrong pairs, and those of them that it makes right.
-    wrong: u64,
-    made_right: u64,
-    /// Right pairs that it makes wrong.
-    made_wrong: u64,
-    /// Whether its bounds decide too little: then nothing counts as made right.
-    is_open: bool,
-}
-
-impl Score {
-    const fn explains(self) -> bool {
-        self.wrong > 0 && self.made_right == self.wrong && self.made_wrong == 0
-    }
-
-    /// The percentage of wrong pairs that become right.
-    const fn percent(self) -> u64 {
-        match (self.made_right * 100).checked_div(self.wrong) {
-            Some(percent) => percent,
-            None => 0,
-        }
-    }
-}
+/// The axes of an element of the output.
+const AXES: &[&str] = &["request", "row", "head", "column"];
 
 /// Wrong and right pairs, and the numbers of their requests as the dump declares them.
 struct Sample<'a> {
@@ -106,8 +47,12 @@ struct Sample<'a> {
 
 impl<'a> Sample<'a> {
     /// At most so many wrong and so many right pairs, evenly spread.
-    fn new(dump: &'a Dump, wrong: &[Pair], right: &[Pair], most: usize) -> Result<Self, AttentionError> {
-        let (wrong, right) = (spread(wrong, most), spread(right, most));
+    fn new(
+        dump: &'a Dump,
+        (wrong, right): (&[Pair], &[Pair]),
+        (most_wrong, most_right): (usize, usize),
+    ) -> Result<Self, AttentionError> {
+        let (wrong, right) = (spread(wrong, most_wrong), spread(right, most_right));
         let declared = Subject::of_pairs(dump, &[wrong.as_slice(), &right].concat())?;
         Ok(Self { wrong, right, declared })
     }
@@ -116,75 +61,107 @@ impl<'a> Sample<'a> {
     fn subject<'v>(&self, variant: &'v Dump) -> Option<Subject<'v>> {
         Subject::like(variant, &[self.wrong.as_slice(), &self.right].concat(), &self.declared).ok()
     }
+}
 
-    /// Judges its pairs by a variant: a few first, as most variants make none of them right.
-    fn score(&self, variant: &Dump) -> Option<Score> {
-        let subject = self.subject(variant)?;
-        let none = Score { wrong: self.wrong.len() as u64, made_right: 0, made_wrong: 0, is_open: false };
-        if subject.judge(&spread(&self.wrong, FEW), &[]).right.is_empty() {
-            return Some(none);
+/// What a variant expects of the wrong pairs, as one number, and its output if it is another.
+type Effect = (u64, Option<Stored>);
+
+/// A dump with wrong elements.
+struct WrongDump<'a> {
+    dump: &'a Dump,
+    /// How its logarithms are read, if they are what is wrong.
+    reading: Option<LseReading>,
+    few: Sample<'a>,
+    sample: Sample<'a>,
+    full: Sample<'a>,
+}
+
+impl WrongDump<'_> {
+    const fn of(&self, scope: Scope) -> &Sample<'_> {
+        match scope {
+            Scope::Few => &self.few,
+            Scope::Sample => &self.sample,
+            Scope::Full => &self.full,
         }
-        let by_wrong = subject.judge(&self.wrong, &[]);
-        let by_right = subject.judge(&self.right, &[]);
-        // Bounds that accept nearly anything explain nothing.
-        let open = by_wrong.output.is_open() || !by_wrong.output.decides();
-        let fits = by_wrong.right.len() == self.wrong.len();
-        Some(Score {
-            made_right: if open { 0 } else { by_wrong.right.len() as u64 },
-            made_wrong: by_right.wrong.len() as u64,
-            is_open: open && fits,
-            ..none
-        })
     }
 }
 
-/// The search for explanations.
-struct Search<'a> {
-    dump: &'a Dump,
-    /// The pairs on which a variant is tried first, and those on which it is verified.
-    sample: Sample<'a>,
-    full: Sample<'a>,
-    explanations: Vec<Explanation>,
-    /// What each explanation predicts of the sample, and its output.
-    found: Vec<(u64, Option<Stored>)>,
-    /// The best of those that explain only a part.
-    next: Option<(String, u64)>,
-    /// Those that would fit, but of which the bounds decide too little.
-    undecided: Vec<String>,
+/// The candidates of variants of a dump.
+fn candidates<'a>(
+    [name, look, seen]: [&'a str; 3],
+    variants: Vec<(String, Dump)>,
+) -> impl Iterator<Item = Candidate<'a, Dump>> {
+    variants.into_iter().map(move |(detail, dump)| {
+        let space = if detail.is_empty() { "" } else { ": " };
+        Candidate { what: format!("{name}{space}{detail}"), look, seen, variant: Box::new(move || dump) }
+    })
 }
 
-impl Search<'_> {
-    /// Tries the variants of a hypothesis: its name, where to look and public examples.
-    fn try_all(&mut self, [name, look, seen]: [&str; 3], variants: Vec<(String, Dump)>) {
-        for (detail, variant) in variants {
-            // Some changes change nothing, such as those by a scale of one.
-            if variant == *self.dump {
-                continue;
-            }
-            let Some(first) = self.sample.score(&variant) else { continue };
-            let space = if detail.is_empty() { "" } else { ": " };
-            let what = format!("{name}{space}{detail}");
-            if first.is_open && first.made_wrong == 0 {
-                self.undecided.push(what);
-            } else if first.explains() && self.full.score(&variant).is_some_and(Score::explains) {
-                let predicted =
-                    self.full.subject(&variant).map_or(0, |subject| subject.fingerprint(&self.full.wrong));
-                let effect =
-                    (predicted, variant.output.filter(|output| Some(output) != self.dump.output.as_ref()));
-                match self.found.iter().position(|found| *found == effect) {
-                    Some(at) => self.explanations[at].same.push(what),
-                    None => {
-                        let [look, seen] = [look, seen].map(ToOwned::to_owned);
-                        self.explanations.push(Explanation { what, look, seen, same: Vec::new() });
-                        self.found.push(effect);
-                    }
-                }
-            } else if first.percent() > self.next.as_ref().map_or(0, |(_, most)| *most)
-                && first.made_wrong == 0
-            {
-                self.next = Some((what, first.percent()));
-            }
+impl Suspect for WrongDump<'_> {
+    type Variant = Dump;
+    type Effect = Effect;
+
+    fn axes(&self) -> &'static [&'static str] {
+        AXES
+    }
+
+    fn declared(&self) -> &Dump {
+        self.dump
+    }
+
+    fn table<'a>(&'a self, to: &'a Dump) -> Vec<Candidate<'a, Dump>> {
+        let of_lse = self.reading.map(|reading| lse::readings(to, reading)).unwrap_or_default();
+        let of_lse = candidates([lse::NAME, lse::LOOK, lse::SEEN], of_lse);
+        let rows = table::ALL.iter();
+        of_lse.chain(rows.flat_map(|of| candidates([of.name, of.look, of.seen], (of.variants)(to)))).collect()
+    }
+
+    fn fitted<'a>(&'a self, to: &'a Dump) -> Vec<Candidate<'a, Dump>> {
+        if let Some(reading) = self.reading {
+            let offset = self.sample.declared.lse_offset(&self.sample.wrong, reading);
+            let variants = offset.map(|offset| lse::shifted(to, reading, offset)).into_iter().collect();
+            return candidates([lse::NAME, lse::LOOK_OF_OFFSET, "fi 3838"], variants).collect();
         }
+        let rows = fitted::ALL.iter();
+        rows.flat_map(|of| candidates([of.name, of.look, of.seen], (of.variants)(to, &self.sample.wrong)))
+            .collect()
+    }
+
+    fn factor<'a>(&'a self, to: &'a Dump) -> Vec<Candidate<'a, Dump>> {
+        let of = &fitted::FACTOR;
+        if self.reading.is_some() {
+            return Vec::new();
+        }
+        candidates([of.name, of.look, of.seen], (of.variants)(to, &self.few.wrong)).collect()
+    }
+
+    fn indices(&self) -> Vec<BTreeSet<u32>> {
+        let pairs = || self.full.wrong.iter().chain(&self.full.right).map(|pair| pair.place(0));
+        let along = |axis: usize| pairs().map(|place| place[axis]).collect();
+        let columns = (0..self.dump.shape.value_width as u32).collect();
+        vec![along(0), along(1), along(2), columns]
+    }
+
+    fn judge(&self, variant: &Dump, scope: Scope) -> Option<Outcome> {
+        let sample = self.of(scope);
+        let subject = sample.subject(variant)?;
+        let reading = self.reading.and_then(|_| variant.lse.as_ref()?.readings.first().copied());
+        let judged = |pairs: &[Pair]| match reading {
+            None => subject.wrong_places(pairs),
+            Some(reading) => subject.wrong_logarithms(pairs, reading),
+        };
+        let (by_wrong, by_right) = (judged(&sample.wrong), judged(&sample.right));
+        Some(Outcome {
+            decides: !by_wrong.output.is_open() && by_wrong.output.decides(),
+            excess: by_wrong.output.excess,
+            wrong: [by_wrong.places, by_right.places].concat(),
+        })
+    }
+
+    fn effect(&self, variant: &Dump) -> Option<Effect> {
+        let reading = self.reading.and_then(|_| variant.lse.as_ref()?.readings.first().copied());
+        let expected = self.full.subject(variant)?.fingerprint(&self.full.wrong, reading);
+        Some((expected, variant.output.clone().filter(|output| Some(output) != self.dump.output.as_ref())))
     }
 }
 
@@ -193,87 +170,66 @@ impl Search<'_> {
 /// # Errors
 /// [`AttentionError`] if a page is beyond the cache.
 pub(super) fn explain(dump: &Dump, judged: &Judged) -> Result<Diagnosis, AttentionError> {
-    let mut wrong = judged.wrong.clone();
-    let mut right = judged.right.clone();
+    explain_wrong(dump, judged, None, extent(dump, judged))
+}
+
+/// Finds what explains wrong logarithms beside an output that is right.
+///
+/// # Errors
+/// [`AttentionError`] if a page is beyond the cache.
+pub(super) fn explain_lse(
+    dump: &Dump,
+    reading: LseReading,
+    judged: &Judged,
+) -> Result<Diagnosis, AttentionError> {
+    // The one reading that was judged is what is declared.
+    let mut declared = dump.clone();
+    declared.lse.iter_mut().for_each(|lse| lse.readings = vec![reading]);
+    explain_wrong(&declared, judged, Some(reading), "the logarithms; the output is right".to_owned())
+}
+
+fn explain_wrong(
+    dump: &Dump,
+    judged: &Judged,
+    reading: Option<LseReading>,
+    extent: String,
+) -> Result<Diagnosis, AttentionError> {
+    let (mut wrong, mut right) = (judged.wrong.clone(), judged.right.clone());
     wrong.sort_unstable();
     right.sort_unstable();
-    let sample = Sample::new(dump, &wrong, &right, SAMPLE)?;
-    let full = Sample::new(dump, &wrong, &right, VERIFIED)?;
-    let mut search = Search {
-        dump,
-        sample,
-        full,
-        explanations: Vec::new(),
-        found: Vec::new(),
-        next: None,
-        undecided: Vec::new(),
-    };
-    for of in table::ALL {
-        search.try_all([of.name, of.look, of.seen], (of.variants)(dump));
-    }
-    // A number that is fitted says less than a row of the table.
-    if search.explanations.is_empty() {
-        for of in fitted::ALL {
-            search.try_all([of.name, of.look, of.seen], (of.variants)(dump, &wrong));
-        }
-    }
+    let of = |most_wrong, most_right| Sample::new(dump, (&wrong, &right), (most_wrong, most_right));
+    let (few, sample, full) = (of(FEW, 0)?, of(SAMPLE, SAMPLE)?, of(VERIFIED, VERIFIED)?);
+    let suspect = WrongDump { dump, reading, few, sample, full };
+    let answer = Search::new(&suspect).map(Search::answer);
     // A wider bound accepts more, whatever is wrong: it is no explanation.
     let is_within = |(_, variant): &(String, Dump)| {
-        let fits = |sample: &Sample<'_>| {
-            sample.subject(variant).is_some_and(|subject| {
-                subject.judge(&sample.wrong, &[]).wrong.is_empty()
-                    && subject.judge(&sample.right, &[]).wrong.is_empty()
-            })
-        };
-        *variant != *dump && fits(&search.sample) && fits(&search.full)
+        let fits = |scope| suspect.judge(variant, scope).is_some_and(|outcome| outcome.wrong.is_empty());
+        *variant != *dump && fits(Scope::Sample) && fits(Scope::Full)
     };
     let roundings = table::roundings(dump).into_iter().filter(is_within).map(|(what, _)| what).collect();
-    let Search { full, explanations, next, undecided, .. } = search;
-    let width = dump.shape.value_width as u64;
-    let share = full.wrong.len() as u64 * judged.output.mismatches / (wrong.len() as u64).max(1);
-    Ok(Diagnosis {
-        wrong: judged.output.mismatches,
-        verified: share.min(judged.output.mismatches).max(width.min(judged.output.mismatches)),
-        explanations,
-        next,
-        undecided,
-        roundings,
-        extent: extent(dump, &wrong, judged),
-    })
+    let count = judged.output.mismatches;
+    let unsearched = answer.is_none().then(|| "no element of the sample is wrong".to_owned());
+    let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
+    let (explanations, next, undecided) =
+        answer.map(|answer| (answer.explanations, answer.next, answer.undecided)).unwrap_or_default();
+    Ok(Diagnosis { wrong: count, verified, explanations, next, undecided, roundings, unsearched, extent })
 }
 
 /// The smallest description of the wrong rows, heads and columns.
-fn extent(dump: &Dump, wrong: &[Pair], judged: &Judged) -> String {
-    let of = |what: &str, all: usize, values: BTreeSet<usize>| {
-        let list: Vec<usize> = values.into_iter().collect();
-        match (list.as_slice(), list.first(), list.last()) {
-            (_, None, _) | (_, _, None) => format!("no {what}"),
-            (list, ..) if list.len() == all && all > 1 => format!("every {what}"),
-            ([one], ..) => format!("{what} {one}"),
-            (list, Some(first), Some(last)) if last - first + 1 == list.len() => {
-                format!("{what}s {first} to {last}")
-            }
-            ([one, other], ..) => format!("{what}s {one} and {other}"),
-            (list, Some(first), Some(second)) => {
-                let step = list.get(1).map_or(1, |next| next - first).max(1);
-                let regular = list.iter().enumerate().all(|(n, value)| *value == first + n * step);
-                match regular {
-                    true => format!("{what}s {first}, {}, … {second}", first + step),
-                    false => format!("{} {what}s from {first} to {second}", list.len()),
-                }
-            }
-        }
-    };
-    let requests = wrong.iter().map(|pair| pair.request).collect();
-    let heads = wrong.iter().map(|pair| pair.head).collect();
+fn extent(dump: &Dump, judged: &Judged) -> String {
+    let indices = |count: usize| (0..count as u32).collect::<BTreeSet<u32>>();
+    let found = |index: fn(&Pair) -> usize| judged.wrong.iter().map(|pair| index(pair) as u32).collect();
     let most_rows = dump.requests.iter().map(|request| request.rows.len()).max().unwrap_or(0);
-    let rows = wrong.iter().map(|pair| pair.row).collect();
-    let mut words = vec![
-        of("request", dump.requests.len(), requests),
-        of("row", most_rows, rows),
-        of("head", dump.shape.heads, heads),
-        of("column", dump.shape.value_width, judged.columns.clone()),
-    ];
-    words.extend(judged.same_value.map(|value| format!("each wrong value is {value}")));
-    words.join(", ")
+    let columns = judged.columns.iter().map(|column| *column as u32).collect();
+    let region = Region::from_indices([
+        [found(|pair| pair.request), indices(dump.requests.len())],
+        [found(|pair| pair.row), indices(most_rows)],
+        [found(|pair| pair.head), indices(dump.shape.heads)],
+        [columns, indices(dump.shape.value_width)],
+    ]);
+    let mut words = region.words(AXES);
+    if let Some(value) = judged.same_value {
+        words += &format!(", each wrong value is {value}");
+    }
+    words
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::hash::{DefaultHasher, Hash, Hasher};
 
 use rayon::prelude::*;
-use record::{Place, StageResult, Verdict};
+use record::{StageResult, Verdict};
 
 use super::dump::{Contents, Dump, LseReading};
 use super::element::Element;
@@ -12,9 +12,9 @@ use super::error::AttentionError;
 use super::hypotheses;
 use super::problem::{Problem, Request};
 use super::reference::{Expected, Reference};
-use super::semantics::{Arithmetic, Kernel};
 use super::writer;
 use crate::frame::diagnosis::Diagnosis;
+use crate::frame::region::Place;
 
 /// A head of a row of a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -25,6 +25,13 @@ pub(super) struct Pair {
     pub(super) row: usize,
     /// The head of queries.
     pub(super) head: usize,
+}
+
+impl Pair {
+    /// The place of one of its elements: request, row, head, column.
+    pub(super) fn place(self, d: usize) -> Place {
+        [self.request as u32, self.row as u32, self.head as u32, d as u32]
+    }
 }
 
 /// The most pairs on which an undeclared reading is tried.
@@ -39,6 +46,8 @@ pub(super) struct Tally {
     /// Wrong elements.
     pub(super) mismatches: u64,
     worst: f64,
+    /// The sum of log2(1 + error / bound) over the wrong elements.
+    pub(super) excess: f64,
     first: Option<((Pair, usize), String)>,
 }
 
@@ -81,6 +90,7 @@ impl Tally {
         }
         self.decided += 1;
         self.mismatches += 1;
+        self.excess += over.min(1e9).ln_1p() / std::f64::consts::LN_2;
         if self.first.as_ref().is_none_or(|(first, _)| at < *first) {
             self.first = Some((at, format!("{found:e} instead of {}", allowed_values(expected, element))));
         }
@@ -108,6 +118,7 @@ impl Tally {
             open: self.open + other.open,
             mismatches: self.mismatches + other.mismatches,
             worst: self.worst.max(other.worst),
+            excess: self.excess + other.excess,
             first: self.first,
         }
     }
@@ -133,7 +144,7 @@ impl Tally {
         let place = self.first.map(|((pair, d), _)| {
             let of_row = [("request", pair.request), ("row", pair.row), ("head", pair.head), ("d", d)];
             // A logarithm belongs to a whole row.
-            Place::at(&of_row[..if stage == LSE { 3 } else { 4 }])
+            record::Place::at(&of_row[..if stage == LSE { 3 } else { 4 }])
         });
         StageResult {
             verdict,
@@ -182,6 +193,8 @@ pub(super) struct Judged {
     /// The pairs with a wrong element of the output, and with none.
     pub(super) wrong: Vec<Pair>,
     pub(super) right: Vec<Pair>,
+    /// The wrong elements, from [`Subject::wrong_places`] alone.
+    pub(super) places: Vec<Place>,
     /// The logarithms by each reading.
     lse: Vec<Tally>,
     /// The wrong columns.
@@ -221,10 +234,56 @@ impl<'a> Subject<'a> {
     /// Judges pairs. Logarithms are judged by `readings`.
     pub(super) fn judge(&self, pairs: &[Pair], readings: &[LseReading]) -> Judged {
         let reference = Reference::new(&self.problem, self.dump.arithmetic);
-        let one = |pair: &Pair| self.pair(&reference, *pair, readings);
+        Self::joined(pairs, |pair| self.pair(&reference, pair, readings, |_| ()))
+    }
+
+    /// Judges the output of pairs, and names its wrong elements.
+    pub(super) fn wrong_places(&self, pairs: &[Pair]) -> Judged {
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        Self::joined(pairs, |pair| {
+            let mut places = Vec::new();
+            let judged = self.pair(&reference, pair, &[], |d| places.push(pair.place(d)));
+            Judged { places, ..judged }
+        })
+    }
+
+    /// Judges the logarithms of pairs, and names the wrong ones: as an output of one column.
+    pub(super) fn wrong_logarithms(&self, pairs: &[Pair], reading: LseReading) -> Judged {
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        Self::joined(pairs, |pair| {
+            let mut judged = Judged::default();
+            let Some((expected, found)) = self.logarithm(&reference, pair, reading) else { return judged };
+            match judged.output.add_lse((pair, 0), &expected, found) {
+                true => judged.right.push(pair),
+                false => {
+                    judged.wrong.push(pair);
+                    judged.places.push(pair.place(0));
+                }
+            }
+            judged
+        })
+    }
+
+    /// What is expected of the logarithm of a pair, and what is stored.
+    fn logarithm(
+        &self,
+        reference: &Reference<'_>,
+        pair: Pair,
+        reading: LseReading,
+    ) -> Option<(Expected, f64)> {
+        let lse = self.dump.lse.as_ref()?;
+        let request = self.problem.requests.get(self.requests.binary_search(&pair.request).ok()?)?;
+        let row = reference.row(request, pair.row, pair.head);
+        let found = lse.values.get(self.lse_index(request, pair, reading)).copied().unwrap_or(f32::NAN);
+        Some((row.logarithm(reading), f64::from(found)))
+    }
+
+    /// Judges each of the pairs by `one`.
+    fn joined(pairs: &[Pair], one: impl Fn(Pair) -> Judged + Sync) -> Judged {
         let join = |mut a: Judged, b: Judged| {
             a.right.extend(b.right);
             a.columns.extend(b.columns);
+            a.places.extend(b.places);
             // NaN equals NaN here.
             a.same_value = match (a.output.mismatches > 0, b.output.mismatches > 0) {
                 (false, _) => b.same_value,
@@ -240,13 +299,18 @@ impl<'a> Subject<'a> {
             };
             a
         };
-        pairs.par_iter().map(one).reduce(Judged::default, join)
+        pairs.par_iter().map(|pair| one(*pair)).reduce(Judged::default, join)
     }
 
-    /// What is expected of pairs, as one number that differs if anything in it does.
-    pub(super) fn fingerprint(&self, pairs: &[Pair]) -> u64 {
+    /// What is expected of pairs, or of their logarithms by a reading, as one number that differs if anything in it does.
+    pub(super) fn fingerprint(&self, pairs: &[Pair], reading: Option<LseReading>) -> u64 {
         let mut hasher = DefaultHasher::new();
-        for expected in pairs.iter().filter_map(|pair| self.expected(*pair)).flatten() {
+        let reference = Reference::new(&self.problem, self.dump.arithmetic);
+        let of_pair = |pair: &Pair| match reading {
+            None => self.expected(*pair),
+            Some(reading) => self.logarithm(&reference, *pair, reading).map(|(expected, _)| vec![expected]),
+        };
+        for expected in pairs.iter().filter_map(of_pair).flatten() {
             match expected {
                 Expected::Number { value, error } => (0, value.to_bits(), error.to_bits()).hash(&mut hasher),
                 Expected::Special(value) => (1, value.to_bits()).hash(&mut hasher),
@@ -264,28 +328,25 @@ impl<'a> Subject<'a> {
     }
 
     /// The constant by which all logarithms of these pairs are too large; `None` if there is none.
-    fn lse_offset(&self, pairs: &[Pair], reading: LseReading) -> Option<f64> {
-        let lse = self.dump.lse.as_ref()?;
+    pub(super) fn lse_offset(&self, pairs: &[Pair], reading: LseReading) -> Option<f64> {
         let reference = Reference::new(&self.problem, self.dump.arithmetic);
         let (mut least, mut most) = (f64::NEG_INFINITY, f64::INFINITY);
         for pair in pairs {
-            let at = self.requests.binary_search(&pair.request).ok()?;
-            let request = self.problem.requests.get(at)?;
-            let row = reference.row(request, pair.row, pair.head);
-            let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
-            let found = f64::from(lse.values.get(self.lse_index(request, *pair, reading))?.to_owned());
-            match expected {
-                Expected::Number { value, error } => {
+            match self.logarithm(&reference, *pair, reading)? {
+                (Expected::Number { value, error }, found) => {
                     let off = error + 2.0 * f64::from(f32::EPSILON) * (value.abs() + found.abs());
                     least = least.max(found - value - off);
                     most = most.min(found - value + off);
                 }
-                Expected::Special(value) if value == found => {}
-                Expected::Special(_) => return None,
-                Expected::Open => {}
+                (Expected::Special(value), found) if value == found => {}
+                (Expected::Special(_), _) => return None,
+                (Expected::Open, _) => {}
             }
         }
-        (least <= most && least.is_finite() && most.is_finite()).then(|| f64::midpoint(least, most))
+        // A constant that is nothing is another fault.
+        let middle =
+            (least <= most && least.is_finite() && most.is_finite()).then(|| f64::midpoint(least, most));
+        middle.filter(|x| x.abs() > 1e-3)
     }
 
     /// The index of the logarithm of a pair.
@@ -298,7 +359,14 @@ impl<'a> Subject<'a> {
         }
     }
 
-    fn pair(&self, reference: &Reference<'_>, pair: Pair, readings: &[LseReading]) -> Judged {
+    /// Judges a pair; `wrong` gets the columns of its wrong elements.
+    fn pair(
+        &self,
+        reference: &Reference<'_>,
+        pair: Pair,
+        readings: &[LseReading],
+        mut wrong: impl FnMut(usize),
+    ) -> Judged {
         let mut judged = Judged::default();
         let shape = &self.dump.shape;
         let Ok(request) = self.requests.binary_search(&pair.request) else { return judged };
@@ -313,6 +381,7 @@ impl<'a> Subject<'a> {
                 if !judged.output.add((pair, d), expected, f64::from(found), output.element) {
                     right = false;
                     judged.columns.insert(d);
+                    wrong(d);
                     wrong_values.push(found);
                 }
             }
@@ -325,8 +394,7 @@ impl<'a> Subject<'a> {
             if let Some(lse) = &self.dump.lse {
                 let at = self.lse_index(of, pair, *reading);
                 let found = lse.values.get(at).copied().unwrap_or(f32::NAN);
-                let expected = row.lse[usize::from(reading.sink)].in_base(reading.base);
-                tally.add_lse((pair, 0), &expected, f64::from(found));
+                tally.add_lse((pair, 0), &row.logarithm(*reading), f64::from(found));
             }
             judged.lse.push(tally);
         }
@@ -430,22 +498,14 @@ pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
         0 => None,
         _ => Some(hypotheses::explain(dump, &judged)?),
     };
-    if let Some(lse) = &dump.lse {
+    if dump.lse.is_some() {
         let best = judged.lse.iter().enumerate().min_by_key(|(_, tally)| tally.mismatches);
         if let Some((at, tally)) = best {
             let said = if readings.len() > 1 { lse_words(readings[at]) } else { String::new() };
             results.push(tally.clone().result(LSE, &said));
             if tally.mismatches > 0 && diagnosis.is_none() {
-                let others = LseReading::all(!dump.sinks.is_empty());
-                let by_others = subject.judge(&pairs, &others);
-                let fits = others.iter().zip(&by_others.lse).filter(|(_, tally)| tally.mismatches == 0);
-                let fits: Vec<String> = fits.map(|(reading, _)| lse_words(*reading)).collect();
-                let declared = lse.readings.first().copied().map(lse_words).unwrap_or_default();
-                let kernels = if fits.is_empty() { kernels_that_fit(dump, &pairs)? } else { Vec::new() };
-                let offset = lse.readings.first().and_then(|reading| subject.lse_offset(&pairs, *reading));
-                // A constant that is nothing is another fault.
-                let offset = offset.filter(|x| fits.is_empty() && kernels.is_empty() && x.abs() > 1e-3);
-                diagnosis = Some(hypotheses::of_lse(tally.mismatches, &declared, &fits, (&kernels, offset)));
+                let judged = subject.wrong_logarithms(&pairs, readings[at]);
+                diagnosis = Some(hypotheses::explain_lse(dump, readings[at], &judged)?);
             }
         }
     }
@@ -517,22 +577,8 @@ pub fn bounds(dumps: &[Dump]) -> Result<Bounds, AttentionError> {
     Ok(Bounds { shape: [problem.rows(), heads, width], output, lse })
 }
 
-/// The kernels by whose roundings the logarithms of a dump are right.
-fn kernels_that_fit(dump: &Dump, pairs: &[Pair]) -> Result<Vec<&'static str>, AttentionError> {
-    let readings = dump.lse.as_ref().map(|lse| lse.readings.clone()).unwrap_or_default();
-    let mut found = Vec::new();
-    for kernel in Kernel::ALL {
-        let other =
-            Dump { arithmetic: Arithmetic::of_kernel(*kernel, dump.arithmetic.weights), ..dump.clone() };
-        let judged = Subject::of_pairs(&other, pairs)?.judge(pairs, &readings);
-        if judged.lse.iter().any(|tally| tally.mismatches == 0 && tally.decides()) {
-            found.push(kernel.word());
-        }
-    }
-    Ok(found)
-}
-
-fn lse_words(reading: LseReading) -> String {
+/// A reading of logarithms in the words of the metadata.
+pub(super) fn lse_words(reading: LseReading) -> String {
     format!(
         "lse_base {}, lse_layout {}, lse_sink {}",
         reading.base.word(),

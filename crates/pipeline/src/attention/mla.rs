@@ -184,10 +184,19 @@ impl Layout {
     ) -> Option<f32> {
         let parts = self.parts();
         if d >= parts.latent {
+            if reading.without_rotary {
+                return Some(0.0);
+            }
             return parts.rotary.value(bytes.get(row + parts.rotary_at..)?, d - parts.latent);
         }
         let code = parts.codes.value(bytes.get(row..)?, d)?;
-        let block = d / parts.block;
+        let blocks = parts.latent / parts.block;
+        let block = match reading.scale {
+            ScaleOf::Block | ScaleOf::Nothing => d / parts.block,
+            ScaleOf::Next => (d / parts.block + 1) % blocks,
+            ScaleOf::Previous => (d / parts.block + blocks - 1) % blocks,
+            ScaleOf::First => 0,
+        };
         let index = match (self, reading.is_linear) {
             (Self::Nvfp4, false) => 8 * (block % 4) + block / 4,
             _ => block,
@@ -204,7 +213,7 @@ impl Layout {
             Scale::Ue4m3 => numerics::Format::Ue4m3.decode(u32::from(*scale.first()?)),
         };
         let scale = if reading.is_power { f32::from_bits(scale.to_bits() & 0xFF80_0000) } else { scale };
-        Some(code * scale)
+        Some(if reading.scale == ScaleOf::Nothing { code } else { code * scale })
     }
 
     /// Whether every product of a code and its scale is exact in 16 bits.
@@ -220,6 +229,26 @@ pub struct Reading {
     pub(super) is_linear: bool,
     /// Scales of 32 bits as the power of two below them.
     pub(super) is_power: bool,
+    /// Which scale an element gets.
+    pub(super) scale: ScaleOf,
+    /// Whether the rotary part counts as zeros.
+    pub(super) without_rotary: bool,
+}
+
+/// Which scale of a record an element gets.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(super) enum ScaleOf {
+    /// That of its block.
+    #[default]
+    Block,
+    /// That of the next block; of the first for the last one.
+    Next,
+    /// That of the block before; of the last for the first one.
+    Previous,
+    /// That of the first block.
+    First,
+    /// None.
+    Nothing,
 }
 
 #[cfg(test)]

@@ -5,9 +5,10 @@
 
 use std::collections::BTreeMap;
 
+use super::dump::{LseQuantity, LseReading};
 use super::element::{Element, Roundoff, U};
 use super::problem::{Problem, Request, lowest_bit};
-use super::semantics::{Arithmetic, Base, Denominator, Empty, ScoreOrder};
+use super::semantics::{Arithmetic, Base, Denominator, Empty, MergeFault, ScoreOrder, WrongMerge};
 
 /// The relative error of ex2.approx (PTX ISA).
 const EX2: f64 = 1.0 / 4_194_304.0;
@@ -95,6 +96,8 @@ pub(super) struct Row {
     pub output: Vec<Expected>,
     /// The logarithm, base 2, of the sum of exponentials without and with that of the sink.
     pub lse: [Expected; 2],
+    /// The largest score, in units of log2, without and with the sink.
+    pub most: [f64; 2],
 }
 
 impl Expected {
@@ -118,6 +121,31 @@ impl Expected {
                 Self::Number { value: value * ln2, error: (error + 2.0 * U * value.abs()) * ln2 }
             }
             _ => self,
+        }
+    }
+}
+
+impl Row {
+    /// What is stored as its logarithm.
+    pub(super) fn logarithm(&self, reading: LseReading) -> Expected {
+        let of = usize::from(reading.sink);
+        let (lse, most) = (self.lse[of], self.most[of]);
+        let Expected::Number { value, error } = lse else { return lse };
+        let number =
+            |value: f64, error: f64| Expected::Number { value, error: error + 4.0 * U * value.abs() };
+        match reading.quantity {
+            LseQuantity::Logarithm => lse.in_base(reading.base),
+            LseQuantity::Negated => number(-value, error).in_base(reading.base),
+            LseQuantity::Maximum => number(most, error).in_base(reading.base),
+            LseQuantity::BesideMaximum => number(value - most, error).in_base(reading.base),
+            LseQuantity::Sum => {
+                let sum = libm::exp2(value - most);
+                number(sum, sum * error * (1.0 + error))
+            }
+            LseQuantity::Shifted(by) => match lse.in_base(reading.base) {
+                Expected::Number { value, error } => number(value + by, error),
+                other => other,
+            },
         }
     }
 }
@@ -387,21 +415,23 @@ impl<'a> Reference<'a> {
         let width = shape.value_width;
         let mut keys = match self.keys(request, row, head) {
             Ok(keys) => keys,
-            Err(all) => return Row { output: vec![all; width], lse: [all; 2] },
+            Err(all) => return Row { output: vec![all; width], lse: [all; 2], most: [f64::NEG_INFINITY; 2] },
         };
         let sink = self.problem.sink(row, head);
         if keys.is_empty() {
             return self.empty(sink);
         }
-        let mut common = self.weigh(&mut keys, sink);
-        if let Some(parts) = self.problem.semantics.averaged {
-            average(&mut keys, &mut common, request, parts);
+        let common = self.weigh(&mut keys, sink);
+        let lse = self.logarithms(&keys, &common);
+        let most = [keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t)), common.most];
+        if let Some(merge) = self.problem.semantics.merge {
+            merge_wrongly(&mut keys, &common, request, merge);
         }
         let mut output = self.output(&keys, &common, shape.kv_head(1, head));
         if self.problem.semantics.reads_hidden {
             self.poison(request, shape.kv_head(1, head), &mut output);
         }
-        Row { output, lse: self.logarithms(&keys, &common) }
+        Row { output, lse, most }
     }
 
     /// The logarithms, base 2, of the sum of exponentials without and with that of the sink.
@@ -461,7 +491,7 @@ impl<'a> Reference<'a> {
                 (zero, [nothing, sink.map_or(nothing, lse_of_sink)])
             }
         };
-        Row { output: vec![output; self.problem.shape.value_width], lse }
+        Row { output: vec![output; self.problem.shape.value_width], lse, most: [f64::NEG_INFINITY; 2] }
     }
 
     /// The elements of the output.
@@ -600,17 +630,31 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Gives each part of the keys the same share of the result, whatever its weights: the merge of splits without their logarithms.
-fn average(keys: &mut [Key], common: &mut Common, request: &Request, parts: usize) {
-    let size = request.keys.len().div_ceil(parts.max(1)).max(1);
+/// Changes weights to those that a wrong merge of splits gives: the divisor stays.
+fn merge_wrongly(keys: &mut [Key], common: &Common, request: &Request, merge: WrongMerge) {
+    let size = merge.split.size(request.keys.len());
     let part = |key: &Key| (key.row - request.keys.start) / size;
-    let mut sums: BTreeMap<usize, f64> = BTreeMap::new();
+    // Of each split: the sum of its weights, and its largest score.
+    let mut parts: BTreeMap<usize, (f64, f64)> = BTreeMap::new();
     for key in keys.iter() {
-        *sums.entry(part(key)).or_default() += key.weight;
+        let (sum, most) = parts.entry(part(key)).or_insert((0.0, f64::NEG_INFINITY));
+        *sum += key.weight;
+        *most = most.max(key.t);
     }
-    let share = common.total / sums.len() as f64;
+    let share = match merge.fault {
+        MergeFault::Averaged => common.total / parts.len() as f64,
+        MergeFault::Added | MergeFault::OwnMaximum => common.total,
+    };
+    // The weight of the sink stays what it is.
+    let weights: f64 = keys.iter().map(|key| key.weight).sum();
+    let of_own: f64 = parts.values().map(|(sum, most)| sum * libm::exp2(common.most - most)).sum();
+    let total = of_own + (common.total - weights);
     for key in keys.iter_mut() {
-        key.weight *= sums.get(&part(key)).map_or(0.0, |sum| share / sum);
+        let Some((sum, most)) = parts.get(&part(key)) else { continue };
+        key.weight *= match merge.fault {
+            MergeFault::Averaged | MergeFault::Added => share / sum,
+            MergeFault::OwnMaximum => libm::exp2(common.most - most) * share / total,
+        };
     }
 }
 

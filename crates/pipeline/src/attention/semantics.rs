@@ -54,7 +54,7 @@ impl Semantics {
             cap: None,
             sink_count: 1.0,
             sink_of: SinkOf::Head,
-            averaged: None,
+            merge: None,
             sentinel: None,
             reads_hidden: false,
             empty: Empty::Any,
@@ -104,6 +104,46 @@ record::words! {
     }
 }
 
+/// The keys of a split.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Split {
+    /// So many splits of equally many keys.
+    Parts(usize),
+    /// Splits of so many keys.
+    Keys(usize),
+}
+
+impl Split {
+    /// The keys of each split but the last, of this many keys.
+    pub(super) fn size(self, keys: usize) -> usize {
+        match self {
+            Self::Parts(parts) => keys.div_ceil(parts.max(1)),
+            Self::Keys(size) => size,
+        }
+        .max(1)
+    }
+}
+
+/// How the results of splits become one.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum MergeFault {
+    /// Their mean.
+    Averaged,
+    /// Their sum.
+    Added,
+    /// Sums of weights are added as they are, each relative to the maximum of its own split.
+    OwnMaximum,
+}
+
+/// A wrong merge of splits.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct WrongMerge {
+    /// The splits.
+    pub split: Split,
+    /// What is wrong.
+    pub fault: MergeFault,
+}
+
 /// The order in which a product of query and key becomes a score.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum ScoreOrder {
@@ -142,8 +182,8 @@ pub struct Semantics {
     pub sink_count: f64,
     /// The head whose sink a head of a row has.
     pub sink_of: SinkOf,
-    /// Into how many parts the keys are split whose results are averaged instead of merged by their weights: a fault.
-    pub averaged: Option<usize>,
+    /// How results of splits are merged, if not by their weights: a fault.
+    pub merge: Option<WrongMerge>,
     /// Scores below this are taken as masked: a fault.
     pub sentinel: Option<f64>,
     /// Whether values of keys that are not visible are multiplied by zero, which leaves NaN: a fault.

@@ -190,7 +190,7 @@ impl Written {
         let mut all = Vec::new();
         let layouts = "the strides and the layout of scales that the reader expects";
         for order in Order::ALL {
-            let other = with(&|w| w.cache.reorder(*order));
+            let other = with(&|w| w.cache.reorder(*order, 0..2));
             all.push((
                 "vl 56550, vl 49012",
                 format!("pages were written as {}", order.word()),
@@ -268,6 +268,7 @@ pub(super) fn judge(written: &Written) -> Judgement {
             next: None,
             undecided: Vec::new(),
             roundings: Vec::new(),
+            unsearched: None,
             extent: format!(
                 "{wrong} of {checked} elements, {} of keys and {} of values",
                 sides[0].wrong, sides[1].wrong

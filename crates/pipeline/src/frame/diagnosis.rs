@@ -15,6 +15,8 @@ pub struct Diagnosis {
     pub undecided: Vec<String>,
     /// Roundings that are not declared and within which every element is: if the kernel rounds so, nothing is wrong.
     pub roundings: Vec<String>,
+    /// Why no explanation was sought, if none was.
+    pub unsearched: Option<String>,
     /// Which elements are wrong, in words.
     pub extent: String,
 }
@@ -49,6 +51,7 @@ impl Diagnosis {
         let all = format!("all {} wrong values", self.wrong);
         let mut lines = Vec::new();
         match self.explanations.as_slice() {
+            [] if self.unsearched.is_some() => {}
             [] => lines.push(format!("unexplained: no hypothesis is shown to make {all} right")),
             [one] => {
                 lines.push(format!("explained, {all}: {}", one.what));
@@ -65,6 +68,9 @@ impl Diagnosis {
                     }
                 }
             }
+        }
+        if let Some(why) = &self.unsearched {
+            lines.push(format!("unexplained: no explanation of {all} was sought, as {why}"));
         }
         if let [one] = self.explanations.as_slice() {
             lines.push(format!("look at {}", one.look));

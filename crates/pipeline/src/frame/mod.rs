@@ -2,7 +2,7 @@
 //!
 //! [`family`] is the interface between a family and everything that runs, judges and reports its trials. Begin with [`runner`]: it compiles a trial's kernels ([`compile`]), runs them on the emulator or a GPU, keeps the verdicts
 //! ([`kept`]), tries the readings that PTX leaves open ([`readings`]) and applies known failures ([`known`]). [`checks`] orders the
-//! checks of a device, [`launch`] makes a launch of a header, [`shrink`] finds the smallest trial that fails, [`stream`] runs a problem over named buffers, [`case_files`] reads the cases of a family, [`diagnosis`] says what explains a wrong result, [`code`] assembles a kernel and decides whether the code is admitted ([`admission`]).
+//! checks of a device, [`launch`] makes a launch of a header, [`shrink`] finds the smallest trial that fails, [`stream`] runs a problem over named buffers, [`case_files`] reads the cases of a family, [`search`] looks for what explains a wrong result among the hypotheses of a family, [`region`] says where the wrong elements are, [`diagnosis`] is the answer, [`code`] assembles a kernel and decides whether the code is admitted ([`admission`]).
 //!
 //! The invariant: nothing here names a family, a stage or an axis of a configuration.
 
@@ -14,12 +14,15 @@ pub mod compile;
 pub mod diagnosis;
 mod error;
 pub mod family;
+pub mod fitted;
 pub mod kept;
 pub mod known;
 pub mod launch;
 mod memo;
 pub mod readings;
+pub mod region;
 pub mod runner;
+pub mod search;
 pub mod shrink;
 pub mod stream;
 

@@ -8,6 +8,7 @@ use numerics::tensor_core::Model;
 
 use super::dims::Dims;
 use super::error::MoeError;
+use super::suspicion::Suspicion;
 use super::tensors::Tensors;
 use crate::kernel::MmaPath;
 use crate::moe::case::{
@@ -249,6 +250,8 @@ pub struct Contract {
     pub finalize: FinalizeOrder,
     /// Whether every run stores the same bits in all stages but the last; for that one, `finalize` decides.
     pub deterministic: bool,
+    /// What a search for an explanation suspects; nothing for every other judgement.
+    pub suspicion: Suspicion,
 }
 
 impl Contract {
@@ -263,6 +266,7 @@ impl Contract {
             exp: ExpBound::FMA,
             finalize: FinalizeOrder::Slots,
             deterministic: true,
+            suspicion: Suspicion::NONE,
         }
     }
 
@@ -365,6 +369,7 @@ impl Contract {
             },
             finalize: from.word("finalize", FinalizeOrder::Slots, &finalize, finalize_word)?,
             deterministic: from.number("deterministic", true)?,
+            suspicion: Suspicion::NONE,
         };
         contract.check()?;
         Ok(contract)

@@ -19,6 +19,7 @@ use super::error::MoeError;
 use super::tensors::{Array, Tensors};
 use crate::moe::stage::Stage;
 use record::StageResult;
+use tally::StageJudgement;
 
 /// Returns the verdict of every stage, in pipeline order. A stage whose inputs are missing is judged from the nearest earlier
 /// tensors. It is skipped, with the reason, if its result is missing, if nothing determines it, or if its inputs are invalid as the
@@ -27,7 +28,7 @@ use record::StageResult;
 /// # Errors
 /// [`MoeError`] if the tensors do not fit `contract`, or `expert_ids` is invalid.
 pub fn judge(contract: &Contract, tensors: &Tensors) -> Result<Vec<StageResult>, MoeError> {
-    Ok(Inputs::new(contract, tensors)?.results())
+    Ok(Inputs::new(contract, tensors)?.judgements().into_iter().map(|of| of.result).collect())
 }
 
 /// Maps each expert to the position of its weights.
@@ -79,7 +80,7 @@ impl<'a> Inputs<'a> {
         Ok(Self { contract, tensors, index: index(contract, tensors)? })
     }
 
-    fn results(&self) -> Vec<StageResult> {
+    fn judgements(&self) -> Vec<StageJudgement> {
         let mut out = Vec::new();
         for stage in [Stage::Route, Stage::Permute, Stage::Quantize, Stage::Fc1] {
             out.push(self.one(stage));
@@ -87,8 +88,8 @@ impl<'a> Inputs<'a> {
         match self.activation() {
             Ok(both) => out.extend(both),
             Err(why) => {
-                out.push(StageResult::skipped(Stage::Activation, why.clone()));
-                out.push(StageResult::skipped(Stage::Requantize, why));
+                out.push(StageResult::skipped(Stage::Activation, why.clone()).into());
+                out.push(StageResult::skipped(Stage::Requantize, why).into());
             }
         }
         for stage in [Stage::Fc2, Stage::Finalize] {
@@ -97,7 +98,7 @@ impl<'a> Inputs<'a> {
         out
     }
 
-    fn one(&self, stage: Stage) -> StageResult {
+    fn one(&self, stage: Stage) -> StageJudgement {
         let result = match stage {
             Stage::Route => self.route(),
             Stage::Permute => self.permute(),
@@ -107,7 +108,7 @@ impl<'a> Inputs<'a> {
             Stage::Finalize => self.finalize(),
             Stage::Activation | Stage::Requantize => Err("judged together".to_owned()),
         };
-        result.unwrap_or_else(|why| StageResult::skipped(stage, why))
+        result.unwrap_or_else(|why| StageResult::skipped(stage, why).into())
     }
 
     /// The expert of each row as the device stored it, or, without it, as the reference permutes the stored choices.

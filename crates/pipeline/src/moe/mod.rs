@@ -45,6 +45,7 @@ mod shrink;
 pub mod slots;
 pub mod sources;
 pub mod stage;
+pub mod suspicion;
 pub mod table;
 pub mod tensors;
 pub mod tile;

@@ -5,9 +5,11 @@
 
 mod axes;
 mod dump;
+mod elements;
 
 pub use axes::Axis;
 pub use dump::{Dump, read, write};
+pub use elements::Elements;
 
 use super::dims::Dims;
 use super::error::MoeError;
@@ -19,14 +21,14 @@ pub struct Array<T> {
     /// Dimensions, slowest first.
     pub shape: Vec<usize>,
     /// Elements, row-major; a bf16 is stored as its bits.
-    pub data: Vec<T>,
+    pub data: Elements<T>,
 }
 
 impl<T: Clone> Array<T> {
     /// Returns a tensor whose elements all equal `value`.
     #[must_use]
     pub fn filled(shape: &[usize], value: T) -> Self {
-        Self { shape: shape.to_vec(), data: vec![value; shape.iter().product()] }
+        Self { shape: shape.to_vec(), data: vec![value; shape.iter().product()].into() }
     }
 }
 
@@ -37,7 +39,7 @@ impl<T> Array<T> {
     /// [`MoeError::Shape`] if their number does not match `shape`.
     pub fn new(name: &str, shape: &[usize], data: Vec<T>) -> Result<Self, MoeError> {
         if shape.iter().product::<usize>() == data.len() {
-            return Ok(Self { shape: shape.to_vec(), data });
+            return Ok(Self { shape: shape.to_vec(), data: data.into() });
         }
         Err(MoeError::Shape {
             name: name.to_owned(),
@@ -52,6 +54,27 @@ impl<T> Array<T> {
     pub fn row(&self, at: usize) -> &[T] {
         let width = self.shape.last().copied().unwrap_or(0);
         self.data.get(at * width..(at + 1) * width).unwrap_or_default()
+    }
+}
+
+impl<T: Clone> Array<T> {
+    /// Returns the tensor with these indices of an axis alone; as it is if it has no such axis.
+    fn taking(&self, axes: &[Axis], axis: Axis, indices: &[usize]) -> Self {
+        let Some(at) = axes.iter().position(|of| *of == axis).filter(|at| *at < self.shape.len()) else {
+            return self.clone();
+        };
+        let (outer, length) = (&self.shape[..at], self.shape[at]);
+        let inner: usize = self.shape[at + 1..].iter().product();
+        let kept: Vec<usize> = indices.iter().copied().filter(|index| *index < length).collect();
+        let mut data = Vec::with_capacity(outer.iter().product::<usize>() * kept.len() * inner);
+        for part in self.data.chunks((length * inner).max(1)) {
+            for index in &kept {
+                data.extend_from_slice(part.get(index * inner..(index + 1) * inner).unwrap_or_default());
+            }
+        }
+        let mut shape = self.shape.clone();
+        shape[at] = kept.len();
+        Self { shape, data: data.into() }
     }
 }
 
@@ -92,6 +115,21 @@ macro_rules! tensors {
                 }
             }
 
+            /// Returns the tensors with these indices of an axis alone, in this order. An index beyond an axis is left out.
+            #[must_use]
+            pub fn taking(&self, axis: Axis, indices: &[usize]) -> Self {
+                Self { $($name: self.$name.as_ref().map(|of| of.taking(&[$(Axis::$axis),*], axis, indices)),)* }
+            }
+
+            /// Returns the tensors of these names alone.
+            #[must_use]
+            pub fn only(mut self, names: &[&str]) -> Self {
+                $(if !names.contains(&stringify!($name)) {
+                    self.$name = None;
+                })*
+                self
+            }
+
             /// The shapes of the tensors present.
             fn shapes(&self) -> Vec<(&'static Form, &[usize])> {
                 let shapes = [$(self.$name.as_ref().map(|a| a.shape.as_slice())),*];
@@ -114,7 +152,7 @@ macro_rules! tensors {
             fn set(&mut self, name: &str, shape: Vec<usize>, bytes: &[u8]) -> bool {
                 match name {
                     $(stringify!($name) => {
-                        self.$name = Some(Array { shape, data: <$element as dump::Element>::read(bytes) });
+                        self.$name = Some(Array { shape, data: <$element as dump::Element>::read(bytes).into() });
                         true
                     })*
                     _ => false,

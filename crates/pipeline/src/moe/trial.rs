@@ -10,6 +10,7 @@ use numerics::tensor_core::Model;
 use super::contract::{Accumulation, Contract, ExpBound, FinalizeOrder, KOrder};
 use super::pipeline::{Overwritten, Ran, Session, Setup};
 use super::stage::Stage;
+use super::suspicion::Suspicion;
 use super::{Dims, MoeError, Problem, Settings, Tensors, judge, sources, verdicts};
 use crate::frame::checks::{NotPassed, not_passed};
 use crate::frame::compile::Compiled;
@@ -82,6 +83,7 @@ pub fn contract(
         deterministic: [route, others[1], others[2], gemm, activation]
             .iter()
             .all(|k| k.contract.deterministic),
+        suspicion: Suspicion::NONE,
     })
 }
 

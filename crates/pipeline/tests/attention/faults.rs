@@ -92,7 +92,7 @@ const FAULTS: &[Fault] = &[
     fault(
         |w| w.requests = vec![(1, 70), (1, 41)],
         |_, k| (k.splits, k.averaged) = (3, true),
-        &["results of splits are averaged: 3 splits"],
+        &["results of splits are merged wrongly: they are averaged, 3 splits"],
     ),
     fault(
         // Every score is below it, so that the result is zero.
@@ -365,6 +365,100 @@ fn every_fault_is_explained_by_its_name() {
     assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
+/// What a search says of planted faults.
+#[derive(Default)]
+struct Said {
+    named: usize,
+    unexplained: Vec<String>,
+    accused: Vec<String>,
+}
+
+impl Said {
+    /// Judges a file in which one of these is the fault; nothing if too few elements are wrong to say anything.
+    fn add(&mut self, explanations: &[&str], bytes: &[u8]) {
+        let Some(diagnosis) = judge(&dump::parse(bytes).unwrap()).unwrap().diagnosis else { return };
+        if diagnosis.wrong < 24 {
+            return;
+        }
+        let text = diagnosis.text();
+        if explanations.iter().any(|words| text.contains(words)) {
+            self.named += 1;
+        } else if diagnosis.explanations.is_empty() {
+            self.unexplained.push(format!("{explanations:?}: {text}"));
+        } else {
+            self.accused.push(format!("{explanations:?}: {text}"));
+        }
+    }
+
+    fn check(&self, least: usize) {
+        let all = self.named + self.unexplained.len() + self.accused.len();
+        println!("{all} planted faults: {} named, {} unexplained", self.named, self.unexplained.len());
+        println!("{}", self.unexplained.join("\n"));
+        assert!(all >= least, "{all}");
+        assert!(self.accused.is_empty(), "{}", self.accused.join("\n"));
+        assert!(self.named * 100 >= all * 85, "{} of {all}", self.named);
+    }
+}
+
+#[test]
+fn faults_of_some_heads_alone_are_named_and_none_is_named_wrongly() {
+    let mut said = Said::default();
+    let explained = FAULTS.iter().enumerate().filter(|(_, fault)| !fault.explanations.is_empty());
+    for (n, Fault { world: change, kernel, explanations }) in explained {
+        let mut world = World::new(1000 + n as u64);
+        change(&mut world);
+        let mut knobs = Knobs::right(&world);
+        kernel(&world, &mut knobs);
+        let mut mixed = run(&world, &Knobs::right(&world));
+        let wrong = run(&world, &knobs);
+        let of_head = |at: usize| at / world.width % world.heads;
+        for (at, x) in mixed.out.iter_mut().enumerate().filter(|(at, _)| of_head(*at) < world.heads / 2) {
+            *x = wrong.out[at];
+        }
+        said.add(explanations, &file(&world, &mixed).bytes());
+    }
+    said.check(60);
+}
+
+#[test]
+fn faults_of_logarithms_alone_are_named() {
+    let mut said = Said::default();
+    let faults: [(fn(&World, &mut Knobs), &str); 4] = [
+        (
+            |_, k| k.sink = |_, _, _, _| None,
+            "the logarithms: are lse_base 2, lse_layout rows_heads, lse_sink excluded",
+        ),
+        (|_, k| k.score_factor = 1.0, "the scale of scores is wrong: sm_scale is missing"),
+        (
+            |_, k| k.keys_of = |w, of, row| visible(&World { window: None, ..w.clone() }, of, row),
+            "the window has another size: there is none",
+        ),
+        (
+            |_, k| k.keys_of = |w, of, row| visible(w, of, row).into_iter().skip(1).collect(),
+            "the window has another size: one key fewer",
+        ),
+    ];
+    let world = World { window: Some(24), has_sinks: true, ..World::new(77) };
+    let right = run(&world, &Knobs::right(&world));
+    let shape = [world.rows(), world.heads];
+    let with = |lse: &[f32]| {
+        let mut file = file(&world, &right);
+        file.say("lse_base", 2);
+        file.say("lse_layout", "rows_heads");
+        file.say("lse_sink", "included");
+        file.f32("lse", &shape, lse);
+        file.bytes()
+    };
+    for (fault, what) in faults {
+        let mut knobs = Knobs::right(&world);
+        fault(&world, &mut knobs);
+        said.add(&[what], &with(&run(&world, &knobs).lse));
+    }
+    let negated: Vec<f32> = right.lse.iter().map(|x| -x).collect();
+    said.add(&["the logarithms: have the other sign"], &with(&negated));
+    said.check(5);
+}
+
 /// Which element of the right output a place gets: row, head and column.
 type From = fn(usize, usize, usize) -> (usize, usize, usize);
 
@@ -491,7 +585,7 @@ fn logarithms_of_another_base_or_layout_are_recognised() {
         let shifted: Vec<f32> = lse.iter().map(|x| x + 2688.0_f32.log2()).collect();
         file.f32("lse", &shape, &shifted);
     });
-    assert!(text.contains("each logarithm is too large by 11.392"), "{text}");
+    assert!(text.contains("the logarithms: are each too large by 11.392"), "{text}");
     let text = said(&|file, _| {
         let without = run(&World { has_sinks: false, ..world.clone() }, &Knobs::right(&world));
         file.f32("lse", &shape, &without.lse);

@@ -86,7 +86,7 @@ fn data_are_a_function_of_seed_and_place_alone() {
         "about: x\ntokens: 16\nhidden: 128\ninter: 128\nexperts: 4\ntop_k: 1\nrouting: same\nregime: real\n",
     );
     let few = generate(&few, 1).unwrap().inputs;
-    assert_eq!(few.expert_ids.unwrap().data, [0]);
+    assert_eq!(*few.expert_ids.unwrap().data, [0]);
     let (all, one) = (a.inputs.w13_blocks.unwrap(), few.w13_blocks.unwrap());
     assert_eq!(all.data[..one.data.len()], one.data[..]);
 }
@@ -146,7 +146,7 @@ fn undecided(name: &str) -> (usize, usize) {
     let case = case::find(name).unwrap();
     let problem = generate(&case, case.seed).unwrap();
     let (logits, d) = (problem.inputs.router_logits.unwrap(), problem.dims);
-    let bias = problem.inputs.correction_bias.map_or_else(Vec::new, |b| b.data);
+    let bias = problem.inputs.correction_bias.map_or_else(Vec::new, |b| b.data.to_vec());
     let open = |t: &usize| {
         let choice = route::Choice::new(&case.router, logits.row(*t), &bias, &ExpBound::EX2_APPROX);
         choice.possible(d.chosen()).len() > d.chosen()

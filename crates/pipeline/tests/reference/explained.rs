@@ -76,7 +76,7 @@ const FAULTS: &[(&str, &str, Fault)] = &[
         let width = *bias.shape.last().unwrap();
         bias.data.rotate_left(width);
     }),
-    ("fc1", "the last 64 of K of the weights of FC1 are left out", |p| {
+    ("fc1", "the last 64 of K of FC1 are left out", |p| {
         p.inputs.w13_blocks.as_mut().unwrap().data.chunks_mut(128).for_each(|row| row[96..].fill(0));
     }),
     ("fc2", "the two codes of each byte of the weights of FC2 are exchanged", |p| {
@@ -99,22 +99,217 @@ const FAULTS: &[(&str, &str, Fault)] = &[
     ("route", "scores are those of `softmax_all`", |p| p.settings.router.scores = Scores::SoftmaxAll),
 ];
 
-#[test]
-fn every_fault_is_named_at_its_stage() {
-    let mut wrong = Vec::new();
-    for (stage, what, fault) in FAULTS {
-        let (contract, tensors) = stored(*fault);
-        let results = judge(&contract, &tensors).unwrap();
-        let first = results.iter().find(|r| r.verdict == Verdict::Fail).map(|r| r.stage.to_string());
-        let found = explain(&contract, &tensors, &results).map(|found| found.text()).unwrap_or_default();
-        // A rule of scales is a fault of the first stage that quantizes.
-        let at_stage = first.as_deref() == Some(*stage) || *stage == "activation" && first.is_some();
-        // The same part of K, or the same factor, of the other operand fits as well, and is said.
-        if !at_stage || found.starts_with("unexplained") || !found.contains(what) {
-            wrong.push(format!("{stage}, {what}: {first:?}: {found}"));
+/// Faults of the kinds of the table, planted in ways that it does not have: by other constants, other sizes, or in a part of the result alone.
+const PLANTED: &[(&str, &str, Fault)] = &[
+    ("fc1", "tile 1 of K, of 64 elements, is left out of FC1", |p| {
+        p.inputs.w13_blocks.as_mut().unwrap().data.chunks_mut(128).for_each(|row| row[32..64].fill(0));
+    }),
+    ("fc1", "the first 32 of K of FC1 are left out", |p| {
+        p.inputs.w13_blocks.as_mut().unwrap().data.chunks_mut(128).for_each(|row| row[..16].fill(0));
+    }),
+    ("fc1", "the first half of K of FC1 is left out", |p| {
+        p.inputs.w13_blocks.as_mut().unwrap().data.chunks_mut(128).for_each(|row| row[..64].fill(0));
+    }),
+    ("fc1", "the last 32 of K of FC1 count twice", |p| {
+        scales_set(&mut p.inputs.w13_scales, |_, c, columns, x| if c + 1 == columns { x + 1 } else { x });
+    }),
+    ("fc1", "the scale of the four blocks in reverse is taken, of the weights of FC1", |p| {
+        scales(&mut p.inputs.w13_scales, |r, c, _, columns| r * columns + (c / 4 * 4 + 3 - c % 4));
+    }),
+    ("fc1", "the scale of the next block of each four is taken, of the weights of FC1", |p| {
+        scales(&mut p.inputs.w13_scales, |r, c, _, columns| r * columns + c / 4 * 4 + (c + 1) % 4);
+    }),
+    ("fc1", "the scale of the first block of a row is taken, of the weights of FC1", |p| {
+        scales(&mut p.inputs.w13_scales, |r, _, _, columns| r * columns);
+    }),
+    ("fc1", "the scales of the weights of FC1 are stored linear and read 8x4", |p| {
+        scales(&mut p.inputs.w13_scales, |r, c, _, columns| {
+            (r / 8 * columns.div_ceil(4) + c / 4) * 32 + r % 8 * 4 + c % 4
+        });
+    }),
+    ("fc1", "the scales of the weights of FC1 are read as [K, rows]", |p| {
+        scales(&mut p.inputs.w13_scales, |r, c, rows, _| c * rows + r);
+    }),
+    ("fc1", "the signs of the weights of FC1 are lost", |p| {
+        p.inputs.w13_blocks.as_mut().unwrap().data.iter_mut().for_each(|x| *x &= 0x77);
+    }),
+    ("fc1", "-6 is read as 6, of the weights of FC1", |p| {
+        for x in &mut p.inputs.w13_blocks.as_mut().unwrap().data {
+            *x = [*x & 15, *x >> 4]
+                .map(|n| if n == 15 { 7 } else { n })
+                .into_iter()
+                .rev()
+                .fold(0, |a, n| a << 4 | n);
+        }
+    }),
+    ("fc1", "the high codes of the weights of FC1 are read twice", |p| {
+        p.inputs.w13_blocks.as_mut().unwrap().data.iter_mut().for_each(|x| *x = *x & 0xF0 | *x >> 4);
+    }),
+    ("fc1", "the codes and scales of the tile before of 64 along K are read, of the weights of FC1", |p| {
+        for row in p.inputs.w13_blocks.as_mut().unwrap().data.chunks_mut(128) {
+            row.copy_within(..96, 32);
+        }
+        for row in p.inputs.w13_scales.as_mut().unwrap().data.chunks_mut(8) {
+            row.copy_within(..6, 2);
+        }
+    }),
+    ("fc1", "the weights of FC1 of the row 8 apart are read", |p| {
+        let array = p.inputs.w13_blocks.as_mut().unwrap();
+        rows(&mut array.data, 128, |row| row ^ 8);
+        rows(&mut p.inputs.w13_scales.as_mut().unwrap().data, 8, |row| row ^ 8);
+    }),
+    ("fc1", "the bias of FC1 is halved", |p| {
+        p.inputs.w13_bias.as_mut().unwrap().data.iter_mut().for_each(|x| *x *= 0.5);
+    }),
+    ("fc1", "the bias of FC1 is subtracted", |p| {
+        p.inputs.w13_bias.as_mut().unwrap().data.iter_mut().for_each(|x| *x = -*x);
+    }),
+    ("fc1", "the bias of FC1 is that of the other column of a pair", |p| {
+        p.inputs.w13_bias.as_mut().unwrap().data.chunks_mut(2).for_each(|pair| pair.swap(0, 1));
+    }),
+    ("fc1", "the bias of FC1 is that of the first expert", |p| {
+        let bias = p.inputs.w13_bias.as_mut().unwrap();
+        let width = *bias.shape.last().unwrap();
+        let first = bias.data[..width].to_vec();
+        bias.data.chunks_mut(width).for_each(|row| row.copy_from_slice(&first));
+    }),
+    ("fc1", "the weights of the next expert are read", |p| rotate_experts(p, 1)),
+    ("fc1", "the weights of the expert before are read", |p| rotate_experts(p, 3)),
+    ("fc2", "the codes of the weights of FC2 are not shifted by 2 bits", |p| {
+        p.inputs.w2_blocks.as_mut().unwrap().data.iter_mut().for_each(|x| *x = *x >> 2 & 0x33);
+    }),
+    ("fc2", "the last 32 of K of FC2 are left out", |p| {
+        p.inputs.w2_blocks.as_mut().unwrap().data.chunks_mut(64).for_each(|row| row[48..].fill(0));
+    }),
+    ("fc2", "tile 1 of K, of 32 elements, is left out of FC2", |p| {
+        p.inputs.w2_blocks.as_mut().unwrap().data.chunks_mut(64).for_each(|row| row[16..32].fill(0));
+    }),
+    ("fc2", "the scales of the weights of FC2 are stored linear and read 128x4", |p| {
+        scales(&mut p.inputs.w2_scales, |r, c, _, columns| tile(r, c, columns));
+    }),
+    ("fc2", "the scales of the weights of FC2 are half as large", |p| {
+        p.inputs.w2_scales.as_mut().unwrap().data.iter_mut().for_each(|x| *x -= 1);
+    }),
+    ("fc2", "the scale of the other row of a pair is taken, of the weights of FC2", |p| {
+        scales(&mut p.inputs.w2_scales, |r, c, _, columns| (r ^ 1) * columns + c);
+    }),
+    ("fc2", "the bias of FC2 is left out", |p| p.inputs.w2_bias.as_mut().unwrap().data.fill(0.0)),
+    ("fc2", "the bias of FC2 is that of the next column", |p| {
+        let bias = p.inputs.w2_bias.as_mut().unwrap();
+        let width = *bias.shape.last().unwrap();
+        bias.data.chunks_mut(width).for_each(|row| row.rotate_left(1));
+    }),
+    ("activation", "SwiGLU without constants: alpha 1, beta 0, no limit", |p| {
+        (p.settings.alpha, p.settings.beta, p.settings.limit) = (1.0, 0.0, f32::INFINITY);
+    }),
+    ("activation", "beta is 0", |p| p.settings.beta = 0.0),
+];
+
+fn scales_set(t: &mut Option<Array<u8>>, to: impl Fn(usize, usize, usize, u8) -> u8) {
+    let array = t.as_mut().unwrap();
+    let columns = *array.shape.last().unwrap();
+    for (at, x) in array.data.iter_mut().enumerate() {
+        *x = to(at / columns, at % columns, columns, *x);
+    }
+}
+
+fn rows(data: &mut [u8], width: usize, from: impl Fn(usize) -> usize) {
+    let old = data.to_vec();
+    for (row, to) in data.chunks_mut(width).enumerate() {
+        to.copy_from_slice(&old[from(row) * width..(from(row) + 1) * width]);
+    }
+}
+
+/// Every expert has the weights of another, of four.
+fn rotate_experts(p: &mut Problem, by: usize) {
+    for bytes in
+        [&mut p.inputs.w13_blocks, &mut p.inputs.w13_scales, &mut p.inputs.w2_blocks, &mut p.inputs.w2_scales]
+    {
+        let array = bytes.as_mut().unwrap();
+        let width = array.data.len() / 4;
+        array.data.rotate_left(by * width);
+    }
+    for floats in [&mut p.inputs.w13_bias, &mut p.inputs.w2_bias] {
+        let array = floats.as_mut().unwrap();
+        let width = array.data.len() / 4;
+        array.data.rotate_left(by * width);
+    }
+}
+
+/// What a search says of a planted fault.
+#[derive(Default)]
+struct Said {
+    named: usize,
+    unexplained: Vec<String>,
+    accused: Vec<String>,
+}
+
+impl Said {
+    fn add(&mut self, what: &str, contract: &Contract, tensors: &Tensors) {
+        let results = judge(contract, tensors).unwrap();
+        let text = explain(contract, tensors, &results).map(|found| found.text()).unwrap_or_default();
+        if text.contains(what) {
+            self.named += 1;
+        } else if text.starts_with("unexplained") || text.is_empty() {
+            self.unexplained.push(format!("{what}: {text}"));
+        } else {
+            self.accused.push(format!("{what}: {text}"));
         }
     }
-    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
+#[test]
+fn faults_that_are_planted_otherwise_are_named_and_none_is_named_wrongly() {
+    let mut said = Said::default();
+    let (contract, right) = stored(|_| {});
+    let experts = right.row_expert.clone().unwrap();
+    for (stage, what, fault) in PLANTED.iter().chain(FAULTS) {
+        let (_, wrong) = stored(*fault);
+        let results = judge(&contract, &wrong).unwrap();
+        let first = results.iter().find(|r| r.verdict == Verdict::Fail).map(|r| r.stage.to_string());
+        // A rule of scales is a fault of the first stage that quantizes.
+        assert!(
+            first.as_deref() == Some(*stage) || *stage == "activation" && first.is_some(),
+            "{what}: {first:?}"
+        );
+        said.add(what, &contract, &wrong);
+        // The same in one expert, or in some columns alone.
+        let of: fn(&mut Tensors) -> &mut Array<u16> = match *stage {
+            "fc1" => |t| t.fc1_out.as_mut().unwrap(),
+            "fc2" => |t| t.fc2_out.as_mut().unwrap(),
+            _ => continue,
+        };
+        let parts: [fn(usize, usize) -> bool; 2] =
+            [|expert, _| expert == 2, |_, column| (64..128).contains(&column)];
+        for is_wrong in parts {
+            let mut mixed = right.clone();
+            let mut from = wrong.clone();
+            let from = of(&mut from);
+            let width = *from.shape.last().unwrap();
+            for (at, x) in of(&mut mixed).data.iter_mut().enumerate() {
+                if is_wrong(usize::try_from(experts.data[at / width]).unwrap(), at % width) {
+                    *x = from.data[at];
+                }
+            }
+            said.add(what, &contract, &mixed);
+        }
+    }
+    let all = said.named + said.unexplained.len() + said.accused.len();
+    println!("{all} planted faults: {} named, {} unexplained", said.named, said.unexplained.len());
+    println!("{}", said.unexplained.join("\n"));
+    assert!(said.accused.is_empty(), "{}", said.accused.join("\n"));
+    assert!(said.named * 100 >= all * 85, "{} of {all}", said.named);
+}
+
+#[test]
+fn two_changes_at_once_are_named() {
+    let (contract, tensors) = stored(|p| {
+        scales(&mut p.inputs.w2_scales, |r, c, _, columns| tile(r, c, columns));
+        p.inputs.w2_bias.as_mut().unwrap().data.fill(0.0);
+    });
+    let results = judge(&contract, &tensors).unwrap();
+    let text = explain(&contract, &tensors, &results).unwrap().text();
+    assert!(text.contains("read 128x4") && text.contains("the bias of FC2 is left out"), "{text}");
 }
 
 #[test]
@@ -143,7 +338,7 @@ fn results_that_were_stored_elsewhere_are_put_back() {
             *x = if *x & 0x7F80 == 0 { *x } else { *x + 0x80 };
         }
     });
-    assert!(text.contains("the output is twice what it should be"), "{text}");
+    assert!(text.contains("the result has a constant factor: two"), "{text}");
 }
 
 #[test]

@@ -221,7 +221,7 @@ fn a_layer_takes_the_place_of_made_weights() {
                 let case = Case { gate_up, ..case(pair) };
                 let problem = of_layer(&case, 1, &layer).unwrap();
                 let inputs = &problem.inputs;
-                assert_eq!(inputs.correction_bias.as_ref().unwrap().data, [1.0, -0.5, 0.25]);
+                assert_eq!(*inputs.correction_bias.as_ref().unwrap().data, [1.0, -0.5, 0.25]);
                 assert_eq!(inputs.a1_global.is_some(), pair == FormatPair::Nvfp4);
                 let ids = &inputs.expert_ids.as_ref().unwrap().data;
                 let last = ids.len() - 1;

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use pipeline::moe::case;
 use pipeline::moe::case::GateUp;
 use pipeline::moe::reference::activation::{Value, swiglu};
+use pipeline::moe::suspicion::Clamp;
 use pipeline::moe::{
     Accumulation, Contract, ExpBound, FinalizeOrder, MoeError, Problem, Stage, Tensors, judge,
     problem::generate,
@@ -297,7 +298,7 @@ fn the_interval_of_the_activation_holds_what_f32_gives_and_little_more() {
     for i in 0..200_000_u32 {
         let r = crate::device::mix(i.into());
         let (g, u) = (bf16((r & 0xFFFF) as u16), bf16((r >> 16 & 0xFFFF) as u16));
-        let value = swiglu(&s, &ExpBound::FMA, g.into(), u.into());
+        let value = swiglu(&s, Clamp::Declared, &ExpBound::FMA, g.into(), u.into());
         let (gate, up) = (g.min(s.limit), u.clamp(-s.limit, s.limit));
         let found = f64::from(gate * (1.0 / (1.0 + (-(s.alpha * gate)).exp())) * (up + s.beta));
         match value {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use safetensors::Dtype;
 
 use super::{
-    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Kernel, Lists, LseReading,
-    Mask, Request, Semantics, Shape, Stored, StoredLse,
+    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Kernel, Lists, LseQuantity,
+    LseReading, Mask, Request, Semantics, Shape, Stored, StoredLse,
 };
 
 /// The pages of each request, of keys and of values, and its length.
@@ -355,6 +355,7 @@ impl File<'_> {
                     base: *base,
                     by_head: *by_head,
                     sink: *sink,
+                    quantity: LseQuantity::Logarithm,
                 }));
             }
         }

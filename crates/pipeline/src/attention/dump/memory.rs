@@ -68,6 +68,7 @@ impl File<'_> {
             scales: None,
             factors: None,
             odd_first: false,
+            scale_shift: 0,
             record: Some((layout, mla::Reading::default())),
         };
         let planes = [plane(width), plane(value_width)];
@@ -418,6 +419,7 @@ impl File<'_> {
             scales,
             factors,
             odd_first: false,
+            scale_shift: 0,
             record: None,
         })
     }

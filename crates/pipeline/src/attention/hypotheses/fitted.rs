@@ -8,12 +8,13 @@ use std::sync::Arc;
 use crate::attention::dump::{Dump, Stored};
 use crate::attention::judge::{Pair, Subject};
 use crate::attention::reference::Expected;
+use crate::frame::fitted::Fitted;
 
 /// The variants of a dump, each with what distinguishes it from the others.
 type Variants = Vec<(String, Dump)>;
 
 /// A hypothesis with a number that is fitted.
-pub(super) struct Fitted {
+pub(super) struct Fit {
     /// What a kernel would do.
     pub(super) name: &'static str,
     /// Where to look.
@@ -27,21 +28,24 @@ pub(super) struct Fitted {
 /// Wrong pairs to which a number is fitted.
 const FITTED: usize = 8;
 
+/// A factor of the output.
+pub(super) const FACTOR: Fit = Fit {
+    name: "the output has a constant factor",
+    look: "the sum of weights and the lanes it is reduced over, the factor of the output, or of the values",
+    seen: "fi 3838",
+    variants: factors,
+};
+
 /// Every fitted hypothesis.
-pub(super) const ALL: &[Fitted] = &[
-    Fitted {
-        name: "the output has a constant factor",
-        look: "the sum of weights and the lanes it is reduced over, the factor of the output, or of the values",
-        seen: "fi 3838",
-        variants: factors,
-    },
-    Fitted {
+pub(super) const ALL: &[Fit] = &[
+    FACTOR,
+    Fit {
         name: "columns of the output are rotated",
         look: "the column at which a thread stores its elements",
         seen: "fa 2553",
         variants: rotations,
     },
-    Fitted {
+    Fit {
         name: "heads of the output hold the results of others",
         look: "the index of the head in the store of the output",
         seen: "",
@@ -91,43 +95,25 @@ fn factors(dump: &Dump, wrong: &[Pair]) -> Variants {
     if !(least <= most && least.is_finite() && most.is_finite()) {
         return Vec::new();
     }
-    let named = named_factor(dump, least, most);
-    let (factor, detail) = match named {
-        Some((factor, name)) => (factor, name),
-        None => shortest(least, most),
-    };
+    let factor = plainest_factor(dump, least, most);
     let mut other = dump.clone();
-    other.semantics.value_scale *= factor;
-    vec![(detail, other)]
-}
-
-/// The shortest decimal number between two, with its text.
-fn shortest(least: f64, most: f64) -> (f64, String) {
-    let middle = f64::midpoint(least, most);
-    let text = |digits: usize| format!("{middle:.digits$e}");
-    let found = (0..16).map(text).filter_map(|text| text.parse::<f64>().ok());
-    let factor = found.into_iter().find(|x| (least..=most).contains(x)).unwrap_or(middle);
-    (factor, factor.to_string())
+    other.semantics.value_scale *= factor.value;
+    vec![(factor.words, other)]
 }
 
 /// The plainest factor between two numbers.
-fn named_factor(dump: &Dump, least: f64, most: f64) -> Option<(f64, String)> {
-    let log2 = std::f64::consts::LOG2_E;
-    let mut all: Vec<(f64, String)> =
-        [(-1.0, "-1"), (0.5, "one half"), (2.0, "two"), (0.25, "one quarter"), (4.0, "four")]
-            .map(|(factor, name)| (factor, name.to_owned()))
-            .to_vec();
-    all.extend([(log2, "log2 e".to_owned()), (1.0 / log2, "ln 2".to_owned())]);
+fn plainest_factor(dump: &Dump, least: f64, most: f64) -> Fitted {
     let group = dump.shape.heads / dump.shape.kv_heads.max(1);
     let counts = [("heads of queries", dump.shape.heads), ("heads of a group", group)];
-    for (name, count) in counts.into_iter().filter(|(_, count)| *count > 1) {
-        all.push((1.0 / count as f64, format!("1 / {count}, the {name}")));
-        all.push((count as f64, format!("{count}, the {name}")));
-    }
-    all.push((dump.sm_scale, "sm_scale".to_owned()));
-    all.extend((3..=32).map(|n| (f64::from(n), n.to_string())));
-    all.extend((3..=32).map(|n| (1.0 / f64::from(n), format!("1 / {n}"))));
-    all.into_iter().find(|(factor, _)| (least..=most).contains(factor))
+    let counts = counts.into_iter().filter(|(_, count)| *count > 1);
+    let of_dump = counts.flat_map(|(name, count)| {
+        [
+            (1.0 / count as f64, format!("1 / {count}, the {name}")),
+            (count as f64, format!("{count}, the {name}")),
+        ]
+    });
+    let all = of_dump.chain([(dump.sm_scale, "sm_scale".to_owned())]);
+    Fitted::among(all, least, most).unwrap_or_else(|| Fitted::between(least, most))
 }
 
 /// The number of columns by which every pair is rotated.

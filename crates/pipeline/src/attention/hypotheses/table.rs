@@ -3,6 +3,7 @@
 //! Public examples are named by repository and number: fi is flashinfer-ai/flashinfer, vl vllm-project/vllm, sg sgl-project/sglang,
 //! fa Dao-AILab/flash-attention, lc ggml-org/llama.cpp.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::Hypothesis;
@@ -10,8 +11,11 @@ use crate::attention::cache::{Order, ScaleOrder};
 use crate::attention::dump::{Dump, Stored};
 use crate::attention::element::Element;
 use crate::attention::mla;
-use crate::attention::problem::{HeadMap, LeftOut, WindowOf, WindowStart};
-use crate::attention::semantics::{Arithmetic, Denominator, Empty, Kernel, Mask, ScoreOrder, SinkOf};
+use crate::attention::mla::ScaleOf;
+use crate::attention::problem::{HeadMap, LeftOut, Request, WindowOf, WindowStart};
+use crate::attention::semantics::{
+    Arithmetic, Denominator, Empty, Kernel, Mask, MergeFault, ScoreOrder, SinkOf, Split, WrongMerge,
+};
 
 /// A dump with one change.
 fn with(dump: &Dump, change: impl FnOnce(&mut Dump)) -> Dump {
@@ -199,8 +203,17 @@ pub(super) const ALL: &[Hypothesis] = &[
         look: "the strides of the cache: HND or NHD",
         seen: "vl 56550, vl 49012, vl 53979",
         variants: |dump| {
-            let orders = [(Order::Nhd, "as NHD".to_owned()), (Order::Hnd, "as HND".to_owned())];
-            each(dump, orders, |d, order| d.cache.reorder(order))
+            let mut all = Vec::new();
+            for (order, how) in [(Order::Nhd, "as NHD"), (Order::Hnd, "as HND")] {
+                all.push(((order, 0..2), how.to_owned()));
+                all.extend(
+                    (0..2).map(|side| ((order, side..side + 1), format!("{} alone, {how}", SIDES[side]))),
+                );
+            }
+            let read = |((order, sides), how): ((Order, Range<usize>), String)| {
+                (how, with(dump, |d| d.cache.reorder(order, sides)))
+            };
+            all.into_iter().map(read).collect()
         },
     },
     Hypothesis {
@@ -267,13 +280,30 @@ pub(super) const ALL: &[Hypothesis] = &[
         variants: left_out,
     },
     Hypothesis {
-        name: "results of splits are averaged",
+        name: "results of splits are merged wrongly",
         look: "the merge: each split counts by 2 to the power of its logarithm",
         seen: "fi 4382",
         variants: |dump| {
             let most = dump.requests.iter().map(|request| request.keys.len()).max().unwrap_or(0);
-            let counts = (2..=8.min(most)).map(|n| (n, format!("{n} splits")));
-            each(dump, counts, |d, n| d.semantics.averaged = Some(n))
+            let parts = (2..=8.min(most)).map(|n| (Split::Parts(n), format!("{n} splits")));
+            let mut sizes = vec![16, 32, 64, 128, 256, 512, 1024, 2048, dump.cache.page];
+            sizes.sort_unstable();
+            sizes.dedup();
+            let sizes = sizes.into_iter().filter(|size| (2..most).contains(size));
+            let sizes = sizes.map(|n| (Split::Keys(n), format!("splits of {n} keys")));
+            let splits: Vec<(Split, String)> = parts.chain(sizes).collect();
+            let faults = [
+                (MergeFault::Averaged, "they are averaged"),
+                (MergeFault::Added, "they are added"),
+                (MergeFault::OwnMaximum, "sums are added that are relative to different maxima"),
+            ];
+            let all = faults.iter().flat_map(|(fault, how)| {
+                let merge = |(split, words): &(Split, String)| {
+                    (WrongMerge { split: *split, fault: *fault }, format!("{how}, {words}"))
+                };
+                splits.iter().map(merge).collect::<Vec<_>>()
+            });
+            each(dump, all.collect::<Vec<_>>(), |d, merge| d.semantics.merge = Some(merge))
         },
     },
     Hypothesis {
@@ -377,6 +407,31 @@ pub(super) const ALL: &[Hypothesis] = &[
                 all.push((format!("as {}", layout.word()), other));
             }
             all
+        },
+    },
+    Hypothesis {
+        name: "records are read wrongly",
+        look: "the scales of a record, one for each block of its codes, and its rotary part",
+        seen: "",
+        variants: |dump| {
+            let scale = |scale: ScaleOf| move |reading: &mut mla::Reading| reading.scale = scale;
+            type Change = Box<dyn Fn(&mut mla::Reading)>;
+            let all: [(&str, Change); 5] = [
+                ("their scales are missing", Box::new(scale(ScaleOf::Nothing))),
+                ("a block has the scale of the next one", Box::new(scale(ScaleOf::Next))),
+                ("a block has the scale of the one before", Box::new(scale(ScaleOf::Previous))),
+                ("every block has the scale of the first", Box::new(scale(ScaleOf::First))),
+                ("the rotary part is missing", Box::new(|reading| reading.without_rotary = true)),
+            ];
+            let read = |(what, change): (&str, Change)| {
+                let other = with(dump, |d| {
+                    for (_, reading) in d.cache.planes.iter_mut().filter_map(|plane| plane.record.as_mut()) {
+                        change(reading);
+                    }
+                });
+                (what.to_owned(), other)
+            };
+            all.into_iter().map(read).collect()
         },
     },
     Hypothesis {
@@ -636,36 +691,78 @@ fn mask_bits(dump: &Dump) -> Vec<(String, Dump)> {
     if dump.semantics.mask != Mask::Custom {
         return Vec::new();
     }
-    let read = |at: fn(usize, usize, usize) -> usize| {
+    /// Rows and keys of a request.
+    type Size = (usize, usize);
+    let bit = |request: &Request, at: usize| {
+        let bits = request.rows.len() * request.mask_stride;
+        let found = if at < bits { dump.mask.get(request.mask + at) } else { None };
+        found.copied().unwrap_or(false)
+    };
+    let set = |of: &dyn Fn(&Request, usize, usize) -> bool| {
         let mut bits = vec![false; dump.mask.len()];
         for request in &dump.requests {
-            let (rows, keys) = (request.rows.len(), request.mask_stride);
-            for row in 0..rows {
-                for key in 0..keys {
-                    let from = at(row, key, keys);
-                    let found = if from < rows * keys { dump.mask.get(request.mask + from) } else { None };
-                    if let Some(to) = bits.get_mut(request.mask + row * keys + key) {
-                        *to = found.copied().unwrap_or(false);
+            for row in 0..request.rows.len() {
+                for key in 0..request.mask_stride {
+                    if let Some(to) = bits.get_mut(request.mask + row * request.mask_stride + key) {
+                        *to = of(request, row, key);
                     }
                 }
             }
         }
         with(dump, |d| d.mask = Arc::new(bits))
     };
-    let reversed = |row: usize, key: usize, keys: usize| {
-        let bit = row * keys + key;
-        bit / 8 * 8 + 7 - bit % 8
+    let read = |at: fn(usize, usize, Size) -> Option<usize>| {
+        set(&|request, row, key| {
+            at(row, key, (request.rows.len(), request.mask_stride)).is_some_and(|at| bit(request, at))
+        })
     };
-    vec![
-        ("the highest bit of a byte first".to_owned(), read(reversed)),
-        ("rows begin on bytes".to_owned(), read(|row, key, keys| row * keys.next_multiple_of(8) + key)),
-        (
-            "rows begin on words of 32 bits".to_owned(),
-            read(|row, key, keys| row * keys.next_multiple_of(32) + key),
-        ),
-        ("shifted by one key".to_owned(), read(|row, key, keys| row * keys + key + 1)),
-        ("of the first row for all".to_owned(), read(|_, key, _| key)),
-    ]
+    let reversed = |row: usize, key: usize, (_, keys): Size| {
+        let bit = row * keys + key;
+        Some(bit / 8 * 8 + 7 - bit % 8)
+    };
+    // The last keys are the rows' own: among them, rows and keys change places.
+    let transposed = |row: usize, key: usize, (rows, keys): Size| {
+        let first = keys.saturating_sub(rows);
+        Some(if key < first { row * keys + key } else { (key - first) * keys + first + row })
+    };
+    let padded = |stride: usize| {
+        set(&|request, row, key| bit(request, row * request.mask_stride.next_multiple_of(stride) + key))
+    };
+    let mut all: Vec<(String, Dump)> = [8, 16, 32, 64, 128]
+        .map(|stride| (format!("rows begin on multiples of {stride} bits"), padded(stride)))
+        .to_vec();
+    all.extend(
+        [
+            ("the highest bit of a byte first", read(reversed)),
+            ("shifted by one key", read(|row, key, (_, keys)| Some(row * keys + key + 1))),
+            (
+                "shifted by one key the other way",
+                read(|row, key, (_, keys)| (row * keys + key).checked_sub(1)),
+            ),
+            ("of the first row for all", read(|_, key, _| Some(key))),
+            ("of the next row", read(|row, key, (_, keys)| Some((row + 1) * keys + key))),
+            ("of the row before", read(|row, key, (_, keys)| Some(row.checked_sub(1)? * keys + key))),
+            ("rows and keys exchanged among the draft", read(transposed)),
+            (
+                "without the keys before the draft",
+                read(|row, key, (rows, keys)| Some(row * keys + key.checked_sub(keys.saturating_sub(rows))?)),
+            ),
+            ("inverted", set(&|request, row, key| !bit(request, row * request.mask_stride + key))),
+            (
+                "inverted among the draft",
+                set(&|request, row, key| {
+                    let is_draft = key + request.rows.len() >= request.mask_stride;
+                    bit(request, row * request.mask_stride + key) != is_draft
+                }),
+            ),
+            (
+                "every key before the draft is visible, and of the draft the row's own and those before it",
+                set(&|request, row, key| key <= row + request.mask_stride.saturating_sub(request.rows.len())),
+            ),
+        ]
+        .map(|(what, dump)| (what.to_owned(), dump)),
+    );
+    all
 }
 
 /// Tables whose pages are repeated, shifted, of another request or not used.
@@ -691,6 +788,22 @@ fn tables(dump: &Dump) -> Vec<(String, Dump)> {
         ),
         ("the pages of request 0".to_owned(), read(&|_, at| page(0, at))),
     ];
+    // One entry alone, of all requests that have it.
+    for wrong in (0..most).take(SINGLE_ENTRIES) {
+        let single = |of: &dyn Fn(usize) -> Option<usize>| {
+            read(&|request, at| if at == wrong { of(request) } else { None })
+        };
+        let next = |request: usize| (request + 1) % table.len();
+        let entries: [(&str, Dump); 6] = [
+            ("page 0 of the cache", single(&|_| Some(0))),
+            ("its first entry", single(&|request| page(request, 0))),
+            ("its entry before", single(&|request| page(request, wrong.checked_sub(1)?))),
+            ("its next entry", single(&|request| page(request, wrong + 1))),
+            ("the next page of the cache", single(&|request| page(request, wrong).map(|page| page + 1))),
+            ("the entry of the next request", single(&|request| page(next(request), wrong))),
+        ];
+        all.extend(entries.map(|(what, dump)| (format!("entry {wrong} alone is {what}"), dump)));
+    }
     for slots in [1, 8, 16, 32, 64, 128, 256, dump.cache.heads].into_iter().filter(|n| *n != dump.cache.page)
     {
         if !dump.cache.by_slot && dump.cache.page > 1 {
@@ -705,8 +818,9 @@ fn tables(dump: &Dump) -> Vec<(String, Dump)> {
     all
 }
 
-/// The most pages that are tried alone.
+/// The most pages that are left out alone, and the most entries of a table that are read wrongly alone.
 const SINGLE_PAGES: usize = 64;
+const SINGLE_ENTRIES: usize = 32;
 
 fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
     let page = dump.cache.page;
@@ -792,7 +906,14 @@ fn scale_orders(dump: &Dump) -> Vec<(String, Dump)> {
 fn scale_places(dump: &Dump) -> Vec<(String, Dump)> {
     let scales = |side: usize| dump.cache.planes[side].scales.as_ref();
     let (Some(keys), Some(values)) = (scales(0), scales(1)) else { return Vec::new() };
-    let mut all = vec![
+    let mut all = Vec::new();
+    for side in 0..2 {
+        for (shift, what) in [(1, "next key"), (-1, "key before")] {
+            let other = with(dump, |d| d.cache.planes[side].scale_shift = shift);
+            all.push((format!("of {}, those of the {what}", SIDES[side]), other));
+        }
+    }
+    all.extend([
         (
             "those of keys for values".to_owned(),
             with(dump, |d| d.cache.planes[1].scales = Some(keys.clone())),
@@ -801,7 +922,7 @@ fn scale_places(dump: &Dump) -> Vec<(String, Dump)> {
             "those of values for keys".to_owned(),
             with(dump, |d| d.cache.planes[0].scales = Some(values.clone())),
         ),
-    ];
+    ]);
     for side in 0..2 {
         let steps = |strides: crate::attention::cache::Strides| {
             [(1, "block"), (strides.slot, "slot"), (strides.head, "head")]

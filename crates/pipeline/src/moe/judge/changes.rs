@@ -6,10 +6,11 @@ use crate::moe::case::{BiasPlace, Format, GateUp, ScaleRule, Scores};
 use crate::moe::contract::Contract;
 use crate::moe::format::{BlockScale, Element};
 use crate::moe::stage::Stage;
+use crate::moe::suspicion::{Clamp, Rounding};
 use crate::moe::tensors::{Array, Tensors};
 
 /// What a change does to the rules and the tensors of a problem.
-type Apply = Box<dyn Fn(&mut Contract, &mut Tensors)>;
+pub(super) type Apply = Box<dyn Fn(&mut Contract, &mut Tensors)>;
 
 /// A change.
 pub(super) struct Change {
@@ -54,9 +55,11 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
     }
     if is_from(Stage::Fc1) && !has_fc1 && !has_a2 && !has_fc2 && stage != Stage::Quantize {
         all.extend(of_operand("weights of FC1", weight, |t| &mut t.w13_blocks, |t| &mut t.w13_scales));
+        all.extend(parts_of_depth("FC1", weight, |t| &mut t.w13_blocks, |t| &mut t.w13_scales));
         all.extend(of_operand("activations of FC1", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales));
         all.extend(globals("weights of FC1", |t| &mut t.w13_global));
         all.extend(globals("activations of FC1", |t| &mut t.a1_global));
+        all.extend(globals_of_another("FC1", |t| &mut t.a1_global, |t| &mut t.w13_global));
         all.extend(biases("FC1", |t| &mut t.w13_bias));
         all.extend(experts());
     }
@@ -77,6 +80,7 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
     }
     if is_from(Stage::Fc2) && !has_fc2 {
         all.extend(of_operand("weights of FC2", weight, |t| &mut t.w2_blocks, |t| &mut t.w2_scales));
+        all.extend(parts_of_depth("FC2", weight, |t| &mut t.w2_blocks, |t| &mut t.w2_scales));
         if has_a2 || stage == Stage::Fc2 {
             all.extend(of_operand(
                 "activations of FC2",
@@ -87,6 +91,7 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
         }
         all.extend(globals("weights of FC2", |t| &mut t.w2_global));
         all.extend(globals("activations of FC2", |t| &mut t.a2_global));
+        all.extend(globals_of_another("FC2", |t| &mut t.a2_global, |t| &mut t.w2_global));
         all.extend(biases("FC2", |t| &mut t.w2_bias));
         if has_a2 {
             all.extend(experts());
@@ -97,6 +102,9 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
     }
     if stage == Stage::Finalize {
         all.extend(weights());
+        if has_fc2 {
+            all.extend(summed_rows());
+        }
         if contract.settings.fc2_bias == BiasPlace::NextStage && has_fc2 {
             all.extend(biases("FC2", |t| &mut t.w2_bias));
         }
@@ -159,12 +167,23 @@ fn of_operand(name: &'static str, format: Format, codes: Field<u8>, scales: Fiel
         all.extend(of_scales(name, scale, scales));
     }
     all.extend(of_codes(name, format.element(), codes));
+    all.extend(of_stages(name, format, codes, scales));
     /// The row that is read for a row, of so many.
     type From = fn(usize, usize) -> usize;
-    let rows: [(&str, From); 3] = [
+    let rows: [(&str, From); 13] = [
         ("the row before", |row, rows| (row + rows - 1) % rows),
         ("the next row", |row, rows| (row + 1) % rows),
         ("the other row of a pair", |row, rows| if row ^ 1 < rows { row ^ 1 } else { row }),
+        ("the first row", |_, _| 0),
+        ("the row 8 apart", |row, rows| if row ^ 8 < rows { row ^ 8 } else { row }),
+        ("the row 8 before", |row, _| row.checked_sub(8).unwrap_or(row)),
+        ("the row 16 before", |row, _| row.checked_sub(16).unwrap_or(row)),
+        ("the row 32 before", |row, _| row.checked_sub(32).unwrap_or(row)),
+        ("the row 64 before", |row, _| row.checked_sub(64).unwrap_or(row)),
+        ("the row 128 before", |row, _| row.checked_sub(128).unwrap_or(row)),
+        ("the row 32 behind", |row, rows| if row + 32 < rows { row + 32 } else { row }),
+        ("the row 64 behind", |row, rows| if row + 64 < rows { row + 64 } else { row }),
+        ("the row 128 behind", |row, rows| if row + 128 < rows { row + 128 } else { row }),
     ];
     for (what, from) in rows {
         let look = "the row that each thread or TMA box reads";
@@ -231,7 +250,7 @@ fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Cha
     let mut all = layouts(name, field);
     /// The row and column from which a scale is read.
     type From = fn(usize, usize, usize, usize) -> (usize, usize);
-    let places: [(&str, From); 12] = [
+    let places: [(&str, From); 20] = [
         ("of the neighbouring block, in pairs,", |r, c, _, columns| {
             (r, if c ^ 1 < columns { c ^ 1 } else { c })
         }),
@@ -246,6 +265,14 @@ fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Cha
         ("of the row 8 apart", |r, c, rows, _| (if r ^ 8 < rows { r ^ 8 } else { r }, c)),
         ("of the row 16 apart", |r, c, rows, _| (if r ^ 16 < rows { r ^ 16 } else { r }, c)),
         ("of the first row", |_, c, _, _| (0, c)),
+        ("of the next block of each four", |r, c, _, columns| (r, (c & !3 | (c + 1) & 3).min(columns - 1))),
+        ("of the block before of each four", |r, c, _, columns| (r, (c & !3 | (c + 3) & 3).min(columns - 1))),
+        ("of the four blocks in reverse", |r, c, _, columns| (r, (c & !3 | (3 - (c & 3))).min(columns - 1))),
+        ("of the block two apart", |r, c, _, columns| (r, if c ^ 2 < columns { c ^ 2 } else { c })),
+        ("of the odd block of each pair", |r, c, _, columns| (r, (c | 1).min(columns - 1))),
+        ("of the other row of a pair", |r, c, rows, _| (if r ^ 1 < rows { r ^ 1 } else { r }, c)),
+        ("of the row 32 apart", |r, c, rows, _| (if r ^ 32 < rows { r ^ 32 } else { r }, c)),
+        ("of the row 64 apart", |r, c, rows, _| (if r ^ 64 < rows { r ^ 64 } else { r }, c)),
     ];
     for (what, from) in places {
         all.push(change(format!("the scale {what} is taken, of the {name}"), OF_INDEX, move |_, t| {
@@ -278,6 +305,16 @@ fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Cha
                 bias,
                 each(|x| x.saturating_sub(1)),
             ),
+            change(
+                format!("scales of the {name} that are NaN are read as one"),
+                "0xFF, which is NaN in ue8m0",
+                each(|x| if x == 0xFF { 127 } else { x }),
+            ),
+            change(
+                format!("scales of the {name} that are NaN are read as the largest number"),
+                "0xFF, which is NaN in ue8m0",
+                each(|x| if x == 0xFF { 254 } else { x }),
+            ),
         ]),
         BlockScale::Ue4m3 => all.extend([
             change(
@@ -289,6 +326,16 @@ fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Cha
                 format!("the scales of the {name} are read as powers of two"),
                 "the type of the scales: ue4m3 has a mantissa",
                 each(|x| x & 0x78),
+            ),
+            change(
+                format!("the scales of the {name} are twice as large"),
+                bias,
+                each(|x| if (0x08..0x77).contains(&x) { x + 8 } else { x }),
+            ),
+            change(
+                format!("the scales of the {name} are half as large"),
+                bias,
+                each(|x| if x >= 0x10 { x - 8 } else { x }),
             ),
         ]),
     }
@@ -320,6 +367,32 @@ fn of_codes(name: &'static str, element: Element, field: Field<u8>) -> Vec<Chang
                 "the sign bit of the codes",
                 each(|x| x & 0x77),
             ),
+            change(
+                format!("-6 is read as 6, of the {name}"),
+                "the conversion of 0xF, the code of -6",
+                each(|x| {
+                    let nibble = |x: u8| if x == 0xF { 7 } else { x };
+                    nibble(x & 15) | nibble(x >> 4) << 4
+                }),
+            ),
+            change(
+                format!("6 is read as 4, of the {name}"),
+                "the conversion of the codes, and its largest magnitude",
+                each(|x| {
+                    let nibble = |x: u8| if x & 7 == 7 { x - 1 } else { x };
+                    nibble(x & 15) | nibble(x >> 4) << 4
+                }),
+            ),
+            change(
+                format!("the low codes of the {name} are read twice, the high ones not at all"),
+                "the shift by four bits that brings the odd codes down",
+                each(|x| x & 15 | x << 4),
+            ),
+            change(
+                format!("the high codes of the {name} are read twice, the low ones not at all"),
+                "the shift by four bits that brings the odd codes down",
+                each(|x| x & 0xF0 | x >> 4),
+            ),
         ]);
     }
     if element == Element::E4m3 {
@@ -329,28 +402,117 @@ fn of_codes(name: &'static str, element: Element, field: Field<u8>) -> Vec<Chang
             each(|x| x & 0x7F),
         ));
     }
-    let bits = element.bits();
+    all
+}
+
+/// Parts of K that are left out, or count twice: `name` is the GEMM's, the fields are those of its weights.
+fn parts_of_depth(name: &'static str, format: Format, codes: Field<u8>, scales: Field<u8>) -> Vec<Change> {
+    let bits = format.element().bits();
+    let mut all = Vec::new();
     // Which elements of K count.
     type Counts = fn(usize, usize, usize) -> bool;
-    let parts: [(&str, Counts); 4] = [
+    let parts: [(&str, Counts); 5] = [
         ("the last", |d, part, depth| d + part < depth),
         ("the first", |d, part, _| d >= part),
         ("all but the last", |d, part, depth| d + part >= depth),
+        ("all but the first", |d, part, _| d < part),
         ("every second", |d, part, _| d / part % 2 == 0),
     ];
+    let look = "the loop over K: its end, its stages and its accumulator";
     for part in [16, 32, 64, 128, 256] {
         for (what, counts) in parts {
-            let look = "the loop over K: its end, its stages and its accumulator";
-            all.push(change(format!("{what} {part} of K of the {name} are left out"), look, move |_, t| {
-                without(field(t), bits, |d, depth| part < depth && !counts(d, part, depth));
+            all.push(change(format!("{what} {part} of K of {name} are left out"), look, move |_, t| {
+                without(codes(t), bits, |d, depth| part < depth && !counts(d, part, depth));
+            }));
+        }
+        for tile in 1..MOST_TILES {
+            let what = format!("tile {tile} of K, of {part} elements, is left out of {name}");
+            all.push(change(what, look, move |_, t| {
+                without(codes(t), bits, |d, depth| (tile + 1) * part < depth && d / part == tile);
             }));
         }
     }
     for (what, second) in [("second", true), ("first", false)] {
         let look = "the loop over K: its end";
-        all.push(change(format!("the {what} half of K of the {name} is left out"), look, move |_, t| {
-            without(field(t), bits, |d, depth| (2 * d >= depth) == second);
+        all.push(change(format!("the {what} half of K of {name} is left out"), look, move |_, t| {
+            without(codes(t), bits, |d, depth| (2 * d >= depth) == second);
         }));
+    }
+    let Some(scale) = format.scale() else { return all };
+    let block = scale.block();
+    for part in [32, 64, 128, 256] {
+        for (what, is_last) in [("last", true), ("first", false)] {
+            all.push(change(format!("the {what} {part} of K of {name} count twice"), look, move |_, t| {
+                matrices(scales(t), |_, columns, matrix| {
+                    let blocks = part / block;
+                    let is_in =
+                        |column: usize| if is_last { column + blocks >= columns } else { column < blocks };
+                    for (at, x) in matrix.iter_mut().enumerate() {
+                        if blocks < columns && is_in(at % columns) {
+                            *x = twice(scale, *x);
+                        }
+                    }
+                });
+            }));
+        }
+    }
+    all
+}
+
+/// The most tiles of K of which each is tried alone.
+const MOST_TILES: usize = 32;
+
+/// The scale of twice the value; the same at the end of the range.
+const fn twice(scale: BlockScale, x: u8) -> u8 {
+    match scale {
+        BlockScale::Ue8m0 if x < 254 => x + 1,
+        BlockScale::Ue4m3 if x >= 0x08 && x < 0x77 => x + 8,
+        _ => x,
+    }
+}
+
+/// Tiles of K that are those of another stage.
+fn of_stages(name: &'static str, format: Format, codes: Field<u8>, scales: Field<u8>) -> Vec<Change> {
+    let bits = format.element().bits();
+    let block = format.block();
+    let mut all = Vec::new();
+    let look = "the stages of the loop over K: which one is read, and whether its copy has ended";
+    // The tile that is read for a tile, of so many.
+    type From = fn(usize, usize) -> usize;
+    let from: [(&str, From); 4] = [
+        ("the tile before", |tile, _| tile.saturating_sub(1)),
+        ("the next tile", |tile, tiles| (tile + 1).min(tiles - 1)),
+        ("the other tile of a pair", |tile, tiles| if tile ^ 1 < tiles { tile ^ 1 } else { tile }),
+        ("the first tile", |_, _| 0),
+    ];
+    for size in [32, 64, 128, 256] {
+        for (what, from) in from {
+            for (of, with_codes, with_scales) in
+                [("codes and scales", true, true), ("codes", true, false), ("scales", false, true)]
+            {
+                if format.scale().is_none() && with_scales != with_codes {
+                    continue;
+                }
+                let what = format!("the {of} of {what} of {size} along K are read, of the {name}");
+                all.push(change(what, look, move |_, t| {
+                    let read = |field: &mut Option<Array<u8>>, width: usize| {
+                        moved(field, |row, column, _, columns| {
+                            let tiles = columns / width.max(1);
+                            if width == 0 || tiles < 2 || !columns.is_multiple_of(width) {
+                                return None;
+                            }
+                            Some(row * columns + from(column / width, tiles) * width + column % width)
+                        });
+                    };
+                    if with_codes {
+                        read(codes(t), size * bits / 8);
+                    }
+                    if with_scales {
+                        read(scales(t), size / block);
+                    }
+                }));
+            }
+        }
     }
     all
 }
@@ -385,6 +547,7 @@ fn globals(name: &'static str, field: Field<f32>) -> Vec<Change> {
         each("inverted", |x| 1.0 / x),
         each("twice as large", |x| 2.0 * x),
         each("half as large", |x| 0.5 * x),
+        each("read as the power of two below it", |x| f32::from_bits(x.to_bits() & 0xFF80_0000)),
     ];
     all.push(change(
         format!("the global scale of the {name} is that of the next expert"),
@@ -397,6 +560,25 @@ fn globals(name: &'static str, field: Field<f32>) -> Vec<Change> {
         },
     ));
     all
+}
+
+/// Global scales of one operand that are used for the other as well.
+fn globals_of_another(name: &'static str, activations: Field<f32>, weights: Field<f32>) -> Vec<Change> {
+    let look = "the factors that alpha is made of: those of activations and of weights";
+    let of = |what: &str, from: Field<f32>, to: Field<f32>| {
+        change(format!("the global scales of {name} are those of {what} alone"), look, move |_, t| {
+            let known = from(t).clone();
+            if known.is_some() {
+                *to(t) = known;
+            }
+        })
+    };
+    let both = change(format!("the global scales of {name} are both left out"), look, move |_, t| {
+        for field in [activations, weights] {
+            field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|x| *x = 1.0);
+        }
+    });
+    vec![of("the weights", weights, activations), of("the activations", activations, weights), both]
 }
 
 /// Changes of a bias: [experts, columns].
@@ -422,6 +604,15 @@ fn biases(name: &'static str, field: Field<f32>) -> Vec<Change> {
         each("that of the next column", |all, width| {
             all.chunks_mut(width).for_each(|row| row.rotate_left(1))
         }),
+        each("that of the other column of a pair", |all, width| {
+            all.chunks_mut(width).flat_map(|row| row.chunks_exact_mut(2)).for_each(|pair| pair.swap(0, 1));
+        }),
+        each("that of the other half of the columns", |all, width| {
+            all.chunks_mut(width).for_each(|row| row.rotate_left(width / 2));
+        }),
+        each("that of column 0", |all, width| {
+            all.chunks_mut(width).for_each(|row| row.fill(row.first().copied().unwrap_or_default()));
+        }),
         each("that of the next expert", |all, width| all.rotate_left(width.min(all.len()))),
         each("that of the expert before", |all, width| all.rotate_right(width.min(all.len()))),
         each("that of the first expert", |all, width| {
@@ -436,7 +627,7 @@ fn experts() -> Vec<Change> {
     let look = "the map from rows to experts, and the stride of an expert's weights";
     let rotated = |what: &str, by: fn(usize) -> usize| {
         change(format!("the weights of {what} are read"), look, move |_, t| {
-            fn rotate<T>(array: &mut Option<Array<T>>, by: fn(usize) -> usize) {
+            fn rotate<T: Clone>(array: &mut Option<Array<T>>, by: fn(usize) -> usize) {
                 if let Some(array) = array {
                     let count = array.shape.first().copied().unwrap_or(0).max(1);
                     let width = array.data.len() / count;
@@ -451,18 +642,44 @@ fn experts() -> Vec<Change> {
             }
         })
     };
-    vec![
+    let mut all = vec![
         rotated("the next expert", |count| 1 % count),
         rotated("the expert before", |count| (count - 1) % count),
-    ]
+    ];
+    let look = "the offsets of the experts' rows, and tiles that hold rows of two experts";
+    /// The row whose expert a row has, of so many.
+    type From = fn(usize, usize) -> usize;
+    let rows: [(&str, From); 10] = [
+        ("the row before", |row, _| row.saturating_sub(1)),
+        ("the next row", |row, rows| (row + 1).min(rows - 1)),
+        ("the first row", |_, _| 0),
+        ("the first row of its 8", |row, _| row / 8 * 8),
+        ("the first row of its 16", |row, _| row / 16 * 16),
+        ("the first row of its 32", |row, _| row / 32 * 32),
+        ("the first row of its 64", |row, _| row / 64 * 64),
+        ("the first row of its 128", |row, _| row / 128 * 128),
+        ("the last row of its 16", |row, rows| (row | 15).min(rows - 1)),
+        ("the last row of its 64", |row, rows| (row | 63).min(rows - 1)),
+    ];
+    for (what, from) in rows {
+        all.push(change(format!("a row has the expert of {what}"), look, move |_, t| {
+            if let Some(array) = &mut t.row_expert {
+                let old = array.data.to_vec();
+                for (row, expert) in array.data.iter_mut().enumerate() {
+                    *expert = old[from(row, old.len())];
+                }
+            }
+        }));
+    }
+    all
 }
 
-/// Stores that went elsewhere, or were scaled: the stored result is put back.
+/// Stores that went elsewhere: the stored result is put back.
 fn stores(name: &'static str, field: Field<u16>) -> Vec<Change> {
     let look = "the store of the accumulators: fragments, rows and columns";
     /// The place, row and column, whose stored element belongs to a place.
     type From = fn(usize, usize, usize, usize) -> (usize, usize);
-    let from: [(&str, From); 10] = [
+    let from: [(&str, From); 24] = [
         ("columns of pairs exchanged", |r, c, _, _| (r, c ^ 1)),
         ("halves of 8 columns exchanged", |r, c, _, _| (r, c ^ 4)),
         ("tiles of 8 columns exchanged", |r, c, _, _| (r, c ^ 8)),
@@ -473,9 +690,22 @@ fn stores(name: &'static str, field: Field<u16>) -> Vec<Change> {
         ("every row one too early", |r, c, rows, _| ((r + rows - 1) % rows, c)),
         ("every column one too far", |r, c, _, columns| (r, (c + 1) % columns)),
         ("every column one too early", |r, c, _, columns| (r, (c + columns - 1) % columns)),
+        ("rows and columns exchanged", |r, c, rows, columns| if rows == columns { (c, r) } else { (r, c) }),
+        ("columns 16 apart exchanged", |r, c, _, _| (r, c ^ 16)),
+        ("columns 32 apart exchanged", |r, c, _, _| (r, c ^ 32)),
+        ("columns 64 apart exchanged", |r, c, _, _| (r, c ^ 64)),
+        ("the halves of a row exchanged", |r, c, _, columns| (r, (c + columns / 2) % columns)),
+        ("rows 16 apart exchanged", |r, c, _, _| (r ^ 16, c)),
+        ("rows 32 apart exchanged", |r, c, _, _| (r ^ 32, c)),
+        ("rows 64 apart exchanged", |r, c, _, _| (r ^ 64, c)),
+        ("every row 8 too far", |r, c, _, _| (r + 8, c)),
+        ("every row 16 too far", |r, c, _, _| (r + 16, c)),
+        ("every row 64 too far", |r, c, _, _| (r + 64, c)),
+        ("every column 8 too far", |r, c, _, columns| (r, (c + 8) % columns)),
+        ("every column 64 too far", |r, c, _, columns| (r, (c + 64) % columns)),
+        ("every row in reverse", |r, c, rows, _| (rows - 1 - r, c)),
     ];
-    let mut all: Vec<Change> = from
-        .into_iter()
+    from.into_iter()
         .map(|(what, from)| {
             change(format!("{name} is stored with {what}"), look, move |_, t| {
                 let Some(array) = field(t) else { return };
@@ -489,23 +719,7 @@ fn stores(name: &'static str, field: Field<u16>) -> Vec<Change> {
                 }
             })
         })
-        .collect();
-    for (what, steps) in [("half", 1_i16), ("twice", -1), ("a quarter of", 2), ("four times", -2)] {
-        let look = "the factors of the result, and a reduction over too many or too few lanes";
-        all.push(change(format!("{name} is {what} what it should be"), look, move |_, t| {
-            for x in field(t).iter_mut().flat_map(|array| &mut array.data) {
-                let exponent = *x >> 7 & 0xFF;
-                // A power of two changes the exponent of a normal number alone.
-                if exponent > 2 && exponent < 253 {
-                    *x = x.wrapping_add_signed(steps << 7);
-                }
-            }
-        }));
-    }
-    all.push(change(format!("{name} has the other sign"), look, move |_, t| {
-        field(t).iter_mut().flat_map(|array| &mut array.data).for_each(|x| *x ^= 0x8000);
-    }));
-    all
+        .collect()
 }
 
 /// Gate and up in other columns of the first GEMM's result.
@@ -552,6 +766,10 @@ fn activations() -> Vec<Change> {
     for limit in [7.0, 10.0, f32::INFINITY] {
         all.push(change(format!("the limit is {limit}"), look, move |c, _| c.settings.limit = limit));
     }
+    for clamp in Clamp::ALL.iter().filter(|clamp| **clamp != Clamp::Declared) {
+        let what = format!("the limit clamps {}", clamp.word());
+        all.push(change(what, look, move |c, _| c.suspicion.clamp = *clamp));
+    }
     all.push(change("SwiGLU without constants: alpha 1, beta 0, no limit", look, |c, _| {
         (c.settings.alpha, c.settings.beta, c.settings.limit) = (1.0, 0.0, f32::INFINITY);
     }));
@@ -570,7 +788,13 @@ fn rules() -> Vec<Change> {
             c.settings.scale_rule = rule;
         })
     };
-    ScaleRule::ALL.iter().map(of).collect()
+    let mut all: Vec<Change> = ScaleRule::ALL.iter().map(of).collect();
+    for rounding in Rounding::ALL.iter().filter(|of| **of != Rounding::NearestEven) {
+        let look = "the rounding of the conversion to codes";
+        let what = format!("codes are rounded {}", rounding.word());
+        all.push(change(what, look, move |c, _| c.suspicion.rounding = *rounding));
+    }
+    all
 }
 
 /// Other tokens' hidden states.
@@ -651,5 +875,43 @@ fn weights() -> Vec<Change> {
             row.fill(first);
         }),
         each("the weights of the experts count twice", |row| row.iter_mut().for_each(|x| *x *= *x)),
+        each("every expert of a token has the same weight", |row| {
+            let mean = row.iter().sum::<f32>() / row.len().max(1) as f32;
+            row.fill(mean);
+        }),
+        change("the weights are those of the next token", look, |_, t| {
+            if let Some(array) = &mut t.topk_weights {
+                let width = array.shape.last().copied().unwrap_or(1).min(array.data.len());
+                array.data.rotate_left(width);
+            }
+        }),
+        change("the weights are those of the token before", look, |_, t| {
+            if let Some(array) = &mut t.topk_weights {
+                let width = array.shape.last().copied().unwrap_or(1).min(array.data.len());
+                array.data.rotate_right(width);
+            }
+        }),
+    ]
+}
+
+/// Other rows of the second GEMM's result in a token's sum.
+fn summed_rows() -> Vec<Change> {
+    let look = "the map from a token's experts to rows: the inverse of the permutation";
+    let read = |what: &str, from: fn(usize, usize) -> usize| {
+        change(format!("the rows that are summed are {what}"), look, move |_, t| {
+            let Some(array) = &mut t.fc2_out else { return };
+            let [rows, columns] = array.shape[..] else { return };
+            let old = array.data.to_vec();
+            for (at, x) in array.data.iter_mut().enumerate() {
+                *x = old[from(at / columns, rows) * columns + at % columns];
+            }
+        })
+    };
+    vec![
+        read("the next ones", |row, rows| (row + 1) % rows),
+        read("those before", |row, rows| (row + rows - 1) % rows),
+        read("exchanged in pairs", |row, rows| if row ^ 1 < rows { row ^ 1 } else { row }),
+        read("in reverse", |row, rows| rows - 1 - row),
+        read("the first one for all", |_, _| 0),
     ]
 }

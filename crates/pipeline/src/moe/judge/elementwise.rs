@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::gemms::Fc;
-use super::tally::Tally;
+use super::tally::{StageJudgement, Tally};
 use super::whole::{Row, no_row};
 use super::{Inputs, Skip, need, needed};
 use crate::moe::case::BiasPlace;
@@ -16,8 +16,8 @@ use crate::moe::reference::formats::bf16;
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::token_scale::{self, Allowed};
 use crate::moe::stage::Stage;
+use crate::moe::suspicion::Rounding;
 use crate::moe::tensors::Array;
-use record::StageResult;
 
 /// Judges a quantized block whose inputs are exact, bit for bit.
 fn exact_block(
@@ -73,7 +73,7 @@ fn valued_block(
 
 impl Inputs<'_> {
     /// Judges the codes and scales of every row: those of MXFP8 bit for bit, others by value.
-    pub(super) fn quantize(&self) -> Result<StageResult, Skip> {
+    pub(super) fn quantize(&self) -> Result<StageJudgement, Skip> {
         let format = self.contract.settings.pair.activation();
         let codes = need!(self, a1_codes)?;
         let scales = match format.scale() {
@@ -103,7 +103,7 @@ impl Inputs<'_> {
             let blocks = values.chunks(block_len).zip(stored.chunks(block_len));
             for (block, (values, codes)) in blocks.enumerate() {
                 let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
-                if element == Element::E4m3 {
+                if element == Element::E4m3 && by.rounding == Rounding::NearestEven {
                     exact_block(&mut tally, &by, (row, first), values, scale, codes);
                 } else {
                     valued_block(&mut tally, &by, (row, first), values, scale, codes);
@@ -147,7 +147,12 @@ impl Inputs<'_> {
             });
         }
         let settings = &self.contract.settings;
-        let by = Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global };
+        let by = Quantizer {
+            format: settings.pair.activation(),
+            rule: settings.scale_rule,
+            global,
+            rounding: self.contract.suspicion.rounding,
+        };
         Ok(token_scale::decides(global).then_some(by))
     }
 
@@ -166,11 +171,16 @@ impl Inputs<'_> {
             Some(global) => global.data.get(weights).copied().ok_or("a global scale is missing")?,
             None => 1.0,
         };
-        Ok(Quantizer { format: settings.pair.activation(), rule: settings.scale_rule, global })
+        Ok(Quantizer {
+            format: settings.pair.activation(),
+            rule: settings.scale_rule,
+            global,
+            rounding: self.contract.suspicion.rounding,
+        })
     }
 
     /// Judges activation and requantization together: the first GEMM's result, stored or by what it may be, against codes and scales.
-    pub(super) fn activation(&self) -> Result<[StageResult; 2], Skip> {
+    pub(super) fn activation(&self) -> Result<[StageJudgement; 2], Skip> {
         let format = self.contract.settings.pair.activation();
         let codes = need!(self, a2_codes)?;
         let scales = match format.scale() {
@@ -242,7 +252,7 @@ impl Inputs<'_> {
     }
 
     /// Judges the weighted sum of each token's rows.
-    pub(super) fn finalize(&self) -> Result<StageResult, Skip> {
+    pub(super) fn finalize(&self) -> Result<StageJudgement, Skip> {
         let output = need!(self, output)?;
         self.sufficient(Stage::Finalize)?;
         let (Some(rows), Some(weights), Some(_)) =
@@ -279,7 +289,7 @@ impl Inputs<'_> {
                     })
                     .collect();
                 let expected = finalize(self.contract.finalize, &terms);
-                tally.number(token, col, &expected, *found);
+                tally.number(token, col, &expected.times(self.contract.suspicion.factor), *found);
             }
             Ok(tally)
         };

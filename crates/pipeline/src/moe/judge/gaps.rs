@@ -1,8 +1,9 @@
 //! What a dump lacks: the tensors without which a result cannot be judged, or is judged from afar, and the results that remain
 //! undecided.
 
+use super::explain::explain_judged;
 use super::gemms::Fc;
-use super::{Inputs, Skip, explain};
+use super::{Inputs, Skip};
 use crate::frame::diagnosis::Diagnosis;
 use crate::moe::contract::{self, Contract};
 use crate::moe::error::MoeError;
@@ -56,7 +57,11 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
     let tensors = &dump.tensors;
     let given = contract::given_of(&dump.metadata)?;
     let case = Inputs::new(contract, tensors)?;
-    let mut results = case.results();
+    let judgements = case.judgements();
+    let places =
+        judgements.iter().filter_map(|of| Some((Stage::from_name(&of.result.stage)?, of.wrong.clone())));
+    let places = places.collect();
+    let mut results: Vec<StageResult> = judgements.into_iter().map(|of| of.result).collect();
     let mut gaps: Vec<Gap> = Vec::new();
     for result in &mut results {
         let Some(stage) = Stage::from_name(&result.stage) else { continue };
@@ -81,7 +86,7 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
             _ => gaps.push(gap),
         }
     }
-    let diagnosis = explain(contract, tensors, &results);
+    let diagnosis = explain_judged(contract, tensors, &results, &places);
     Ok(Judgement { results, gaps, diagnosis })
 }
 

@@ -1,13 +1,13 @@
 //! Judges both grouped GEMMs.
 
-use super::tally::Tally;
+use super::tally::{StageJudgement, Tally};
 use super::{Inputs, Skip, need};
 use crate::moe::case::BiasPlace;
 use crate::moe::contract::Accumulation;
+use crate::moe::reference::expected::Expected;
 use crate::moe::reference::gemm::{Gemm, Operands};
 use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::StageResult;
 
 /// Which of the two GEMMs.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub(super) enum Fc {
 
 impl Inputs<'_> {
     /// Judges the first GEMM.
-    pub(super) fn fc1(&self) -> Result<StageResult, Skip> {
+    pub(super) fn fc1(&self) -> Result<StageJudgement, Skip> {
         let stored = need!(self, fc1_out)?;
         self.sufficient(Stage::Fc1)?;
         if !self.absent_operand(Fc::One).is_empty() {
@@ -44,7 +44,7 @@ impl Inputs<'_> {
     }
 
     /// Judges the second GEMM on the activations that it read.
-    pub(super) fn fc2(&self) -> Result<StageResult, Skip> {
+    pub(super) fn fc2(&self) -> Result<StageJudgement, Skip> {
         let stored = need!(self, fc2_out)?;
         let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
         self.sufficient(Stage::Fc2)?;
@@ -109,12 +109,13 @@ impl Inputs<'_> {
         operands: Operands<'_>,
         accumulation: Accumulation,
         stored: &Array<u16>,
-    ) -> Result<StageResult, Skip> {
+    ) -> Result<StageJudgement, Skip> {
         let experts = self.row_experts()?;
         let gemm = Gemm::new(operands, accumulation, &experts, &self.index).map_err(|e| e.to_string())?;
         let cols = gemm.cols();
-        let each = |tally: &mut Tally, row: usize, col: usize, expected: &_| {
-            tally.number(row, col, expected, stored.data[row * cols + col]);
+        let factor = self.contract.suspicion.factor;
+        let each = |tally: &mut Tally, row: usize, col: usize, expected: &Expected| {
+            tally.number(row, col, &expected.times(factor), stored.data[row * cols + col]);
         };
         Ok(gemm.fold(each, Tally::join).result(stage, &[], |row| experts.get(row).copied()))
     }

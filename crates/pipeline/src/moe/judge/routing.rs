@@ -1,6 +1,6 @@
 //! Judges the choice of experts, their weights, and the permutation.
 
-use super::tally::Tally;
+use super::tally::{StageJudgement, Tally};
 use super::{Inputs, Skip, indices, need};
 use crate::moe::reference::activation::Value;
 use crate::moe::reference::interval::Interval;
@@ -8,7 +8,6 @@ use crate::moe::reference::route::{self, Choice, Row, WrongChoice};
 use crate::moe::reference::scores;
 use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::StageResult;
 
 /// Checks a stored weight against its allowed values.
 fn weight(tally: &mut Tally, (token, slot): (usize, usize), wanted: &Value, found: f32) {
@@ -33,14 +32,14 @@ fn weight(tally: &mut Tally, (token, slot): (usize, usize), wanted: &Value, foun
 
 impl Inputs<'_> {
     /// Judges the choices by the reference, and the weights from the stored choices.
-    pub(super) fn route(&self) -> Result<StageResult, Skip> {
+    pub(super) fn route(&self) -> Result<StageJudgement, Skip> {
         let weights = self.tensors.topk_weights.as_ref();
         if weights.is_none() {
             need!(self, topk_ids)?;
         }
         let logits = need!(self, router_logits)?;
         let ids: Vec<i32> = match &self.tensors.topk_ids {
-            Some(ids) => ids.data.clone(),
+            Some(ids) => ids.data.to_vec(),
             // Expert indices are below the number of logits, which fit memory.
             None => self.ids()?.into_iter().map(|id| i32::try_from(id).unwrap_or(i32::MAX)).collect(),
         };
@@ -153,7 +152,7 @@ impl Inputs<'_> {
     }
 
     /// Judges that the rows are ordered by (expert, token, slot), exactly.
-    pub(super) fn permute(&self) -> Result<StageResult, Skip> {
+    pub(super) fn permute(&self) -> Result<StageJudgement, Skip> {
         let (tokens, experts) = (&self.tensors.row_token, &self.tensors.row_expert);
         if experts.is_none() {
             need!(self, row_token)?;

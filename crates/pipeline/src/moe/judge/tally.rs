@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::gaps;
 use crate::moe::reference::expected::Expected;
-use crate::moe::reference::formats::bf16_order;
+use crate::moe::reference::formats::{bf16, bf16_order};
 use crate::moe::stage::Stage;
 use record::{Place, StageResult, Verdict};
 
@@ -15,6 +15,29 @@ struct Share {
     decided: u64,
 }
 
+/// The most wrong elements whose places are kept.
+const MOST_PLACES: usize = 1 << 18;
+
+/// The verdict on a stage, and what a search for its cause needs.
+pub(super) struct StageJudgement {
+    /// The verdict.
+    pub(super) result: StageResult,
+    /// Rows and columns of wrong elements: all of them, or many.
+    pub(super) wrong: Vec<(usize, usize)>,
+    /// The sum of log2(1 + error / bound) over them.
+    pub(super) excess: f64,
+    /// Whether the bounds decide enough of the elements.
+    pub(super) decides: bool,
+    /// The least and the greatest factor that would make every number right; `None` if no number tells one.
+    pub(super) factor: Option<[f64; 2]>,
+}
+
+impl From<StageResult> for StageJudgement {
+    fn from(result: StageResult) -> Self {
+        Self { result, wrong: Vec::new(), excess: 0.0, decides: false, factor: None }
+    }
+}
+
 /// Counts of checked and wrong elements.
 #[derive(Debug, Clone, Default)]
 pub(super) struct Tally {
@@ -23,6 +46,11 @@ pub(super) struct Tally {
     open: u64,
     mismatches: u64,
     worst: f64,
+    /// Rows and columns of wrong elements, and the sum of log2(1 + error / bound) over them.
+    places: Vec<(usize, usize)>,
+    excess: f64,
+    /// The least and the greatest factor of all numbers; empty if the least is the greater one.
+    factor: Option<[f64; 2]>,
     /// The first wrong element by row and column, with a note on the value found.
     first: Option<((usize, usize), String)>,
     rows: HashMap<usize, Share>,
@@ -56,6 +84,10 @@ impl Tally {
         self.count(row, true);
         self.mismatches += 1;
         self.worst = self.worst.max(over_bound);
+        self.excess += over_bound.min(1e9).ln_1p() / std::f64::consts::LN_2;
+        if self.places.len() < MOST_PLACES {
+            self.places.push((row, col));
+        }
         if self.first.as_ref().is_none_or(|(place, _)| (row, col) < *place) {
             self.first = Some(((row, col), note()));
         }
@@ -82,6 +114,9 @@ impl Tally {
         if let Some((lo, hi)) = expected.range() {
             self.numbers += 1;
             self.codes += f64::from(bf16_order(hi)) - f64::from(bf16_order(lo)) + 1.0;
+            if let Some(factor) = factor_between(bf16(lo), bf16(hi), bf16(found)) {
+                self.factor = Some(both(self.factor, factor));
+            }
         }
         let over = expected.over_bound(found);
         if expected.accepts(found) {
@@ -93,6 +128,8 @@ impl Tally {
 
     /// Merges two tallies.
     pub(super) fn join(mut self, other: Self) -> Self {
+        let room = MOST_PLACES.saturating_sub(self.places.len());
+        self.places.extend(other.places.into_iter().take(room));
         let first = match (self.first, other.first) {
             (Some(a), Some(b)) => Some(if a.0 <= b.0 { a } else { b }),
             (a, b) => a.or(b),
@@ -107,6 +144,12 @@ impl Tally {
             open: self.open + other.open,
             mismatches: self.mismatches + other.mismatches,
             worst: self.worst.max(other.worst),
+            places: self.places,
+            excess: self.excess + other.excess,
+            factor: match (self.factor, other.factor) {
+                (a, Some(b)) => Some(both(a, b)),
+                (a, None) => a,
+            },
             first,
             rows: self.rows,
             numbers: self.numbers + other.numbers,
@@ -156,15 +199,13 @@ impl Tally {
         stage: Stage,
         absent: &[&str],
         expert: impl Fn(usize) -> Option<usize>,
-    ) -> StageResult {
+    ) -> StageJudgement {
         if self.checked == 0 {
-            return StageResult::skipped(stage, "its tensors have no element");
+            return StageResult::skipped(stage, "its tensors have no element").into();
         }
         if self.checked == self.open {
-            return StageResult::skipped(
-                stage,
-                "every element may have any value: sums or operands out of range",
-            );
+            let why = "every element may have any value: sums or operands out of range";
+            return StageResult::skipped(stage, why).into();
         }
         let mut note = match self.open {
             0 => String::new(),
@@ -172,7 +213,9 @@ impl Tally {
                 format!("{n} of {} elements may have any value: sums or operands out of range", self.checked)
             }
         };
-        let verdict = match self.undecided(!absent.is_empty()) {
+        let undecided = self.undecided(!absent.is_empty());
+        let decides = undecided.is_none();
+        let verdict = match undecided {
             _ if self.mismatches > 0 => Verdict::Fail,
             None => Verdict::Pass,
             Some((row, count)) => {
@@ -189,15 +232,34 @@ impl Tally {
             self.first.map_or((None, note), |((row, col), note)| (Some(place(expert(row), row, col)), note));
         let colon = if absence.is_empty() || note.is_empty() { "" } else { ": " };
         let note = format!("{absence}{colon}{note}");
-        StageResult {
+        let result = StageResult {
             stage: stage.into(),
             verdict,
             worst_over_bound: self.worst,
             mismatches: self.mismatches,
             place,
             note,
-        }
+        };
+        StageJudgement { result, wrong: self.places, excess: self.excess, decides, factor: self.factor }
     }
+}
+
+/// The factors that a stored number may have, of one between two: none if zero may be among them, which tells nothing.
+fn factor_between(low: f64, high: f64, found: f64) -> Option<[f64; 2]> {
+    // A stored number is off by at most half a step of bf16; so are the ends of the range.
+    const STEP: f64 = 1.0 / 128.0;
+    let is_certain = low * high > 0.0 && high.abs().min(low.abs()) >= f64::from(f32::MIN_POSITIVE);
+    if !is_certain || !found.is_finite() || found == 0.0 {
+        return None;
+    }
+    let [a, b] = [found / low, found / high];
+    let off = a.abs().max(b.abs()) * STEP;
+    Some([a.min(b) - off, a.max(b) + off])
+}
+
+/// What two ranges have in common.
+fn both(a: Option<[f64; 2]>, b: [f64; 2]) -> [f64; 2] {
+    a.map_or(b, |a| [a[0].max(b[0]), a[1].min(b[1])])
 }
 
 /// Names an element of a stage's output; stages without experts have none.

@@ -9,7 +9,7 @@ use std::collections::HashMap;
 use rayon::prelude::*;
 
 use super::gemms::Fc;
-use super::tally::Tally;
+use super::tally::{StageJudgement, Tally};
 use super::{Inputs, Skip, need};
 use crate::moe::case::BiasPlace;
 use crate::moe::contract::Accumulation;
@@ -24,7 +24,6 @@ use crate::moe::reference::line::Line;
 use crate::moe::reference::token_scale;
 use crate::moe::stage::Stage;
 use crate::moe::tensors::Array;
-use record::StageResult;
 
 /// The values that may be stored as bf16.
 fn stored(expected: &Expected) -> Value {
@@ -78,12 +77,12 @@ impl Inputs<'_> {
         stage: Stage,
         stored: &Array<u16>,
         expected: impl Fn(Row) -> Result<Vec<Expected>, Skip> + Sync,
-    ) -> Result<StageResult, Skip> {
+    ) -> Result<StageJudgement, Skip> {
         let rows = self.rows()?;
         let one = |row: &Row| -> Result<Tally, Skip> {
             let mut tally = Tally::default();
             for (col, (expected, found)) in expected(*row)?.iter().zip(stored.row(row.at)).enumerate() {
-                tally.number(row.at, col, expected, *found);
+                tally.number(row.at, col, &expected.times(self.contract.suspicion.factor), *found);
             }
             Ok(tally)
         };
@@ -93,7 +92,7 @@ impl Inputs<'_> {
     }
 
     /// Judges the output from the tensors that are present.
-    pub(super) fn output_from_before(&self) -> Result<StageResult, Skip> {
+    pub(super) fn output_from_before(&self) -> Result<StageJudgement, Skip> {
         let output = need!(self, output)?;
         let dims = &self.contract.dims;
         let ids = self.ids()?;
@@ -115,7 +114,8 @@ impl Inputs<'_> {
                     (weights[*slot], results[*row][col], self.later_bias(rows[*row].weights, col))
                 };
                 let terms: Vec<(Value, Value, f32)> = slots.iter().map(term).collect();
-                tally.number(token, col, &weighted(self.contract.finalize, &terms), *found);
+                let expected = weighted(self.contract.finalize, &terms).times(self.contract.suspicion.factor);
+                tally.number(token, col, &expected, *found);
             }
             Ok(tally)
         };
@@ -223,6 +223,7 @@ impl Inputs<'_> {
             BiasPlace::NextStage => t.w13_bias.as_ref().map_or(&[][..], |b| b.row(row.weights)),
         };
         let columns = (0..inter).map(|col| columns(settings.gate_up, inter, col));
+        let clamp = self.contract.suspicion.clamp;
         if let Some(stored) = &t.fc1_out {
             let sums = stored.row(row.at);
             // The bias is added in f32, rounded once.
@@ -230,7 +231,7 @@ impl Inputs<'_> {
                 let x = bf16(sums[col]) as f32;
                 f64::from(bias.get(col).map_or(x, |b| x + b))
             };
-            let of = |(gate, up)| swiglu(settings, &self.contract.exp, value(gate), value(up));
+            let of = |(gate, up)| swiglu(settings, clamp, &self.contract.exp, value(gate), value(up));
             return Ok(columns.map(of).collect());
         }
         let sums: Vec<Value> = self.fc1_expected(row)?.iter().map(stored).collect();
@@ -239,7 +240,9 @@ impl Inputs<'_> {
             (x, _) => x,
         };
         let of = |(gate, up)| match (value(gate), value(up)) {
-            (Value::Within(gate), Value::Within(up)) => swiglu_within(settings, &self.contract.exp, gate, up),
+            (Value::Within(gate), Value::Within(up)) => {
+                swiglu_within(settings, clamp, &self.contract.exp, gate, up)
+            }
             (Value::Nan, _) | (_, Value::Nan) => Value::Nan,
             _ => Value::Open,
         };

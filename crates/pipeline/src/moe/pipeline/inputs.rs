@@ -73,7 +73,7 @@ impl Run<'_> {
         };
         let s = &self.problem.settings;
         let zeros = || vec![0.0; self.dims.routed()];
-        let correction = inputs.correction_bias.as_ref().map_or_else(zeros, |bias| bias.data.clone());
+        let correction = inputs.correction_bias.as_ref().map_or_else(zeros, |bias| bias.data.to_vec());
         let pair = s.pair;
         let ones = vec![1.0; experts.len()];
         let global = |of: Format, tensor, name| match of.has_global() {

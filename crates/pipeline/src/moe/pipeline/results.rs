@@ -32,7 +32,7 @@ impl Run<'_> {
         if !self.problem.settings.has_token_scales() {
             return Ok(None);
         }
-        Ok(Some(Array { shape: vec![self.dims.rows()], data: self.read_f32(name)? }))
+        Ok(Some(Array { shape: vec![self.dims.rows()], data: self.read_f32(name)?.into() }))
     }
 
     /// Reads the results of a stage.
@@ -40,15 +40,15 @@ impl Run<'_> {
         let d = self.dims;
         let (t, k, r) = (d.tokens, d.top_k, d.rows());
         let array_u16 = |run: &Self, name, shape: &[usize]| {
-            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_u16(name)? }))
+            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_u16(name)?.into() }))
         };
         let array_i32 = |run: &Self, name, shape: &[usize]| {
-            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_i32(name)? }))
+            Ok::<_, Failure>(Some(Array { shape: shape.to_vec(), data: run.read_i32(name)?.into() }))
         };
         match stage {
             Stage::Route => {
                 self.tensors.topk_ids = array_i32(self, "topk_ids", &[t, k])?;
-                let data = self.read_f32("topk_weights")?;
+                let data = self.read_f32("topk_weights")?.into();
                 self.tensors.topk_weights = Some(Array { shape: vec![t, k], data });
             }
             Stage::Permute => {
@@ -131,8 +131,8 @@ impl Run<'_> {
             }
         }
         self.broken.extend(broken.map(|text| (stage, text)));
-        let scales = Array { shape: vec![rows, blocks], data: out_scales };
-        Ok((Array { shape: vec![rows, bytes], data: out }, format.scale().map(|_| scales)))
+        let scales = Array { shape: vec![rows, blocks], data: out_scales.into() };
+        Ok((Array { shape: vec![rows, bytes], data: out.into() }, format.scale().map(|_| scales)))
     }
 
     /// Writes the problem's own a2 over the activation's results.

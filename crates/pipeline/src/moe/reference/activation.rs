@@ -5,6 +5,7 @@ use super::interval::Interval;
 use crate::moe::case::{Format, GateUp, ScaleRule};
 use crate::moe::contract::{ExpBound, Settings};
 use crate::moe::format::Element;
+use crate::moe::suspicion::{Clamp, Rounding};
 
 /// The e4m3 code of every element of a NaN block.
 const NAN_CODE: u16 = 0x7F;
@@ -67,12 +68,12 @@ pub fn exp(x: Interval, bound: &ExpBound) -> Interval {
 
 /// g·σ(αg)·(u + β) of a gate and an up, with biases already added.
 #[must_use]
-pub fn swiglu(settings: &Settings, bound: &ExpBound, gate: f64, up: f64) -> Value {
+pub fn swiglu(settings: &Settings, clamp: Clamp, bound: &ExpBound, gate: f64, up: f64) -> Value {
     if gate.is_nan() || up.is_nan() {
         return Value::Nan;
     }
     let limit = f64::from(settings.limit);
-    let (g, u) = (gate.min(limit), up.clamp(-limit, limit));
+    let (g, u) = clamp.apply(limit, gate, up);
     if g == f64::NEG_INFINITY {
         // −∞ · 1/(1 + ∞) = −∞ · 0.
         return Value::Nan;
@@ -108,10 +109,17 @@ fn sigmoid(settings: &Settings, bound: &ExpBound, g: Interval) -> Interval {
 
 /// Like [`swiglu`], for a gate and an up anywhere in these intervals; open if one may be infinite.
 #[must_use]
-pub fn swiglu_within(settings: &Settings, bound: &ExpBound, gate: Interval, up: Interval) -> Value {
+pub fn swiglu_within(
+    settings: &Settings,
+    clamp: Clamp,
+    bound: &ExpBound,
+    gate: Interval,
+    up: Interval,
+) -> Value {
     let limit = f64::from(settings.limit);
-    let g = Interval { lo: gate.lo.min(limit), hi: gate.hi.min(limit) };
-    let u = Interval { lo: up.lo.clamp(-limit, limit), hi: up.hi.clamp(-limit, limit) };
+    // Every clamp rises with its argument, so that ends become ends.
+    let (low, high) = (clamp.apply(limit, gate.lo, up.lo), clamp.apply(limit, gate.hi, up.hi));
+    let (g, u) = (Interval { lo: low.0, hi: high.0 }, Interval { lo: low.1, hi: high.1 });
     if [g.lo, g.hi, u.lo, u.hi].iter().any(|x| !x.is_finite()) {
         return Value::Open;
     }
@@ -129,6 +137,8 @@ pub struct Quantizer {
     pub rule: ScaleRule,
     /// The factor on codes and block scales.
     pub global: f32,
+    /// How elements are rounded.
+    pub rounding: Rounding,
 }
 
 impl Quantizer {
@@ -145,7 +155,7 @@ impl Quantizer {
         }
         let toward = |x: f64, up: bool| {
             let away = if (x > 0.0) == up { 1.0 + slack } else { 1.0 - slack };
-            element.value(element.nearest(x * away / unit))
+            self.rounding.value(element, x * away / unit)
         };
         Some((toward(x.lo, false), toward(x.hi, true)))
     }

@@ -35,6 +35,19 @@ impl Expected {
         Self::Number { value, error }
     }
 
+    /// Returns what should be stored if it were multiplied by a factor before it is rounded.
+    #[must_use]
+    pub fn times(self, factor: f64) -> Self {
+        match self {
+            Self::Number { value, error } if factor != 1.0 => {
+                // The product of two doubles rounds once more.
+                let rounding = (value * factor).abs() * f64::EPSILON;
+                Self::number(value * factor, error.mul_add(factor.abs(), rounding))
+            }
+            other => other,
+        }
+    }
+
     /// The least and the greatest bf16 that may be stored, if it is a number.
     #[must_use]
     pub fn range(&self) -> Option<(u16, u16)> {

@@ -1,0 +1,111 @@
+//! What a search for an explanation suspects a kernel of, beside changes of its inputs and its declared rules.
+
+use crate::moe::format::Element;
+
+/// What a kernel is suspected of: nothing by default.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub struct Suspicion {
+    /// The factor of sums and outputs before they are stored.
+    pub factor: f64,
+    /// What is clamped.
+    pub clamp: Clamp,
+    /// How elements are rounded.
+    pub rounding: Rounding,
+}
+
+impl Default for Suspicion {
+    fn default() -> Self {
+        Self::NONE
+    }
+}
+
+impl Suspicion {
+    /// Nothing: every kernel that is not under suspicion.
+    pub const NONE: Self = Self { factor: 1.0, clamp: Clamp::Declared, rounding: Rounding::NearestEven };
+}
+
+record::words! {
+    /// What the limit of the activation clamps.
+    Clamp {
+        /// The gate from above, up both ways.
+        Declared "the gate from above and up both ways",
+        /// Both, both ways.
+        Both "gate and up both ways",
+        /// Both, from above.
+        Above "gate and up from above alone",
+        /// The gate alone, from above.
+        GateAlone "the gate alone",
+        /// Up alone, both ways.
+        UpAlone "up alone",
+    }
+}
+
+impl Clamp {
+    /// Clamps a gate and an up.
+    #[must_use]
+    pub fn apply(self, limit: f64, gate: f64, up: f64) -> (f64, f64) {
+        match self {
+            Self::Declared => (gate.min(limit), up.clamp(-limit, limit)),
+            Self::Both => (gate.clamp(-limit, limit), up.clamp(-limit, limit)),
+            Self::Above => (gate.min(limit), up.min(limit)),
+            Self::GateAlone => (gate.min(limit), up),
+            Self::UpAlone => (gate, up.clamp(-limit, limit)),
+        }
+    }
+}
+
+record::words! {
+    /// How a quantizer rounds an element.
+    Rounding {
+        /// To the nearest, ties to even.
+        NearestEven "to nearest, ties to even",
+        /// To the nearest, ties away from zero.
+        NearestAway "to nearest, ties away from zero",
+        /// Toward zero.
+        TowardZero "toward zero",
+        /// Away from zero.
+        Away "away from zero",
+    }
+}
+
+impl Rounding {
+    /// Rounds a number to an element; beyond the largest one to that.
+    #[must_use]
+    pub fn value(self, element: Element, x: f64) -> f64 {
+        let nearest = element.nearest(x.abs());
+        let found = element.value(nearest);
+        if self == Self::NearestEven || found.is_nan() || found == x.abs() {
+            return element.value(element.nearest(x));
+        }
+        // The numbers below and above: codes of positive numbers rise with them.
+        let other = |up: bool| match element.value(element.neighbour(nearest, up)) {
+            y if y.is_finite() && (y > found) == up => y,
+            _ => found,
+        };
+        let (below, above) = if found < x.abs() { (found, other(true)) } else { (other(false), found) };
+        let rounded = match self {
+            Self::NearestAway if above - x.abs() <= x.abs() - below => above,
+            Self::NearestEven | Self::NearestAway => found,
+            Self::TowardZero => below,
+            Self::Away => above,
+        };
+        rounded.copysign(x)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn elements_are_rounded_as_the_words_say() {
+        let all = |x: f64| Rounding::ALL.iter().map(|of| of.value(Element::E2m1, x)).collect::<Vec<_>>();
+        // 2.5 is between 2 (even) and 3.
+        assert_eq!(all(2.5), [2.0, 3.0, 2.0, 3.0]);
+        assert_eq!(all(-2.4), [-2.0, -2.0, -2.0, -3.0]);
+        assert_eq!(all(5.5), [6.0, 6.0, 4.0, 6.0]);
+        assert_eq!(all(7.0), [6.0; 4]);
+        assert_eq!(all(3.0), [3.0; 4]);
+        assert_eq!(all(0.2), [0.0, 0.0, 0.0, 0.5]);
+    }
+}
