@@ -15,6 +15,7 @@ use super::output;
 use crate::attention::dump::Contents;
 use crate::attention::{self, AttentionError};
 use crate::frame::diagnosis::Diagnosis;
+use crate::frame::effort::Effort;
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
@@ -26,11 +27,20 @@ use crate::report::{self, Format};
 pub(super) struct JudgeArgs {
     /// Tensors of a run, with any subset of the names of the dump format (docs/dump.md)
     file: PathBuf,
+    /// Judge every element of a large result, even if a sample of it is wrong already
+    #[arg(long)]
+    all: bool,
     /// Output format
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
     format: Format,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl JudgeArgs {
+    const fn effort(&self) -> Effort {
+        if self.all { Effort::Every } else { Effort::UntilWrong }
+    }
 }
 
 const FORMATS: &Formats = &[
@@ -89,7 +99,8 @@ fn row(family: &str, case: String, configuration: &str, target: &str, results: &
 /// Judges tensors of attention, and explains what is wrong.
 fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
     let contents = attention::dump::read(&args.file).map_err(|error| unusable(args, error))?;
-    let judgement = attention::judge_contents(&contents).map_err(|error| unusable(args, error))?;
+    let judgement =
+        attention::judge_contents(&contents, args.effort()).map_err(|error| unusable(args, error))?;
     let said = |key: &str| match &contents {
         Contents::Attention(dumps) => {
             dumps.first().and_then(|dump| dump.metadata.get(key)).cloned().unwrap_or_default()
@@ -110,7 +121,7 @@ fn judge_attention(args: &JudgeArgs) -> Result<(), CliError> {
 fn judge_moe(args: &JudgeArgs) -> Result<(), CliError> {
     let dump = tensors::read(&args.file)?;
     let contract = Contract::of_dump(&dump.tensors, &dump.metadata)?;
-    let judgement = judge_dump(&contract, &dump)?;
+    let judgement = judge_dump(&contract, &dump, args.effort())?;
     let said = |key: &str| dump.metadata.get(key).cloned().unwrap_or_default();
     let case = Some(said("case")).filter(|case| !case.is_empty()).unwrap_or_else(|| stem(args));
     let trial = row(MOE.name(), case, &said("tile"), &said("target"), &judgement.results);

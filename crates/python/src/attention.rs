@@ -3,12 +3,13 @@
 use pyo3::prelude::*;
 use pyo3::types::PyBytes;
 use sm121probe::attention::{self, dump};
+use sm121probe::frame::effort::Effort;
 use sm121probe::record::Verdict;
 
 /// Judges a dump of attention, the bytes of a safetensors file. Returns the verdict as JSON (`wrong`, `text`, `gaps`), or an error.
 #[pyfunction]
 pub(crate) fn judge_attention(py: Python<'_>, file: Vec<u8>) -> (Option<String>, Option<String>) {
-    let judged = py.detach(|| attention::judge_contents(&dump::contents(&file)?));
+    let judged = py.detach(|| attention::judge_contents(&dump::contents(&file)?, Effort::UntilWrong));
     match judged {
         Ok(judgement) => {
             let results = judgement.results.iter();

@@ -23,6 +23,7 @@ use super::stages::{self, OUTPUT, PARTIALS};
 use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
 use crate::frame::code::{Assembler, CodeError};
 use crate::frame::compile::KernelSource;
+use crate::frame::effort::Effort;
 use crate::frame::family::{
     self, CaseName, Choice, Family, Features, Part, Prepared, SharedTrial, TableQuestion,
 };
@@ -529,7 +530,7 @@ impl family::Trial for Trial {
         let stored: &Stored = outcome.stored.downcast_ref()?;
         let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed)).ok()?;
         let bytes = export::bytes(&data, stored, &target.to_string()).ok()?;
-        let judgement = super::judge_contents(&super::dump::contents(&bytes).ok()?).ok()?;
+        let judgement = super::judge_contents(&super::dump::contents(&bytes).ok()?, Effort::Every).ok()?;
         judgement.diagnosis.map(|found| found.text())
     }
 }

@@ -14,6 +14,7 @@ use super::problem::{Problem, Request};
 use super::reference::{Expected, Reference};
 use super::writer;
 use crate::frame::diagnosis::Diagnosis;
+use crate::frame::effort::Effort;
 use crate::frame::region::Place;
 
 /// A head of a row of a request.
@@ -460,9 +461,9 @@ fn chosen(dumps: &[Dump]) -> Result<(&Dump, String), AttentionError> {
 ///
 /// # Errors
 /// [`AttentionError`] if a page is beyond the cache.
-pub fn judge_contents(contents: &Contents) -> Result<Judgement, AttentionError> {
+pub fn judge_contents(contents: &Contents, effort: Effort) -> Result<Judgement, AttentionError> {
     match contents {
-        Contents::Attention(dumps) => judge(dumps),
+        Contents::Attention(dumps) => judge_by(dumps, effort),
         Contents::Written(all) => {
             // The reading with the fewest wrong elements; the first of equal ones.
             let judged = all.iter().map(writer::judge);
@@ -476,13 +477,44 @@ pub fn judge_contents(contents: &Contents) -> Result<Judgement, AttentionError> 
     }
 }
 
-/// Judges a dump that may be read in these ways.
+/// Products beyond which a sample of the pairs is judged first.
+const MOST_BEFORE_SAMPLE: usize = 1 << 30;
+/// The pairs of that sample.
+const FIRST_SAMPLE: usize = 256;
+
+/// The pairs of a sample, if it is smaller than the dump and something in it is wrong.
+fn wrong_sample(dump: &Dump, pairs: &[Pair]) -> Result<Option<Vec<Pair>>, AttentionError> {
+    let of_pair = |pair: &Pair| dump.requests.get(pair.request).map_or(0, |request| request.keys.len());
+    let keys: usize = pairs.iter().map(of_pair).sum();
+    let sample = spread(pairs, FIRST_SAMPLE);
+    if keys.saturating_mul(dump.shape.width + dump.shape.value_width) <= MOST_BEFORE_SAMPLE
+        || sample.len() == pairs.len()
+        || dump.output.is_none()
+    {
+        return Ok(None);
+    }
+    let judged = Subject::of_pairs(dump, &sample)?.judge(&sample, &[]);
+    Ok((judged.output.mismatches > 0).then_some(sample))
+}
+
+/// Judges every element of a dump that may be read in these ways.
 ///
 /// # Errors
 /// [`AttentionError`] if a page is beyond the cache.
 pub fn judge(dumps: &[Dump]) -> Result<Judgement, AttentionError> {
-    let (dump, remark) = chosen(dumps)?;
-    let pairs = all(dump);
+    judge_by(dumps, Effort::Every)
+}
+
+fn judge_by(dumps: &[Dump], effort: Effort) -> Result<Judgement, AttentionError> {
+    let (dump, mut remark) = chosen(dumps)?;
+    let mut pairs = all(dump);
+    if effort == Effort::UntilWrong
+        && let Some(sample) = wrong_sample(dump, &pairs)?
+    {
+        let comma = if remark.is_empty() { "" } else { "; " };
+        remark = format!("of a sample of {} of {} heads of rows{comma}{remark}", sample.len(), pairs.len());
+        pairs = sample;
+    }
     let readings = dump.lse.as_ref().map(|lse| lse.readings.clone()).unwrap_or_default();
     let subject = Subject::of_pairs(dump, &pairs)?;
     let judged = subject.judge(&pairs, &readings);

@@ -6,6 +6,7 @@ mod explain;
 mod gaps;
 mod gemms;
 mod routing;
+mod sample;
 mod tally;
 mod whole;
 
@@ -17,6 +18,7 @@ pub use gaps::{Gap, Judgement, judge_dump};
 use super::contract::Contract;
 use super::error::MoeError;
 use super::tensors::{Array, Tensors};
+use crate::frame::effort::Effort;
 use crate::moe::stage::Stage;
 use record::StageResult;
 use tally::StageJudgement;
@@ -58,6 +60,7 @@ struct Inputs<'a> {
     contract: &'a Contract,
     tensors: &'a Tensors,
     index: HashMap<usize, usize>,
+    effort: Effort,
 }
 
 /// Returns the tensor, or says that it is missing.
@@ -77,7 +80,7 @@ impl<'a> Inputs<'a> {
     fn new(contract: &'a Contract, tensors: &'a Tensors) -> Result<Self, MoeError> {
         contract.check()?;
         tensors.check(&contract.dims, contract.settings.pair)?;
-        Ok(Self { contract, tensors, index: index(contract, tensors)? })
+        Ok(Self { contract, tensors, index: index(contract, tensors)?, effort: Effort::Every })
     }
 
     fn judgements(&self) -> Vec<StageJudgement> {

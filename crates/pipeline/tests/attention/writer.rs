@@ -3,6 +3,7 @@
 use numerics::convert::f32_to;
 use numerics::{Format, Rounding};
 use pipeline::attention::{Judgement, dump, judge_contents};
+use pipeline::frame::effort::Effort;
 use record::Verdict;
 use safetensors::tensor::Dtype;
 
@@ -168,7 +169,7 @@ fn file(writer: &Writer, declared: &Writer) -> File {
 }
 
 fn judged(file: &File) -> Judgement {
-    judge_contents(&dump::contents(&file.bytes()).unwrap()).unwrap()
+    judge_contents(&dump::contents(&file.bytes()).unwrap(), Effort::Every).unwrap()
 }
 
 #[test]

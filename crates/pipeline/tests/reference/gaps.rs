@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use numerics::scale_layout::ScaleLayout;
 use numerics::tensor_core::Model;
+use pipeline::frame::effort::Effort;
 use pipeline::kernel::MmaPath;
 use pipeline::moe::case::{self, FormatPair};
 use pipeline::moe::tensors::{self, Dump};
@@ -36,7 +37,8 @@ fn stored(name: &str) -> (Contract, Tensors) {
 }
 
 fn judged(contract: &Contract, tensors: &Tensors) -> Judgement {
-    judge_dump(contract, &Dump { tensors: tensors.clone(), metadata: BTreeMap::new() }).unwrap()
+    judge_dump(contract, &Dump { tensors: tensors.clone(), metadata: BTreeMap::new() }, Effort::Every)
+        .unwrap()
 }
 
 fn verdict(judgement: &Judgement, stage: Stage) -> Verdict {
@@ -276,7 +278,7 @@ fn metadata_supply_the_choices_and_declare_inputs() {
         metadata.extend(changes.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())));
         tensors::write(&path, tensors, &metadata)?;
         let dump = tensors::read(&path)?;
-        judge_dump(&Contract::of_dump(&dump.tensors, &dump.metadata)?, &dump)
+        judge_dump(&Contract::of_dump(&dump.tensors, &dump.metadata)?, &dump, Effort::Every)
     };
     let few = black_box(&all);
     let top_k = contract.dims.top_k.to_string();

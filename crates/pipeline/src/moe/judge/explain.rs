@@ -9,31 +9,20 @@ use std::rc::Rc;
 
 use record::{StageResult, Verdict};
 
+use super::Inputs;
 use super::changes::{self, Apply};
+use super::sample::{Part, SampledPart, Taken, of_experts};
 use super::tally::StageJudgement;
-use super::{Inputs, index};
 use crate::frame::diagnosis::Diagnosis;
 use crate::frame::fitted::Fitted;
 use crate::frame::region::{Place, Region};
 use crate::frame::search::{Candidate, Outcome, Scope, Search, Suspect};
 use crate::moe::contract::{Accumulation, Contract};
 use crate::moe::stage::Stage;
-use crate::moe::tensors::{Array, Axis, Tensors};
-
-/// Rows and columns of a GEMM on which a change is tried first, and on which it is verified: as many wrong ones as others.
-const SAMPLE: [(usize, usize); 2] = [(6, 48), (64, 512)];
-
-/// Tokens of other stages on which a change is tried first, and on which it is verified.
-const TOKENS: [usize; 2] = [8, 64];
-
-/// Products that a change may take where a stage is judged from afar: beyond them the search would take minutes.
-const MOST_PRODUCTS: [usize; 2] = [1 << 24, 1 << 27];
+use crate::moe::tensors::Tensors;
 
 /// Products up to which a stage is judged once more to find all its wrong elements.
 const MOST_REPEATED: usize = 1 << 28;
-
-/// A part of a problem: its rules and tensors.
-type Part = (Contract, Tensors);
 
 /// Explains the first stage whose stored values are wrong; `None` if there is none.
 #[must_use]
@@ -44,7 +33,7 @@ pub fn explain(contract: &Contract, tensors: &Tensors, results: &[StageResult]) 
     let cheap = dims.rows() * dims.hidden * dims.inter * 3 <= MOST_REPEATED;
     let again = cheap.then(|| Inputs::new(contract, tensors).ok().and_then(|inputs| inputs.of_stage(stage)));
     let places = again.flatten().map(|judgement| judgement.wrong).unwrap_or_default();
-    Some(explain_stage(contract, tensors, wrong, &places))
+    Some(explain_stage(contract, tensors, wrong, &Known { places, is_sample: false }))
 }
 
 /// Explains the first stage whose stored values are wrong, of which these elements are known.
@@ -52,11 +41,20 @@ pub(super) fn explain_judged(
     contract: &Contract,
     tensors: &Tensors,
     results: &[StageResult],
-    places: &BTreeMap<Stage, Vec<(usize, usize)>>,
+    known: &BTreeMap<Stage, Known>,
 ) -> Option<Diagnosis> {
     let wrong = results.iter().find(|result| is_wrong(result))?;
-    let places = Stage::from_name(&wrong.stage).and_then(|stage| places.get(&stage));
-    Some(explain_stage(contract, tensors, wrong, places.map_or(&[], Vec::as_slice)))
+    let known = Stage::from_name(&wrong.stage).and_then(|stage| known.get(&stage)).cloned();
+    Some(explain_stage(contract, tensors, wrong, &known.unwrap_or_default()))
+}
+
+/// Elements that are known to be wrong.
+#[derive(Debug, Clone, Default)]
+pub(super) struct Known {
+    /// Their rows and columns.
+    pub(super) places: Vec<(usize, usize)>,
+    /// Whether they are of a sample alone.
+    pub(super) is_sample: bool,
 }
 
 fn is_wrong(result: &StageResult) -> bool {
@@ -67,7 +65,7 @@ fn explain_stage(
     contract: &Contract,
     tensors: &Tensors,
     wrong: &StageResult,
-    places: &[(usize, usize)],
+    Known { places, is_sample }: &Known,
 ) -> Diagnosis {
     let place = wrong.place.as_ref().map(|place| format!(", first at {place}")).unwrap_or_default();
     let mut diagnosis = Diagnosis {
@@ -87,7 +85,7 @@ fn explain_stage(
             return diagnosis;
         }
     };
-    if places.len() as u64 == wrong.mismatches {
+    if !is_sample && places.len() as u64 == wrong.mismatches {
         let words = suspect.region_of(places).words(suspect.axes());
         diagnosis.extent = format!("stage {}, {words}{place}", wrong.stage);
     }
@@ -123,23 +121,6 @@ impl Inputs<'_> {
             _ => Some(self.one(stage)),
         }
     }
-}
-
-/// What a sample holds of a problem.
-#[derive(Debug, Clone)]
-enum Taken {
-    /// Rows and columns of a GEMM.
-    Gemm(Vec<usize>, Vec<usize>),
-    /// Rows that are quantized.
-    Quantized(Vec<usize>),
-    /// Tokens, and their rows.
-    Tokens(Vec<usize>, Vec<usize>),
-}
-
-/// A part of a problem, and the sample that is taken from it once it is changed.
-struct SampledPart {
-    part: Part,
-    taken: Taken,
 }
 
 /// Changes of a problem, in their order.
@@ -264,78 +245,14 @@ impl WrongStage {
         axes
     }
 
-    /// The sample of a changed part as a problem of its own.
-    fn problem(&self, part: &Part, taken: &Taken) -> Option<Part> {
-        let (mut contract, tensors) = part.clone();
-        let signed = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
-        let list = |data: Vec<i32>| Some(Array { shape: vec![data.len()], data: data.into() });
-        let of_rows = |tensors: &Tensors, rows: &[usize]| -> Option<Tensors> {
-            let experts = rows.iter().map(|row| self.experts.get(*row).copied().map(signed));
-            let mut taken = tensors.taking(Axis::Rows, rows);
-            taken.row_expert = list(experts.collect::<Option<_>>()?);
-            taken.row_token = list((0..rows.len()).map(signed).collect());
-            Some(taken)
-        };
-        let tensors = match taken {
-            Taken::Gemm(rows, columns) => {
-                let (names, axis) = match self.stage {
-                    Stage::Fc1 => (FC1, Axis::Fc1Cols),
-                    _ => (FC2, Axis::Hidden),
-                };
-                (contract.dims.tokens, contract.dims.top_k, contract.dims.shared) = (rows.len(), 1, 0);
-                match self.stage {
-                    Stage::Fc1 => contract.dims.inter = columns.len() / 2,
-                    _ => contract.dims.hidden = columns.len(),
-                }
-                of_rows(&tensors.only(names).taking(axis, columns), rows)?
-            }
-            Taken::Quantized(rows) => {
-                // The token of each row, as the change leaves it.
-                let inputs = Inputs {
-                    contract: &contract,
-                    tensors: &tensors,
-                    index: index(&contract, &tensors).ok()?,
-                };
-                let tokens = inputs.row_tokens().ok()?;
-                let tokens: Vec<usize> = rows.iter().filter_map(|row| tokens.get(*row).copied()).collect();
-                (contract.dims.tokens, contract.dims.top_k, contract.dims.shared) = (rows.len(), 1, 0);
-                of_rows(&tensors.only(QUANTIZE).taking(Axis::Tokens, &tokens), rows)?
-            }
-            Taken::Tokens(tokens, _) if self.stage == Stage::Route => {
-                contract.dims.tokens = tokens.len();
-                tensors.only(ROUTE).taking(Axis::Tokens, tokens)
-            }
-            Taken::Tokens(tokens, rows) => {
-                contract.dims.tokens = tokens.len();
-                let mut taken = tensors.taking(Axis::Tokens, tokens).taking(Axis::Rows, rows);
-                let place = |token: &i32| {
-                    let at = usize::try_from(*token).ok()?;
-                    tokens.iter().position(|of| *of == at).map(signed)
-                };
-                if let Some(all) = &taken.row_token {
-                    taken.row_token = list(all.data.iter().map(place).collect::<Option<_>>()?);
-                }
-                taken
-            }
-        };
-        Some((contract, tensors))
-    }
-
     /// Judges a scope by changes: what is wrong, in places of the whole problem.
     fn judged(&self, changes: &Changes, scope: Scope) -> Option<(StageJudgement, Vec<Place>)> {
-        let SampledPart { part, taken } = self.of(scope);
-        let (contract, tensors) = self.problem(&changes.made(part)?, taken)?;
+        let sampled = self.of(scope);
+        let (contract, tensors) =
+            sampled.problem(self.stage, &self.experts, &changes.made(&sampled.part)?)?;
         let judgement = Inputs::new(&contract, &tensors).ok()?.of_stage(self.stage)?;
-        let rows = match taken {
-            Taken::Gemm(rows, _) | Taken::Quantized(rows) => rows,
-            Taken::Tokens(tokens, _) if self.experts.is_empty() => tokens,
-            Taken::Tokens(_, rows) => rows,
-        };
-        let column = |column: usize| match taken {
-            Taken::Gemm(_, columns) => columns.get(column).copied(),
-            _ => Some(column),
-        };
-        let place = |(row, col): &(usize, usize)| Some(self.place(*rows.get(*row)?, column(*col)?));
+        let rows = sampled.rows(self.experts.is_empty());
+        let place = |(row, col): &(usize, usize)| Some(self.place(*rows.get(*row)?, sampled.column(*col)?));
         let places = judgement.wrong.iter().filter_map(place).collect();
         Some((judgement, places))
     }
@@ -392,162 +309,7 @@ impl Suspect for WrongStage {
     }
 
     fn effect(&self, changes: &Changes) -> Option<Part> {
-        let SampledPart { part, taken } = self.of(Scope::Full);
-        self.problem(&changes.made(part)?, taken)
+        let sampled = self.of(Scope::Full);
+        sampled.problem(self.stage, &self.experts, &changes.made(&sampled.part)?)
     }
-}
-
-/// The tensors that the router reads and stores.
-const ROUTE: &[&str] = &["router_logits", "correction_bias", "topk_ids", "topk_weights", "expert_ids"];
-
-/// The tensors that the quantization stage reads and stores.
-const QUANTIZE: &[&str] = &[
-    "hidden_states",
-    "expert_ids",
-    "row_token",
-    "row_expert",
-    "a1_codes",
-    "a1_scales",
-    "a1_token_scale",
-    "a1_global",
-];
-
-/// The tensors that each GEMM reads and stores.
-const FC1: &[&str] = &[
-    "expert_ids",
-    "row_token",
-    "row_expert",
-    "a1_codes",
-    "a1_scales",
-    "a1_token_scale",
-    "a1_global",
-    "w13_blocks",
-    "w13_scales",
-    "w13_global",
-    "w13_bias",
-    "fc1_out",
-];
-const FC2: &[&str] = &[
-    "expert_ids",
-    "row_token",
-    "row_expert",
-    "a2_codes",
-    "a2_scales",
-    "a2_token_scale",
-    "a2_global",
-    "injected_a2_codes",
-    "injected_a2_scales",
-    "injected_a2_token_scale",
-    "w2_blocks",
-    "w2_scales",
-    "w2_global",
-    "w2_bias",
-    "fc2_out",
-];
-
-impl Inputs<'_> {
-    /// The rows and columns of a sample of a GEMM: wrong ones and others, of few experts.
-    fn gemm_sample(&self, stage: Stage, places: &[(usize, usize)], experts: &[usize], n: usize) -> Taken {
-        let (most_rows, most_columns) = SAMPLE[n];
-        let columns = match stage {
-            Stage::Fc1 => self.contract.dims.fc1_cols(),
-            _ => self.contract.dims.hidden,
-        };
-        let wrong_rows: BTreeSet<usize> = places.iter().map(|(row, _)| *row).collect();
-        let wrong_columns: BTreeSet<usize> = places.iter().map(|(_, column)| *column).collect();
-        // A change of weights copies those of all experts of a sample: the first one has two of them.
-        let ends: Vec<usize> = [wrong_rows.first(), wrong_rows.last()]
-            .into_iter()
-            .flatten()
-            .filter_map(|row| experts.get(*row).copied())
-            .collect();
-        let is_kept = |row: &usize| n > 0 || experts.get(*row).is_some_and(|expert| ends.contains(expert));
-        let rows: Vec<usize> = (0..experts.len()).filter(is_kept).collect();
-        let mut columns = mixed(&wrong_columns, (0..columns).collect(), most_columns);
-        // Gate and up are pairs of columns: an even number of them, one that is wrong included.
-        if !columns.len().is_multiple_of(2) {
-            let other = columns.iter().rposition(|column| !wrong_columns.contains(column));
-            columns.remove(other.unwrap_or(columns.len() - 1));
-        }
-        Taken::Gemm(mixed(&wrong_rows, rows, most_rows), columns)
-    }
-
-    /// The tokens of a sample, with their rows, or rows that are quantized.
-    ///
-    /// # Errors
-    /// If a single token takes too many products.
-    fn token_sample(
-        &self,
-        stage: Stage,
-        places: &[(usize, usize)],
-        absent: &[&str],
-        n: usize,
-    ) -> Result<Taken, String> {
-        let dims = &self.contract.dims;
-        let wrong: BTreeSet<usize> = places.iter().map(|(row, _)| *row).collect();
-        if stage == Stage::Quantize {
-            return Ok(Taken::Quantized(mixed(&wrong, (0..dims.rows()).collect(), TOKENS[n])));
-        }
-        let of_rows = if stage == Stage::Route { Vec::new() } else { self.row_tokens()? };
-        let wrong = match stage {
-            Stage::Route | Stage::Finalize => wrong,
-            _ => wrong.iter().filter_map(|row| of_rows.get(*row).copied()).collect(),
-        };
-        let products = match absent.is_empty() || matches!(stage, Stage::Route | Stage::Permute) {
-            true => 1,
-            false => dims.hidden * dims.inter * dims.top_k * 3,
-        };
-        let most = TOKENS[n].min(MOST_PRODUCTS[n] / products.max(1));
-        if most == 0 && products > MOST_PRODUCTS[1] {
-            let add = absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
-            return Err(format!(
-                "one token takes {products} products for each hypothesis: the dump needs the tensors before this stage: {add}"
-            ));
-        }
-        // Rows are a list of all tokens' choices: which are which depends on every token.
-        let tokens = match stage {
-            Stage::Permute => (0..dims.tokens).collect(),
-            _ => mixed(&wrong, (0..dims.tokens).collect(), most.max(1)),
-        };
-        let is_in = |row: &usize| of_rows.get(*row).is_some_and(|token| tokens.binary_search(token).is_ok());
-        let rows = (0..of_rows.len()).filter(is_in).collect();
-        Ok(Taken::Tokens(tokens, rows))
-    }
-}
-
-/// At most `most` of all indices, rising: half of them wrong, evenly spread.
-fn mixed(wrong: &BTreeSet<usize>, all: Vec<usize>, most: usize) -> Vec<usize> {
-    if all.len() <= most {
-        return all;
-    }
-    let (wrong, right): (Vec<usize>, Vec<usize>) = all.into_iter().partition(|index| wrong.contains(index));
-    let of_wrong = wrong.len().min((most / 2).max(most.saturating_sub(right.len())).max(1));
-    let mut taken = spread(&wrong, of_wrong);
-    taken.extend(spread(&right, most.saturating_sub(of_wrong)));
-    taken.sort_unstable();
-    taken
-}
-
-/// So many of the indices, evenly spread.
-fn spread(all: &[usize], count: usize) -> Vec<usize> {
-    let count = all.len().min(count);
-    (0..count).filter_map(|n| all.get(n * all.len() / count).copied()).collect()
-}
-
-/// Keeps the weights of the experts of these rows, and of those beside them, which a kernel may take instead.
-fn of_experts((contract, tensors): Part, rows: &[usize], of_rows: &[usize]) -> Part {
-    let experts = contract.dims.experts.max(1);
-    let Ok(places) = index(&contract, &tensors) else { return (contract, tensors) };
-    // Some kernels take the first expert's for all.
-    let mut kept: BTreeSet<usize> = BTreeSet::from([0]);
-    for row in rows {
-        let Some(expert) = of_rows.get(*row) else { continue };
-        kept.extend([*expert, (expert + 1) % experts, (expert + experts - 1) % experts]);
-    }
-    let (experts, at): (Vec<usize>, Vec<usize>) =
-        kept.into_iter().filter_map(|expert| Some((expert, *places.get(&expert)?))).unzip();
-    let mut tensors = tensors.taking(Axis::Present, &at);
-    let ids: Vec<i32> = experts.iter().map(|expert| i32::try_from(*expert).unwrap_or(i32::MAX)).collect();
-    tensors.expert_ids = Some(Array { shape: vec![ids.len()], data: ids.into() });
-    (contract, tensors)
 }

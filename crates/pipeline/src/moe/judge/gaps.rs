@@ -1,10 +1,12 @@
 //! What a dump lacks: the tensors without which a result cannot be judged, or is judged from afar, and the results that remain
 //! undecided.
 
-use super::explain::explain_judged;
+use super::explain::{Known, explain_judged};
 use super::gemms::Fc;
+use super::tally::StageJudgement;
 use super::{Inputs, Skip};
 use crate::frame::diagnosis::Diagnosis;
+use crate::frame::effort::Effort;
 use crate::moe::contract::{self, Contract};
 use crate::moe::error::MoeError;
 use crate::moe::stage::Stage;
@@ -53,14 +55,16 @@ impl Judgement {
 ///
 /// # Errors
 /// As [`super::judge`].
-pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeError> {
+pub fn judge_dump(contract: &Contract, dump: &Dump, effort: Effort) -> Result<Judgement, MoeError> {
     let tensors = &dump.tensors;
     let given = contract::given_of(&dump.metadata)?;
-    let case = Inputs::new(contract, tensors)?;
+    let case = Inputs { effort, ..Inputs::new(contract, tensors)? };
     let judgements = case.judgements();
-    let places =
-        judgements.iter().filter_map(|of| Some((Stage::from_name(&of.result.stage)?, of.wrong.clone())));
-    let places = places.collect();
+    let known = |of: &StageJudgement| {
+        let known = Known { places: of.wrong.clone(), is_sample: of.is_sample };
+        Some((Stage::from_name(&of.result.stage)?, known))
+    };
+    let known = judgements.iter().filter_map(known).collect();
     let mut results: Vec<StageResult> = judgements.into_iter().map(|of| of.result).collect();
     let mut gaps: Vec<Gap> = Vec::new();
     for result in &mut results {
@@ -86,7 +90,7 @@ pub fn judge_dump(contract: &Contract, dump: &Dump) -> Result<Judgement, MoeErro
             _ => gaps.push(gap),
         }
     }
-    let diagnosis = explain_judged(contract, tensors, &results, &places);
+    let diagnosis = explain_judged(contract, tensors, &results, &known);
     Ok(Judgement { results, gaps, diagnosis })
 }
 

@@ -2,6 +2,7 @@
 
 use super::tally::{StageJudgement, Tally};
 use super::{Inputs, Skip, need};
+use crate::frame::effort::Effort;
 use crate::moe::case::BiasPlace;
 use crate::moe::contract::Accumulation;
 use crate::moe::reference::expected::Expected;
@@ -111,6 +112,13 @@ impl Inputs<'_> {
         stored: &Array<u16>,
     ) -> Result<StageJudgement, Skip> {
         let experts = self.row_experts()?;
+        let depth = operands.codes.shape.last().copied().unwrap_or(0) * 8
+            / operands.pair.activation().element().bits();
+        if self.effort == Effort::UntilWrong
+            && let Some(wrong) = self.wrong_sample(stage, &experts, depth)
+        {
+            return Ok(wrong);
+        }
         let gemm = Gemm::new(operands, accumulation, &experts, &self.index).map_err(|e| e.to_string())?;
         let cols = gemm.cols();
         let factor = self.contract.suspicion.factor;

@@ -28,13 +28,15 @@ pub(super) struct StageJudgement {
     pub(super) excess: f64,
     /// Whether the bounds decide enough of the elements.
     pub(super) decides: bool,
+    /// Whether a sample alone was judged, as it is wrong.
+    pub(super) is_sample: bool,
     /// The least and the greatest factor that would make every number right; `None` if no number tells one.
     pub(super) factor: Option<[f64; 2]>,
 }
 
 impl From<StageResult> for StageJudgement {
     fn from(result: StageResult) -> Self {
-        Self { result, wrong: Vec::new(), excess: 0.0, decides: false, factor: None }
+        Self { result, wrong: Vec::new(), excess: 0.0, decides: false, is_sample: false, factor: None }
     }
 }
 
@@ -240,7 +242,14 @@ impl Tally {
             place,
             note,
         };
-        StageJudgement { result, wrong: self.places, excess: self.excess, decides, factor: self.factor }
+        StageJudgement {
+            result,
+            wrong: self.places,
+            excess: self.excess,
+            decides,
+            is_sample: false,
+            factor: self.factor,
+        }
     }
 }
 
