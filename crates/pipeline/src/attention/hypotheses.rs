@@ -23,6 +23,9 @@ const SAMPLE: usize = 24;
 /// The most wrong and right pairs on which a hypothesis that survives is verified.
 const VERIFIED: usize = 4096;
 
+/// Products of queries and keys of the few pairs up to which two changes at once are tried.
+const MOST_PAIRED: usize = 1 << 19;
+
 /// A row of the table.
 pub(super) struct Hypothesis {
     /// What a kernel would do.
@@ -71,6 +74,8 @@ struct WrongDump<'a> {
     dump: &'a Dump,
     /// How its logarithms are read, if they are what is wrong.
     reading: Option<LseReading>,
+    /// Whether every wrong element is the same number.
+    is_constant: bool,
     few: Sample<'a>,
     sample: Sample<'a>,
     full: Sample<'a>,
@@ -133,6 +138,12 @@ impl Suspect for WrongDump<'_> {
             return Vec::new();
         }
         candidates([of.name, of.look, of.seen], (of.variants)(to, &self.few.wrong)).collect()
+    }
+
+    fn takes_pairs(&self) -> bool {
+        let keys = |pair: &Pair| self.dump.requests.get(pair.request).map_or(0, |request| request.keys.len());
+        let work: usize = self.few.wrong.iter().map(keys).sum();
+        !self.is_constant && work * self.dump.shape.width <= MOST_PAIRED
     }
 
     fn indices(&self) -> Vec<BTreeSet<u32>> {
@@ -199,7 +210,7 @@ fn explain_wrong(
     right.sort_unstable();
     let of = |most_wrong, most_right| Sample::new(dump, (&wrong, &right), (most_wrong, most_right));
     let (few, sample, full) = (of(FEW, 0)?, of(SAMPLE, SAMPLE)?, of(VERIFIED, VERIFIED)?);
-    let suspect = WrongDump { dump, reading, few, sample, full };
+    let suspect = WrongDump { dump, reading, is_constant: judged.same_value.is_some(), few, sample, full };
     let answer = Search::new(&suspect).map(Search::answer);
     // A wider bound accepts more, whatever is wrong: it is no explanation.
     let is_within = |(_, variant): &(String, Dump)| {
@@ -212,7 +223,17 @@ fn explain_wrong(
     let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
     let (explanations, next, undecided) =
         answer.map(|answer| (answer.explanations, answer.next, answer.undecided)).unwrap_or_default();
-    Ok(Diagnosis { wrong: count, verified, explanations, next, undecided, roundings, unsearched, extent })
+    Ok(Diagnosis {
+        wrong: count,
+        verified,
+        explanations,
+        next,
+        undecided,
+        roundings,
+        unsearched,
+        arithmetic: None,
+        extent,
+    })
 }
 
 /// The smallest description of the wrong rows, heads and columns.

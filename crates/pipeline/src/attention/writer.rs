@@ -269,6 +269,7 @@ pub(super) fn judge(written: &Written) -> Judgement {
             undecided: Vec::new(),
             roundings: Vec::new(),
             unsearched: None,
+            arithmetic: None,
             extent: format!(
                 "{wrong} of {checked} elements, {} of keys and {} of values",
                 sides[0].wrong, sides[1].wrong

@@ -17,6 +17,8 @@ pub struct Diagnosis {
     pub roundings: Vec<String>,
     /// Why no explanation was sought, if none was.
     pub unsearched: Option<String>,
+    /// The arithmetic of the first wrong element as a Python program, where it is short.
+    pub arithmetic: Option<String>,
     /// Which elements are wrong, in words.
     pub extent: String,
 }
@@ -95,6 +97,10 @@ impl Diagnosis {
             lines.push(format!("next best, {percent} % of a sample: {name}"));
         }
         lines.push(format!("wrong: {}", self.extent));
+        if let Some(program) = &self.arithmetic {
+            lines.push("the first wrong element in Python:".to_owned());
+            lines.extend(program.lines().map(|line| format!("    {line}")));
+        }
         lines.join("\n") + "\n"
     }
 }

@@ -71,6 +71,9 @@ pub trait Suspect {
     /// A factor that is fitted to wrong elements, applied to a variant.
     fn factor<'a>(&'a self, to: &'a Self::Variant) -> Vec<Candidate<'a, Self::Variant>>;
 
+    /// Whether two changes at once are worth trying: not where each costs much, or where wrong elements were never stored.
+    fn takes_pairs(&self) -> bool;
+
     /// The indices along each axis that [`Scope::Full`] looks at.
     fn indices(&self) -> Vec<BTreeSet<u32>>;
 
@@ -182,7 +185,7 @@ impl<'s, S: Suspect> Search<'s, S> {
         if self.found.is_empty() {
             self.try_all(self.suspect.fitted(declared), "");
         }
-        if self.found.is_empty() && self.parts.is_empty() {
+        if self.found.is_empty() && self.parts.is_empty() && self.suspect.takes_pairs() {
             self.pairs();
         }
         let mut explanations = std::mem::take(&mut self.found);

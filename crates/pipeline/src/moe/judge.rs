@@ -1,5 +1,6 @@
 //! Judges every stage on the values that the device stored before it, never on the reference's own chain.
 
+mod arithmetic;
 mod changes;
 mod elementwise;
 mod explain;

@@ -342,6 +342,23 @@ fn results_that_were_stored_elsewhere_are_put_back() {
 }
 
 #[test]
+fn the_arithmetic_of_a_wrong_element_runs() {
+    let (contract, mut tensors) = stored(|_| {});
+    tensors.fc2_out.as_mut().unwrap().data[5] ^= 0x8000;
+    let results = judge(&contract, &tensors).unwrap();
+    let program = explain(&contract, &tensors, &results).unwrap().arithmetic.unwrap();
+    let ran = std::process::Command::new("python3").args(["-c", &program]).output().unwrap();
+    let text = String::from_utf8(ran.stdout).unwrap();
+    let words: Vec<&str> = text.split_whitespace().collect();
+    let ["exact", exact, "stored", found] = words[..] else {
+        panic!("{text}{}", String::from_utf8_lossy(&ran.stderr));
+    };
+    let [exact, found] = [exact, found].map(|x| x.parse::<f64>().unwrap());
+    // The sign alone is wrong.
+    assert!((exact + found).abs() <= exact.abs() / 100.0 && exact != 0.0, "{text}");
+}
+
+#[test]
 fn garbage_is_unexplained() {
     let (contract, mut tensors) = stored(|_| {});
     let out = &mut tensors.fc1_out.as_mut().unwrap().data;

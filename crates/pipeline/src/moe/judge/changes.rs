@@ -149,15 +149,52 @@ fn matrices(field: &mut Option<Array<u8>>, each: impl Fn(usize, usize, &mut [u8]
     array.data.chunks_mut(rows * columns).for_each(|matrix| each(rows, columns, matrix));
 }
 
-/// Reads each scale from another place: `None` keeps it.
+/// Reads each byte from another place of its matrix: `None` keeps it.
 fn moved(field: &mut Option<Array<u8>>, from: impl Fn(usize, usize, usize, usize) -> Option<usize>) {
-    matrices(field, |rows, columns, matrix| {
-        let old = matrix.to_vec();
-        for (at, scale) in matrix.iter_mut().enumerate() {
-            let place = from(at / columns, at % columns, rows, columns);
-            *scale = place.and_then(|place| old.get(place)).copied().unwrap_or(*scale);
+    let Some(array) = field else { return };
+    let [.., rows, columns] = array.shape[..] else { return };
+    let mut out = Vec::with_capacity(array.data.len());
+    for matrix in array.data.chunks((rows * columns).max(1)) {
+        for row in 0..rows {
+            for column in 0..columns {
+                let place = from(row, column, rows, columns).filter(|place| *place < matrix.len());
+                out.push(matrix[place.unwrap_or(row * columns + column)]);
+            }
         }
-    });
+    }
+    array.data = out.into();
+}
+
+/// Reads each row of a matrix from another one, of so many.
+fn moved_rows(field: &mut Option<Array<u8>>, from: impl Fn(usize, usize) -> usize) {
+    let Some(array) = field else { return };
+    let [.., rows, columns] = array.shape[..] else { return };
+    let mut out = Vec::with_capacity(array.data.len());
+    for matrix in array.data.chunks((rows * columns).max(1)) {
+        for row in 0..rows {
+            let of = from(row, rows);
+            out.extend_from_slice(&matrix[of * columns..(of + 1) * columns]);
+        }
+    }
+    array.data = out.into();
+}
+
+/// Reads each tile of so many columns of a matrix from another one of its row, of so many; nothing if there are no two whole tiles.
+fn moved_tiles(field: &mut Option<Array<u8>>, width: usize, from: impl Fn(usize, usize) -> usize) {
+    let Some(array) = field else { return };
+    let Some(columns) = array.shape.last().copied() else { return };
+    if width == 0 || columns < 2 * width || !columns.is_multiple_of(width) {
+        return;
+    }
+    let tiles = columns / width;
+    let mut out = Vec::with_capacity(array.data.len());
+    for row in array.data.chunks(columns) {
+        for tile in 0..tiles {
+            let of = from(tile, tiles) * width;
+            out.extend_from_slice(&row[of..of + width]);
+        }
+    }
+    array.data = out.into();
 }
 
 /// Changes of an operand: its scales and its codes.
@@ -189,7 +226,7 @@ fn of_operand(name: &'static str, format: Format, codes: Field<u8>, scales: Fiel
         let look = "the row that each thread or TMA box reads";
         all.push(change(format!("the {name} of {what} are read"), look, move |_, t| {
             for field in [codes, scales] {
-                moved(field(t), |row, column, rows, columns| Some(from(row, rows) * columns + column));
+                moved_rows(field(t), from);
             }
         }));
     }
@@ -495,20 +532,11 @@ fn of_stages(name: &'static str, format: Format, codes: Field<u8>, scales: Field
                 }
                 let what = format!("the {of} of {what} of {size} along K are read, of the {name}");
                 all.push(change(what, look, move |_, t| {
-                    let read = |field: &mut Option<Array<u8>>, width: usize| {
-                        moved(field, |row, column, _, columns| {
-                            let tiles = columns / width.max(1);
-                            if width == 0 || tiles < 2 || !columns.is_multiple_of(width) {
-                                return None;
-                            }
-                            Some(row * columns + from(column / width, tiles) * width + column % width)
-                        });
-                    };
                     if with_codes {
-                        read(codes(t), size * bits / 8);
+                        moved_tiles(codes(t), size * bits / 8, from);
                     }
                     if with_scales {
-                        read(scales(t), size / block);
+                        moved_tiles(scales(t), size / block, from);
                     }
                 }));
             }
@@ -522,14 +550,20 @@ fn without(field: &mut Option<Array<u8>>, bits: usize, is_out: impl Fn(usize, us
     let Some(array) = field else { return };
     let Some(width) = array.shape.last().copied().filter(|width| *width > 0) else { return };
     let depth = width * 8 / bits;
-    for row in array.data.chunks_mut(width) {
-        for d in (0..depth).filter(|d| is_out(*d, depth)) {
-            match bits {
-                4 => row[d / 2] &= if d % 2 == 0 { 0xF0 } else { 0x0F },
-                8 => row[d] = 0,
-                _ => row[2 * d..2 * d + 2].fill(0),
-            }
+    // The bits of a row that stay.
+    let mut kept = vec![0xFF_u8; width];
+    for d in (0..depth).filter(|d| is_out(*d, depth)) {
+        match bits {
+            4 => kept[d / 2] &= if d % 2 == 0 { 0xF0 } else { 0x0F },
+            8 => kept[d] = 0,
+            _ => kept[2 * d..2 * d + 2].fill(0),
         }
+    }
+    if kept.iter().all(|bits| *bits == 0xFF) {
+        return;
+    }
+    for row in array.data.chunks_mut(width) {
+        row.iter_mut().zip(&kept).for_each(|(byte, kept)| *byte &= kept);
     }
 }
 

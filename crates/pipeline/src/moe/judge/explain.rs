@@ -19,10 +19,13 @@ use crate::frame::region::{Place, Region};
 use crate::frame::search::{Candidate, Outcome, Scope, Search, Suspect};
 use crate::moe::contract::{Accumulation, Contract};
 use crate::moe::stage::Stage;
-use crate::moe::tensors::Tensors;
+use crate::moe::tensors::{Array, Tensors};
 
 /// Products up to which a stage is judged once more to find all its wrong elements.
 const MOST_REPEATED: usize = 1 << 28;
+
+/// Bytes of the weights of a sample up to which two changes at once are tried.
+const MOST_PAIRED: usize = 1 << 21;
 
 /// Explains the first stage whose stored values are wrong; `None` if there is none.
 #[must_use]
@@ -76,6 +79,7 @@ fn explain_stage(
         undecided: Vec::new(),
         roundings: Vec::new(),
         unsearched: None,
+        arithmetic: arithmetic(contract, tensors, wrong),
         extent: format!("stage {}{place}", wrong.stage),
     };
     let suspect = match WrongStage::new(contract, tensors, wrong, places) {
@@ -88,6 +92,10 @@ fn explain_stage(
     if !is_sample && places.len() as u64 == wrong.mismatches {
         let words = suspect.region_of(places).words(suspect.axes());
         diagnosis.extent = format!("stage {}, {words}{place}", wrong.stage);
+    }
+    let value = Stage::from_name(&wrong.stage).and_then(|stage| stored_value(stage, tensors, places));
+    if let Some(value) = value {
+        diagnosis.extent += &format!(", each wrong value is {value}");
     }
     let Some(search) = Search::new(&suspect) else {
         diagnosis.unsearched = Some("no element of the sample is wrong".to_owned());
@@ -109,6 +117,28 @@ fn explain_stage(
         undecided: answer.undecided,
         ..diagnosis
     }
+}
+
+/// The number that every one of these elements is, if they are the same and more than one.
+fn stored_value(stage: Stage, tensors: &Tensors, places: &[(usize, usize)]) -> Option<f32> {
+    let stored = match stage {
+        Stage::Fc1 => &tensors.fc1_out,
+        Stage::Fc2 => &tensors.fc2_out,
+        Stage::Finalize => &tensors.output,
+        _ => return None,
+    };
+    let stored = stored.as_ref()?;
+    let code = |(row, column): &(usize, usize)| stored.row(*row).get(*column).copied();
+    let first = places.first().and_then(code)?;
+    let same = places.len() > 1 && places.iter().all(|place| code(place) == Some(first));
+    same.then(|| f32::from_bits(u32::from(first) << 16))
+}
+
+/// The arithmetic of the first wrong element, where it is short.
+fn arithmetic(contract: &Contract, tensors: &Tensors, wrong: &StageResult) -> Option<String> {
+    let place = wrong.place.as_ref()?;
+    let (row, column) = place.index("row").zip(place.index("col"))?;
+    Inputs::new(contract, tensors).ok()?.arithmetic(Stage::from_name(&wrong.stage)?, row, column)
 }
 
 impl Inputs<'_> {
@@ -155,6 +185,8 @@ struct WrongStage {
     parts: [SampledPart; 2],
     /// The expert of each row of the whole problem; empty for stages of tokens.
     experts: Vec<usize>,
+    /// Whether every wrong element that is known is the same number.
+    is_constant: bool,
 }
 
 impl WrongStage {
@@ -179,6 +211,7 @@ impl WrongStage {
             true => Ok(inputs.gemm_sample(stage, places, &experts, n)),
             false => inputs.token_sample(stage, places, &absent, n),
         };
+        let is_constant = stored_value(stage, tensors, places).is_some();
         let whole = (*contract, tensors.clone());
         let part = |n: usize| -> Result<SampledPart, String> {
             let taken = taken(n)?;
@@ -188,7 +221,7 @@ impl WrongStage {
             };
             Ok(SampledPart { part, taken })
         };
-        Ok(Self { stage, declared: Changes::default(), parts: [part(0)?, part(1)?], experts })
+        Ok(Self { stage, declared: Changes::default(), parts: [part(0)?, part(1)?], experts, is_constant })
     }
 
     const fn of(&self, scope: Scope) -> &SampledPart {
@@ -297,6 +330,12 @@ impl Suspect for WrongStage {
         let look = "alpha, the global scales, and a reduction over too many or too few lanes";
         let apply: Apply = Box::new(move |contract, _| contract.suspicion.factor = value);
         vec![Candidate { what, look, seen: "", variant: Box::new(move || to.then(apply)) }]
+    }
+
+    fn takes_pairs(&self) -> bool {
+        let (_, tensors) = &self.parts[0].part;
+        let bytes = |array: &Option<Array<u8>>| array.as_ref().map_or(0, |array| array.data.len());
+        !self.is_constant && bytes(&tensors.w13_blocks) + bytes(&tensors.w2_blocks) <= MOST_PAIRED
     }
 
     fn indices(&self) -> Vec<BTreeSet<u32>> {

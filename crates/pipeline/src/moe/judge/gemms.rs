@@ -27,21 +27,7 @@ impl Inputs<'_> {
         if !self.absent_operand(Fc::One).is_empty() {
             return self.sums_from_before(Stage::Fc1, stored, |row| self.fc1_expected(row));
         }
-        let pair = self.contract.settings.pair;
-        let operands = Operands {
-            pair,
-            codes: need!(self, a1_codes)?,
-            scales: match pair.activation().scale() {
-                Some(_) => Some(need!(self, a1_scales)?),
-                None => None,
-            },
-            weights: need!(self, w13_blocks)?,
-            weight_scales: need!(self, w13_scales)?,
-            globals: self.globals(Fc::One)?,
-            token_scales: self.token_scales(Fc::One)?,
-            bias: epilogue(self.contract.settings.fc1_bias, self.tensors.w13_bias.as_ref()),
-        };
-        self.gemm(Stage::Fc1, operands, self.contract.fc1, stored)
+        self.gemm(Stage::Fc1, self.operands(Fc::One)?, self.contract.fc1, stored)
     }
 
     /// Judges the second GEMM on the activations that it read.
@@ -52,26 +38,46 @@ impl Inputs<'_> {
         if injected == (&None, &None) && !self.absent_operand(Fc::Two).is_empty() {
             return self.sums_from_before(Stage::Fc2, stored, |row| self.fc2_expected(row));
         }
-        let pair = self.contract.settings.pair;
+        self.gemm(Stage::Fc2, self.operands(Fc::Two)?, self.contract.fc2, stored)
+    }
+
+    /// Returns what a GEMM reads.
+    pub(super) fn operands(&self, fc: Fc) -> Result<Operands<'_>, Skip> {
+        let settings = &self.contract.settings;
+        let pair = settings.pair;
         let scaled = pair.activation().scale().is_some();
-        let (codes, scales) = match injected {
-            (Some(codes), Some(scales)) => (codes, Some(scales)),
-            (Some(codes), None) if !scaled => (codes, None),
-            (None, None) if !scaled => (need!(self, a2_codes)?, None),
-            (None, None) => (need!(self, a2_codes)?, Some(need!(self, a2_scales)?)),
+        let injected = (&self.tensors.injected_a2_codes, &self.tensors.injected_a2_scales);
+        let (codes, scales) = match (fc, injected) {
+            (Fc::One, _) if !scaled => (need!(self, a1_codes)?, None),
+            (Fc::One, _) => (need!(self, a1_codes)?, Some(need!(self, a1_scales)?)),
+            (Fc::Two, (Some(codes), Some(scales))) => (codes, Some(scales)),
+            (Fc::Two, (Some(codes), None)) if !scaled => (codes, None),
+            (Fc::Two, (None, None)) if !scaled => (need!(self, a2_codes)?, None),
+            (Fc::Two, (None, None)) => (need!(self, a2_codes)?, Some(need!(self, a2_scales)?)),
             _ => return Err("`injected_a2_codes` and `injected_a2_scales` must be given together".to_owned()),
         };
-        let operands = Operands {
+        let (weights, weight_scales, bias) = match fc {
+            Fc::One => (
+                need!(self, w13_blocks)?,
+                need!(self, w13_scales)?,
+                epilogue(settings.fc1_bias, self.tensors.w13_bias.as_ref()),
+            ),
+            Fc::Two => (
+                need!(self, w2_blocks)?,
+                need!(self, w2_scales)?,
+                epilogue(settings.fc2_bias, self.tensors.w2_bias.as_ref()),
+            ),
+        };
+        Ok(Operands {
             pair,
             codes,
             scales,
-            weights: need!(self, w2_blocks)?,
-            weight_scales: need!(self, w2_scales)?,
-            globals: self.globals(Fc::Two)?,
-            token_scales: self.token_scales(Fc::Two)?,
-            bias: epilogue(self.contract.settings.fc2_bias, self.tensors.w2_bias.as_ref()),
-        };
-        self.gemm(Stage::Fc2, operands, self.contract.fc2, stored)
+            weights,
+            weight_scales,
+            globals: self.globals(fc)?,
+            token_scales: self.token_scales(fc)?,
+            bias,
+        })
     }
 
     /// Returns the global scales of a GEMM's operands, for formats that have them.

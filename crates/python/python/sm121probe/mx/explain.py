@@ -2,7 +2,8 @@
 
 A hypothesis is tried on a few wrong elements, then on a sample of wrong and of right ones, then on everything. It explains the result only if
 it makes every wrong element right and leaves every right one right, and if its bounds decide. If none does, a constant factor is fitted, alone
-and together with each hypothesis.
+and together with each hypothesis; then a hypothesis may explain a part: it makes every wrong element right and breaks others only outside the
+rows and columns of the wrong ones.
 """
 
 from __future__ import annotations
@@ -26,6 +27,10 @@ _SAMPLE, _FEW = 32, 4
 #: Products beyond this many are verified on rows and columns evenly spread.
 _ALL = 1 << 27
 _SPREAD = 96
+#: The wrong elements that an explanation of a part needs at least.
+_LEAST_PART = 24
+#: The most tiles of K that are left out alone.
+_TILES = 32
 #: A fitted factor must be known to this.
 _NARROW = 0.05
 
@@ -44,6 +49,8 @@ class Variant:
     #: Elements whose product is added to that of an element: what an accumulator that is not cleared holds.
     stale: Optional[Places] = None
     factor: float = 1.0
+    #: What is added to each row.
+    row_bias: Optional[np.ndarray] = None
 
 
 @dataclass(frozen=True)
@@ -94,6 +101,8 @@ class _Search:
         self.best: Optional[Tuple[str, float]] = None
         self.found: List[Tuple[Variant, np.ndarray]] = []
         self.verified = values.size
+        #: Those that make every wrong element of the sample right, and break others.
+        self.partial: List[Variant] = []
         # What is added or multiplied behind the bound is rounded once more, to binary32 and to the type of the result.
         self.roundoff = 2.0 ** -min(RESULTS[how["out"]], 22)
 
@@ -106,6 +115,8 @@ class _Search:
         if not self.found:
             for variant in variants:
                 self._try_factor(variant)
+        if not self.found:
+            self._try_parts()
         texts = [(variant.what, variant.look) for variant, _ in self.found]
         return Diagnosis(texts, self.best, _extent(self.wrong, self.values), (self.verified, self.values.size))
 
@@ -122,6 +133,9 @@ class _Search:
                 value = out.value + np.where(there, more.value, 0)
                 error = np.where(there, out.error + more.error + self.roundoff * np.abs(value), out.error)
                 out = Bound(value, error)
+            if variant.row_bias is not None:
+                value = out.value + variant.row_bias[at[:, 0]]
+                out = Bound(value, out.error + self.roundoff * (np.abs(value) + np.abs(out.value)))
         except (ValueError, IndexError):
             return None
         if variant.factor == 1:
@@ -157,23 +171,46 @@ class _Search:
             share = float(fits.mean())
             if share > (self.best[1] if self.best else 0) and self._fits(variant, right).all():
                 self.best = (variant.what, share)
+            if fits.all():
+                self.partial.append(variant)
             return False
         predicted = self._predicted(variant, wrong)
         if 2 * predicted.decides.sum() < len(wrong) or not self._verify(variant):
             return False
-        for n, (known, values) in enumerate(self.found):
-            if np.array_equal(values, predicted.value, equal_nan=True):
-                self.found[n] = (replace(known, what=f"{known.what} (or, the same with these data, {variant.what})"), values)
-                return True
-        self.found.append((variant, predicted.value))
+        self._add(variant, predicted.value)
         return True
+
+    def _try_parts(self) -> None:
+        """Looks for what explains the rows and columns of the wrong elements alone."""
+        rows, columns = np.flatnonzero(self.wrong.any(axis=1)), np.flatnonzero(self.wrong.any(axis=0))
+        is_part = [len(at) < count for at, count in zip((rows, columns), self.wrong.shape)]
+        # One of many hypotheses fits a few elements by chance.
+        if not any(is_part) or int(self.wrong.sum()) < _LEAST_PART:
+            return
+        names = [_axis(what, at, count) for what, at, count in zip(("row", "column"), (rows, columns), self.wrong.shape)]
+        where = ", ".join(name for name, part in zip(names, is_part) if part)
+        at = np.stack(np.meshgrid(_thinned(rows), _thinned(columns), indexing="ij"), axis=-1).reshape(-1, 2)
+        judged = np.isfinite(self.expected.error[at[:, 0], at[:, 1]])
+        for variant in self.partial:
+            predicted = self._predicted(variant, self.sample[0])
+            if 2 * predicted.decides.sum() < len(self.sample[0]) or not self._fits(variant, at)[judged].all():
+                continue
+            self.verified = len(at)
+            self._add(replace(variant, what=f"in {where} alone: {variant.what}"), predicted.value)
+
+    def _add(self, variant: Variant, values: np.ndarray) -> None:
+        for n, (known, others) in enumerate(self.found):
+            if np.array_equal(others, values, equal_nan=True):
+                self.found[n] = (replace(known, what=f"{known.what} (or, the same with these data, {variant.what})"), others)
+                return
+        self.found.append((variant, values))
 
     def _verify(self, variant: Variant) -> bool:
         """Whether it explains everything, or rows and columns evenly spread of a large product."""
         rows, columns = self.values.shape
         depth = _depth(self.right.a)
         if rows * columns * depth > _ALL:
-            rows, columns = (np.unique(np.linspace(0, n - 1, min(n, _SPREAD)).astype(int)) for n in (rows, columns))
+            rows, columns = _thinned(np.arange(rows)), _thinned(np.arange(columns))
         else:
             rows, columns = np.arange(rows), np.arange(columns)
         at = np.stack(np.meshgrid(rows, columns, indexing="ij"), axis=-1).reshape(-1, 2)
@@ -234,6 +271,11 @@ def _spread(at: np.ndarray, most: int) -> np.ndarray:
     return at[(np.arange(count) * len(at)) // max(count, 1)]
 
 
+def _thinned(at: np.ndarray) -> np.ndarray:
+    """Some of the rows or columns, evenly spread, the first and the last among them."""
+    return at[np.unique(np.linspace(0, len(at) - 1, min(len(at), _SPREAD)).astype(int))]
+
+
 def _count(x: Operand) -> int:
     return x.shape[0]
 
@@ -258,6 +300,7 @@ def _variants(right: Variant) -> Iterator[Variant]:
                 yield replace(put(other), what=what.format(x=name), look=look)
         for what, look, other in _of_operand(x):
             yield replace(put(other), what=what.format(x=name), look=look)
+    yield from _of_tiles(right)
     yield from _of_both(right)
     yield from _of_global_scales(right)
     yield from _of_bias(right)
@@ -266,6 +309,27 @@ def _variants(right: Variant) -> Iterator[Variant]:
 
 _SCALE_LOOK = "the layout of the scales that the quantizer stores and that the kernel reads"
 _INDEX_LOOK = "the index of the scale: row, block, and the byte selector of the mma"
+
+
+def _of_tiles(right: Variant) -> Iterator[Variant]:
+    """One tile of K that is left out."""
+    depth = _depth(right.a)
+    for size in (16, 32, 64, 128, 256):
+        for tile in range(1, min(-(-depth // size) - 1, _TILES)):
+            what = f"tile {tile} of K, of {size} elements, left out"
+            look = "the stages of the loop over K, and the barrier of each"
+            yield replace(right, a=_without(right.a, slice(tile * size, (tile + 1) * size)), what=what, look=look)
+
+
+def _without(x: Operand, cut) -> Operand:
+    """An operand with elements of K set to zero."""
+    if isinstance(x, Quantized):
+        codes = x.codes.copy()
+        codes[:, cut] = 0
+        return replace(x, codes=codes)
+    values = np.array(x, dtype=np.float64)
+    values[:, cut] = 0
+    return values
 
 
 def _of_both(right: Variant) -> Iterator[Variant]:
@@ -308,13 +372,7 @@ def _of_operand(x: Operand) -> Iterator[Tuple[str, str, Operand]]:
     look = "the loop over K: its end and its last tile"
 
     def without(cut) -> Operand:
-        if isinstance(x, Quantized):
-            codes = x.codes.copy()
-            codes[:, cut] = 0
-            return replace(x, codes=codes)
-        values = np.array(x, dtype=np.float64)
-        values[:, cut] = 0
-        return values
+        return _without(x, cut)
 
     for part in sorted({block, 16, 32, 64, 128, 256}):
         if depth > part:
@@ -452,6 +510,8 @@ def _of_bias(right: Variant) -> Iterator[Variant]:
         ("the first bias for all columns", np.full_like(right.bias, right.bias.flat[0] if right.bias.size else 0)),
     ):
         yield replace(right, what=what, look=look, bias=bias)
+    by_row = np.resize(right.bias, _count(right.a))
+    yield replace(right, what="the bias of the row instead of the column", look=look, bias=None, row_bias=by_row)
 
 
 def _of_stores(right: Variant) -> Iterator[Variant]:
