@@ -257,6 +257,33 @@ def test_global_scales_and_biases_are_named():
         assert says in diagnosis(right + added, a, b, bias=bias)
 
 
+def test_the_bias_of_the_row_is_named():
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    bias = np.random.default_rng(6).standard_normal(64) * np.abs(right).max()
+    assert "the bias of the row instead of the column" in diagnosis(right + bias[:, None], a, b, bias=bias)
+
+
+def test_faults_of_a_part_are_named_with_their_rows_and_columns():
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    wrong = product(a, read_otherwise(b, "linear", "8x4"))
+    for part, where in (
+        (np.s_[16:32, :], "in rows 16 to 31 alone: "),
+        (np.s_[:, 8:24], "in columns 8 to 23 alone: "),
+        (np.s_[32:64, 32:64], "in rows 32 to 63, columns 32 to 63 alone: "),
+    ):
+        mixed = right.copy()
+        mixed[part] = wrong[part]
+        assert where + "the scales of B stored linear and read as 8x4" in diagnosis(mixed, a, b)
+    # One tile of K, everywhere and in some columns.
+    some = product(altered(a, codes=np.where(np.arange(256) // 32 == 3, 0, a.codes).astype(np.uint8)), b)
+    assert "explained entirely by: tile 3 of K, of 32 elements, left out" in diagnosis(some, a, b)
+    mixed = right.copy()
+    mixed[:, 40:] = some[:, 40:]
+    assert "in columns 40 to 63 alone: tile 3 of K, of 32 elements, left out" in diagnosis(mixed, a, b)
+
+
 def test_a_fault_and_a_factor_are_named_together():
     a, b = nvfp4_operands()
     text = diagnosis(3 * product(a, read_otherwise(b, "8x4", "linear")), a, b)

@@ -207,8 +207,11 @@ impl Inputs<'_> {
             let expert = experts.get(row).copied().unwrap_or_default();
             record::Place::at(&[("expert", expert), ("row", row), ("col", column)])
         });
-        let of = rows.len() * contract.dims.fc1_cols().max(contract.dims.hidden);
-        result.note = format!("of a sample of {} rows ({of} elements); {}", rows.len(), result.note);
+        let columns = match stage {
+            Stage::Fc1 => contract.dims.fc1_cols(),
+            _ => contract.dims.hidden,
+        };
+        result.note = format!("of a sample of {} rows and {columns} columns; {}", rows.len(), result.note);
         Some(judgement)
     }
 
