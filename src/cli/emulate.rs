@@ -8,7 +8,7 @@ use emulator::{self, GlobalMemory, Options, Profile};
 use miette::Diagnostic;
 
 use super::contract::ContractArgs;
-use super::emulate_report::{Report, listed};
+use super::emulate_report::{Report, left_out, listed};
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{Formats, lacks, parser};
@@ -214,7 +214,8 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
         Format::Json => String::new(),
         _ => {
             let report = Report { session: &session, judged: &judged, not_compared: &not_compared };
-            report.text(args.rules.strict, args.addresses) + &listed(&judged.verdict.violations)
+            let text = report.text(args.rules.strict, args.addresses);
+            text + &listed(&judged.verdict.violations) + &left_out(&judged.omissions)
         }
     };
     output::print(&text)?;
@@ -313,7 +314,8 @@ fn launched(
 ) -> Result<Launched, CliError> {
     let Launching { step, options, .. } = launching;
     let mut ear = Ear { prints, ..Ear::default() };
-    let counts = if args.trace || args.profile {
+    // A replay repeats what was shown.
+    let counts = if (args.trace || args.profile) && options.watchpoints.is_none() {
         let listing = step.program.listing(step.kernel);
         let mut watcher = Watcher {
             trace: args.trace.then(|| Trace { listing: listing.clone(), problem: None }),

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use emulator::Violation;
 use emulator::trials::Sums;
 
-use crate::job::launch::{Checked, Judged, Outcome, Session};
+use crate::job::launch::{Checked, Judged, Omission, Outcome, Session};
 use crate::store;
 
 /// Number of elements of an output that are printed.
@@ -15,6 +15,11 @@ const SHOWN: usize = 8;
 pub(super) fn listed(violations: &[Violation]) -> String {
     let line = |v: &Violation| format!("violation: {}; {} times\n", v.trap, v.times);
     violations.iter().map(line).collect()
+}
+
+/// Formats what the launches left out, one per line.
+pub(super) fn left_out(omissions: &[Omission]) -> String {
+    omissions.iter().map(|omission| format!("remark: {omission}\n")).collect()
 }
 
 /// The results of all trials.

@@ -1,7 +1,7 @@
 //! The error of a failed launch, with the line of the PTX underlined.
 
-use emulator::{Lack, Stop};
-use miette::{Diagnostic, NamedSource, SourceSpan};
+use emulator::{Lack, Place, Stop};
+use miette::{Diagnostic, LabeledSpan, NamedSource, SourceSpan};
 
 use super::exit;
 use crate::record::Incomplete;
@@ -13,9 +13,8 @@ pub(super) struct PtxError {
     message: String,
     #[source_code]
     ptx: NamedSource<String>,
-    #[label("{label}")]
-    at: Option<SourceSpan>,
-    label: String,
+    #[label(collection)]
+    at: Vec<LabeledSpan>,
     #[help]
     help: Option<String>,
     code: u8,
@@ -24,10 +23,19 @@ pub(super) struct PtxError {
 impl PtxError {
     pub(super) fn new(name: &str, text: &str, stop: Stop) -> Box<Self> {
         let message = stop.to_string();
+        let mut other = None;
         let (line, label, help, code) = match stop {
             Stop::Trap(trap) => {
-                let source = trap.place.source.as_ref();
-                let help = source.map(|(file, line)| format!("the source line is {file}:{line}"));
+                let beside = trap.other.and_then(|other| other.place);
+                let help =
+                    source_line(&trap.place).map(|source| match beside.as_ref().and_then(source_line) {
+                        Some(other) => {
+                            format!("the source lines are {source} and, of the other access, {other}")
+                        }
+                        None => format!("the source line is {source}"),
+                    });
+                // Another launch may be of another module.
+                other = beside.filter(|other| other.launch == trap.place.launch).map(|other| other.line);
                 (trap.place.line, trap.rule.word().to_owned(), help, exit::DOES_NOT_CONFORM)
             }
             Stop::Unsupported(form) => match form.lack {
@@ -38,14 +46,13 @@ impl PtxError {
             Stop::Launch(_) => (0, String::new(), None, exit::USAGE),
             Stop::Bug(_) => (0, String::new(), None, exit::INTERNAL),
         };
-        Box::new(Self {
-            message,
-            ptx: NamedSource::new(name, text.to_owned()),
-            at: span(text, line),
-            label,
-            help,
-            code,
-        })
+        let labeled = |label: &str, line| {
+            span(text, line).map(|at| LabeledSpan::new_with_span(Some(label.to_owned()), at))
+        };
+        let same = other.is_some_and(|other| other == line);
+        let other = other.filter(|_| !same).and_then(|other| labeled("the other access", other));
+        let labels = labeled(&label, line).into_iter().chain(other).collect();
+        Box::new(Self { message, ptx: NamedSource::new(name, text.to_owned()), at: labels, help, code })
     }
 
     pub(super) fn exit_code(&self) -> u8 {
@@ -57,6 +64,13 @@ impl PtxError {
         let refused = self.code == exit::INCOMPLETE;
         refused.then(|| Incomplete::nothing(format!("1 kernel could not run: {}", self.message)))
     }
+}
+
+/// The file and line of the source, with the text.
+fn source_line(place: &Place) -> Option<String> {
+    let (file, line) = place.source.as_ref()?;
+    let text = place.source_text.as_ref().map_or_else(String::new, |text| format!(" `{text}`"));
+    Some(format!("{file}:{line}{text}"))
 }
 
 /// The span of a line without its indentation.

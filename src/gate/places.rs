@@ -2,6 +2,8 @@
 
 use std::path::Path;
 
+use emulator::OTHER_ACCESS;
+
 use crate::families;
 use crate::kernel::{Kernel, Library};
 use crate::record::{Finding, Matrix, MessageRow, Pair, VariantRow};
@@ -16,6 +18,8 @@ pub fn locate(findings: &mut [Finding], library: &Library, folder: &Path) {
             Some((folder.join(&kernel.file).display().to_string(), entry_line(kernel)))
         });
         finding.place = place;
+        let other = finding.message.split_once(OTHER_ACCESS);
+        finding.other_place = other.and_then(|(_, other)| named(other, folder));
     }
 }
 
@@ -52,4 +56,25 @@ pub fn named(text: &str, folder: &Path) -> Option<(String, usize)> {
         let path = folder.join(Path::new(file).file_name()?);
         path.is_file().then(|| (path.display().to_string(), line))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Ground;
+
+    #[test]
+    fn both_sides_of_a_race_are_found_in_the_folder() {
+        let folder = tempfile::tempdir().unwrap();
+        std::fs::write(folder.path().join("own.cu"), "").unwrap();
+        let race = "race: a read; kernel k, PTX line 9 `ld`, /elsewhere/own.cu:7, CTA (0,0,0), warp 1";
+        let message = |other: &str| format!("{race}{OTHER_ACCESS}kernel k, PTX line 3 `st`, {other}, warp 0");
+        for (other, line) in [("own.cu:5", Some(5)), ("built_in.cuh:5", None)] {
+            let mut findings = [Finding::new(Ground::Wrong, String::new(), message(other))];
+            locate(&mut findings, &Library::embedded().unwrap(), folder.path());
+            let [found] = &findings;
+            assert_eq!(found.place.as_ref().map(|(_, line)| *line), Some(7));
+            assert_eq!(found.other_place.as_ref().map(|(_, line)| *line), line);
+        }
+    }
 }

@@ -221,9 +221,13 @@ fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
         "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&parts)},
     });
     if let Some((file, line)) = &violation.source {
-        out["locations"] = json!([{
-            "physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}, "region": {"startLine": line}},
-        }]);
+        out["locations"] = json!([sarif::location(file, *line as usize, violation.source_text.as_deref())]);
+    }
+    if let Some(other) = violation.other.as_ref().map(|other| &other.place)
+        && let Some((file, line)) = &other.source
+    {
+        let place = sarif::location(file, *line as usize, other.source_text.as_deref());
+        out["relatedLocations"] = sarif::related(place, "the other access");
     }
     out
 }
@@ -274,4 +278,24 @@ fn notes(of: &Executed) -> Vec<String> {
         notes.push(format!("{} of {} processes crashed or were killed", of.cut_short, of.processes));
     }
     notes
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn sarif_has_both_sides_of_a_race_with_their_text() {
+        let place = json!({"kernel": "k", "line": 9, "instruction": "st", "source": ["/src/k.cu", 2], "source_text": "box = 9;",
+            "cta": [0, 0, 0], "warp": 0, "lane": null, "wrote": true});
+        let violation = json!({"rule": "race", "what": "", "message": "", "kernel": "k", "ptx_line": 11, "instruction": "ld",
+            "source": ["/src/k.cu", 3], "source_text": "y[0] = box;", "other": place, "cta": [0, 0, 0], "warp": 1, "lane": 0,
+            "times": 1});
+        let result = result(&serde_json::from_value(violation).unwrap(), &["race"]);
+        let region = |of: &Value| of[0]["physicalLocation"]["region"].clone();
+        assert_eq!(region(&result["locations"]), json!({"startLine": 3, "snippet": {"text": "y[0] = box;"}}));
+        let other = &result["relatedLocations"];
+        assert_eq!(region(other), json!({"startLine": 2, "snippet": {"text": "box = 9;"}}));
+        assert_eq!(other[0]["message"]["text"], "the other access");
+    }
 }

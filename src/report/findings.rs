@@ -51,9 +51,10 @@ fn result(finding: &Finding) -> Value {
         "partialFingerprints": {"sm121probe/v1": fingerprint(finding)},
     });
     if let Some((file, line)) = &finding.place {
-        out["locations"] = json!([{
-            "physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}, "region": {"startLine": line}},
-        }]);
+        out["locations"] = json!([sarif::location(file, *line, None)]);
+    }
+    if let Some((file, line)) = &finding.other_place {
+        out["relatedLocations"] = sarif::related(sarif::location(file, *line, None), "the other access");
     }
     out
 }
@@ -86,7 +87,18 @@ mod tests {
             annotations(&findings),
             "::error file=k e/r.cu,line=7,title=sm121probe%3A a%3Ab%2Cc::50%25 of%0A::error::x\n"
         );
-        assert!(findings_sarif(&findings).unwrap().contains("\"k%20e/r.cu\""));
+        let sarif = findings_sarif(&findings).unwrap();
+        assert!(sarif.contains("\"k%20e/r.cu\"") && !sarif.contains("relatedLocations"));
+        let [mut raced] = findings;
+        raced.other_place = Some(("k/s.cu".to_owned(), 9));
+        let sarif: Value = serde_json::from_str(&findings_sarif(&[raced]).unwrap()).unwrap();
+        let other = &sarif["runs"][0]["results"][0]["relatedLocations"][0];
+        assert_eq!(other["message"]["text"], "the other access");
+        let place = &other["physicalLocation"];
+        assert_eq!(
+            (&place["artifactLocation"]["uri"], &place["region"]["startLine"]),
+            (&json!("k/s.cu"), &json!(9))
+        );
         let many = vec![Finding::new(Ground::Claim, "x".into(), "y".into()); 12];
         assert_eq!(annotations(&many).lines().count(), 11);
     }

@@ -52,6 +52,21 @@ pub(super) fn fingerprint(parts: &[&str]) -> String {
     })
 }
 
+/// A line of a file, with its text if that is known.
+pub(super) fn location(file: &str, line: usize, text: Option<&str>) -> Value {
+    let mut region = json!({"startLine": line});
+    if let Some(text) = text {
+        region["snippet"] = json!({"text": text});
+    }
+    json!({"physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": region}})
+}
+
+/// A list of one related location, and what it is.
+pub(super) fn related(mut location: Value, text: &str) -> Value {
+    location["message"] = json!({"text": text});
+    json!([location])
+}
+
 /// A path as a SARIF reference: forward slashes, other characters percent-encoded.
 pub(super) fn uri(file: &str) -> String {
     let mut out = String::new();

@@ -127,8 +127,12 @@ fn lanes_that_store_to_one_word_are_left_open() {
 #[test]
 fn a_race_that_decides_nothing_is_listed_where_results_decide() {
     let racy = "program_that_races_for_nothing";
-    assert!(run(&[], racy, 100).contains("violation: race: warp 1 writes shared address"));
+    let text = run(&[], racy, 100);
+    assert!(text.contains("violation: race: warp 1 writes shared address"), "{text}");
+    let other = "; the other access: kernel racy, PTX line ";
+    assert!(text.contains(other), "{text}");
     let text = run(&["--rules", "values"], racy, 0);
+    assert!(text.contains(other), "{text}");
     assert!(text.contains("listed, the results decide: race: warp 1 writes shared address"), "{text}");
     // The library says so while the program runs.
     assert!(text.contains("sm121probe exec: race: warp 1 writes shared address"), "{text}");

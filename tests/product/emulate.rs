@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
 mod contraction;
+mod explanations;
 mod float_atomics;
 mod launch_files;
 mod triton_cache;

@@ -1,5 +1,6 @@
 //! The result of a launch as JSON.
 
+use emulator::events::OtherRecord;
 use emulator::trials::{Difference, Undetermined, Verdict};
 use emulator::{Remark, Stop, Trap, Violation};
 use serde_json::{Value, json};
@@ -10,6 +11,7 @@ fn violation(trap: &Trap) -> Value {
     let mut value = json!(trap.place);
     value["rule"] = json!(trap.rule.word());
     value["what"] = json!(trap.what);
+    value["other"] = json!(trap.other.as_deref().and_then(OtherRecord::from_access));
     value
 }
 

@@ -17,7 +17,9 @@ mod work;
 pub use api::emulated::{EmulatorDevice, Programs};
 pub use api::observe::{Conflicts, Executed, Listed, Nobody, Observer, Remark, Violation};
 pub use api::profile::{Profile, SpaceTraffic};
-pub use api::trap::{Judge, Lack, Place, Rule, Stop, StreamStop, Trap, Unsupported};
+pub use api::trap::{
+    Judge, Lack, OTHER_ACCESS, OtherAccess, Place, Rule, Stop, StreamStop, Trap, Unsupported,
+};
 pub use api::{argument, device, events};
 pub use copies::tensor_map::{Im2col, MapRule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use copies::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
@@ -40,3 +42,4 @@ pub use run::launch::{
 pub use run::progress::Progress;
 pub use run::stream::InStream;
 pub use run::turns::Turns;
+pub use run::watchpoint::{LastWrite, Watchpoints};

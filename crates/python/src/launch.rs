@@ -306,8 +306,9 @@ pub(crate) fn launch(
         Err(error) => return Ok(report::failed(&error, None).to_string()),
     };
     let verdict = &judged.verdict;
+    let left = |outcome| (outcome, judged.omissions.as_slice());
     let report =
-        |outcome| report::report((&ran.session, &plan), outcome, verdict, &ran.printed, &ran.profiles);
+        |outcome| report::report((&ran.session, &plan), left(outcome), verdict, &ran.printed, &ran.profiles);
     let failure = ran.session.failure(verdict, &plan);
     let has_results = verdict.failure(&plan).is_none_or(|failure| failure.has_results());
     let outcome = judged.outcome.as_ref();

@@ -1,17 +1,21 @@
 //! Results of launches as JSON for the classes of the package.
 
+use emulator::events::OtherRecord;
 use emulator::trials::{Difference, Plan, Undetermined, Verdict};
 use emulator::{Profile, Remark, SpaceTraffic, Stop, Violation};
 use serde_json::{Value, json};
-use sm121probe::job::launch::{LaunchError, Outcome, Session};
+use sm121probe::job::launch::{LaunchError, Omission, Outcome, Session};
 
 fn violation(found: &Violation) -> Value {
     let trap = &found.trap;
-    json!({"rule": trap.rule.word(), "what": trap.what, "place": trap.place, "times": found.times})
+    let other = trap.other.as_deref().and_then(OtherRecord::from_access);
+    let rule = trap.rule.word();
+    json!({"rule": rule, "what": trap.what, "place": trap.place, "times": found.times, "other": other})
 }
 
 fn remark(remark: &Remark) -> Value {
-    json!({"rule": null, "what": remark.what, "place": remark.place, "times": remark.times})
+    let other = remark.other.as_deref().and_then(OtherRecord::from_access);
+    json!({"rule": null, "what": remark.what, "place": remark.place, "times": remark.times, "other": other})
 }
 
 /// Formats the error of a module or a launch.
@@ -95,7 +99,7 @@ fn difference(found: &Difference) -> Value {
 /// Formats the report of trials of which the first ran to its end.
 pub(crate) fn report(
     (session, plan): (&Session, &Plan),
-    outcome: &Outcome,
+    (outcome, omissions): (&Outcome, &[Omission]),
     verdict: &Verdict,
     printed: &str,
     profiles: &[Profile],
@@ -112,6 +116,7 @@ pub(crate) fn report(
         "nondeterministic": verdict.nondeterministic().map(difference),
         "remarks": verdict.remarks.iter().map(remark).collect::<Vec<_>>(),
         "unwritten": unwritten,
+        "omissions": omissions.iter().map(ToString::to_string).collect::<Vec<_>>(),
         "float_atomics": {"elements": sums.elements, "differences": sums.differences, "worst": sums.worst},
         "undetermined": open,
         "undetermined_stores": verdict.undetermined_stores.iter().map(remark).collect::<Vec<_>>(),

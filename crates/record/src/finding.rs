@@ -59,6 +59,8 @@ pub struct Finding {
     pub message: String,
     /// File and line (from 1) to look at.
     pub place: Option<(String, usize)>,
+    /// Of a race: file and line of the other access.
+    pub other_place: Option<(String, usize)>,
     /// For a trial: its family, its configuration and the stage that is wrong.
     pub trial: Option<(String, ConfigurationName, StageName)>,
 }
@@ -67,7 +69,7 @@ impl Finding {
     /// Creates a finding without a place.
     #[must_use]
     pub const fn new(ground: Ground, about: String, message: String) -> Self {
-        Self { ground, about, message, place: None, trial: None }
+        Self { ground, about, message, place: None, other_place: None, trial: None }
     }
 
     /// Formats it as `FILE:LINE: about: message`.

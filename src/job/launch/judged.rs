@@ -7,6 +7,7 @@ use emulator::trials::{
 
 use super::error::LaunchError;
 use super::expect::Checked;
+use super::omissions::Omission;
 use super::run::Outcome;
 use super::session::Session;
 
@@ -18,6 +19,8 @@ pub struct Judged {
     pub verdict: Verdict,
     /// The comparisons with expected values, of the trial with the most wrong buffers.
     pub checked: Vec<Checked>,
+    /// What the launches of the first trial left out.
+    pub omissions: Vec<Omission>,
 }
 
 impl Judged {
@@ -106,7 +109,8 @@ impl Session {
         let verdict = trials::judge(&mut launcher, &steps, &mut memory, plan, &mut contracted)?;
         let Launcher { addresses, checked, .. } = launcher;
         let outcome = verdict.finished.then_some(Outcome { memory, addresses });
-        Ok(Judged { outcome, verdict, checked })
+        let omissions = self.omissions(outcome.as_ref(), &verdict);
+        Ok(Judged { outcome, verdict, checked, omissions })
     }
 
     /// Returns the error that a verdict is under a plan; `None` if it is none.

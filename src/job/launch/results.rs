@@ -1,11 +1,13 @@
 //! The results of launches as JSON.
 
+use emulator::events::OtherRecord;
 use emulator::trials::{Difference, Open, Plan, Undetermined};
-use emulator::{Remark, Stop, Turns, Violation};
+use emulator::{OtherAccess, Place, Remark, Rule, Stop, Turns, Violation};
 use serde::Serialize;
 
 use super::error::LaunchError;
 use super::judged::Judged;
+use super::omissions::Omission;
 use super::run::{Outcome, Stopped};
 use super::session::{Initial, Session, Step};
 use crate::store;
@@ -29,6 +31,8 @@ pub struct LaunchResults {
     /// The first difference between trials by each cause.
     differences: Vec<DifferenceResult>,
     remarks: Vec<Found>,
+    /// Inputs that no launch used, elements that none wrote, launches that did not run.
+    omissions: Vec<OmissionResult>,
     expectations: Vec<ExpectationResult>,
     /// Changed buffers for which the file of expected tensors has no tensor.
     not_compared: Vec<String>,
@@ -108,9 +112,53 @@ struct Found {
     rule: Option<&'static str>,
     what: String,
     kernel: String,
-    /// Line of the PTX, from 1.
+    /// Line of the PTX, from 1, and the instruction there.
     line: usize,
+    instruction: String,
+    /// File and line of the source, and the text of that line, as far as they are known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source: Option<(String, u32)>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    source_text: Option<String>,
+    cta: [u32; 3],
+    warp: u32,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lane: Option<u32>,
+    /// Of a race: the other access.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other: Option<OtherRecord>,
     times: u64,
+}
+
+impl Found {
+    fn new(
+        rule: Option<Rule>,
+        (what, place): (&str, &Place),
+        other: Option<&OtherAccess>,
+        times: u64,
+    ) -> Self {
+        Self {
+            rule: rule.map(Rule::word),
+            what: what.to_owned(),
+            kernel: place.kernel.clone(),
+            line: place.line,
+            instruction: place.instruction.clone(),
+            source: place.source.clone(),
+            source_text: place.source_text.clone(),
+            cta: place.cta,
+            warp: place.warp,
+            lane: place.lane,
+            other: other.and_then(OtherRecord::from_access),
+            times,
+        }
+    }
+}
+
+#[derive(Debug, Serialize)]
+struct OmissionResult {
+    #[serde(flatten)]
+    omission: Omission,
+    what: String,
 }
 
 #[derive(Debug, Serialize)]
@@ -145,23 +193,16 @@ fn launch(step: &Step, instructions: Option<u64>) -> LaunchResult {
 }
 
 fn violation(found: &Violation) -> Found {
-    Found {
-        rule: Some(found.trap.rule.word()),
-        what: found.trap.what.clone(),
-        kernel: found.trap.place.kernel.clone(),
-        line: found.trap.place.line,
-        times: found.times,
-    }
+    let trap = &found.trap;
+    Found::new(Some(trap.rule), (&trap.what, &trap.place), trap.other.as_deref(), found.times)
 }
 
 fn remark(found: &Remark) -> Found {
-    Found {
-        rule: None,
-        what: found.what.clone(),
-        kernel: found.place.kernel.clone(),
-        line: found.place.line,
-        times: found.times,
-    }
+    Found::new(None, (&found.what, &found.place), found.other.as_deref(), found.times)
+}
+
+fn omission(found: &Omission) -> OmissionResult {
+    OmissionResult { omission: found.clone(), what: found.to_string() }
 }
 
 fn difference(found: &Difference) -> DifferenceResult {
@@ -204,7 +245,7 @@ pub fn results(
     failure: Option<&LaunchError>,
     not_compared: &[String],
 ) -> LaunchResults {
-    let Judged { outcome, verdict, checked } = judged;
+    let Judged { outcome, verdict, checked, omissions } = judged;
     let launches = session
         .steps
         .iter()
@@ -255,6 +296,7 @@ pub fn results(
         violations: verdict.violations.iter().chain(&last).map(violation).collect(),
         differences: verdict.differences.iter().map(difference).collect(),
         remarks: verdict.remarks.iter().filter(|_| verdict.finished).map(remark).collect(),
+        omissions: omissions.iter().map(omission).collect(),
         expectations: expectations.collect(),
         not_compared: not_compared.to_vec(),
         float_atomics: SumsResult {

@@ -162,7 +162,7 @@ entry_points! {
     }
     [cudaGraphDestroy, _cudaGraphDestroy: (Primary, zeros INVALID_VALUE)]
     [cuGraphDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
-    fn (graph: u64) { device()?.graphs.destroy(graph_of(graph)?) }
+    fn (graph: u64) { device()?.destroy_graph(graph_of(graph)?) }
     [cudaGraphClone: (Primary, zeros INVALID_VALUE)]
     [cuGraphClone: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (to: Out<u64>, graph: u64) {

@@ -67,11 +67,12 @@ unsafe fn run(instance: u64, stream: u64) -> Answer {
     let steps = {
         let mut device = device()?;
         device.healthy()?;
-        let steps = device.graphs.instance(instance_of(instance)?)?.steps.clone();
+        let number = instance_of(instance)?;
+        device.graphs.instance(number)?;
         if device.streams.capturing(stream)?.is_some() {
             return Err(Status::CAPTURE_UNSUPPORTED);
         }
-        steps
+        device.graphs.launched(number)?
     };
     // SAFETY: as promised by the caller.
     steps.iter().filter(|step| step.enabled).try_for_each(|step| unsafe { perform(&step.work) })
@@ -109,7 +110,7 @@ entry_points! {
     }
     [cudaGraphExecDestroy, _cudaGraphExecDestroy: (Primary, zeros INVALID_VALUE)]
     [cuGraphExecDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
-    fn (instance: u64) { device()?.graphs.destroy_instance(instance_of(instance)?) }
+    fn (instance: u64) { device()?.destroy_instance(instance_of(instance)?) }
     [cudaGraphUpload, cudaGraphUpload_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuGraphUpload, cuGraphUpload_ptsz: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, stream: u64) {

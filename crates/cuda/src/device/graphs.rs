@@ -1,6 +1,8 @@
 //! Graphs: nodes with work and dependencies, and instances, which keep the work in a valid order.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::fmt;
+use std::sync::Arc;
 
 use crate::device::work::Work;
 use crate::status::{Answer, Status};
@@ -34,6 +36,8 @@ pub(crate) struct Step {
 pub(crate) struct Instance {
     pub(crate) steps: Vec<Step>,
     pub(crate) flags: u64,
+    /// Whether it has been launched.
+    launched: bool,
     /// The step of each node.
     index: HashMap<u64, usize>,
 }
@@ -46,6 +50,45 @@ pub(crate) struct Graphs {
     graphs: BTreeMap<u64, Vec<u64>>,
     nodes: BTreeMap<u64, Node>,
     instances: BTreeMap<u64, Instance>,
+    /// Graphs of which an instance, or another graph, has taken the work.
+    taken: BTreeSet<u64>,
+}
+
+/// What a program recorded and never launched: a graph or an instance, and its kernels in order.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(crate) struct Unlaunched {
+    what: &'static str,
+    kernels: Vec<Arc<str>>,
+}
+
+/// The child graph of a node with this work.
+fn child_of(work: &Work) -> Option<u64> {
+    if let Work::Child(child) = work { Some(*child) } else { None }
+}
+
+/// Kernels of a graph that a remark names.
+const NAMED: usize = 4;
+
+impl Unlaunched {
+    /// `None` if there is no kernel among this work.
+    fn of<'a>(what: &'static str, work: impl Iterator<Item = &'a Work>) -> Option<Self> {
+        let kernels = work.filter_map(|work| match work {
+            Work::Launch(kernel) => Some(Arc::clone(&kernel.function.name)),
+            _ => None,
+        });
+        let kernels: Vec<_> = kernels.collect();
+        (!kernels.is_empty()).then_some(Self { what, kernels })
+    }
+}
+
+impl fmt::Display for Unlaunched {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { what, kernels } = self;
+        let names = kernels.iter().take(NAMED).map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
+        let more = kernels.len().saturating_sub(NAMED);
+        let more = if more == 0 { String::new() } else { format!(" and {more} more") };
+        write!(f, "{what} with the kernels {names}{more}, so that they did not run")
+    }
 }
 
 impl Graphs {
@@ -177,8 +220,40 @@ impl Graphs {
         let instance = self.number();
         // The first step, if a child graph is used twice.
         let index = steps.iter().enumerate().rev().map(|(at, step)| (step.node, at)).collect();
-        self.instances.insert(instance, Instance { steps, flags, index });
+        self.instances.insert(instance, Instance { steps, flags, launched: false, index });
+        self.taken.insert(graph);
         Ok(instance)
+    }
+
+    /// The steps of an instance that is launched.
+    pub(crate) fn launched(&mut self, instance: u64) -> Result<Vec<Step>, Status> {
+        let instance = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
+        instance.launched = true;
+        Ok(instance.steps.clone())
+    }
+
+    /// What is recorded and has not been launched so far: instances, and graphs of which there is no instance.
+    pub(crate) fn unlaunched(&self) -> Vec<Unlaunched> {
+        let instances = self.instances.keys().filter_map(|instance| self.unlaunched_instance(*instance));
+        let children: BTreeSet<u64> = self.nodes.values().filter_map(|node| child_of(&node.work)).collect();
+        let graphs = self.graphs.keys().filter(|graph| !children.contains(graph));
+        instances.chain(graphs.filter_map(|graph| self.unlaunched_graph(*graph))).collect()
+    }
+
+    /// The instance, if it has kernels and was never launched.
+    pub(crate) fn unlaunched_instance(&self, instance: u64) -> Option<Unlaunched> {
+        let held = self.instances.get(&instance).filter(|held| !held.launched)?;
+        Unlaunched::of(
+            "a graph was instantiated and never launched",
+            held.steps.iter().map(|step| &step.work),
+        )
+    }
+
+    /// The graph, if it has kernels and nothing has taken its work.
+    pub(crate) fn unlaunched_graph(&self, graph: u64) -> Option<Unlaunched> {
+        let nodes = self.graphs.get(&graph).filter(|_| !self.taken.contains(&graph))?;
+        let work = nodes.iter().filter_map(|node| self.nodes.get(node)).map(|node| &node.work);
+        Unlaunched::of("a graph was recorded and never instantiated", work)
     }
 
     pub(crate) fn instance(&self, instance: u64) -> Result<&Instance, Status> {
@@ -196,6 +271,7 @@ impl Graphs {
     /// Copies the work of a graph with the same topology into an instance; returns the first node that does not match.
     pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<u64>, Status> {
         let fresh = self.steps(graph)?;
+        self.taken.insert(graph);
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
         let fits = |(old, new): &(&Step, &Step)| old.work.node_type() == new.work.node_type();
         if let Some((_, wrong)) = held.steps.iter().zip(&fresh).find(|pair| !fits(pair)) {
@@ -213,6 +289,7 @@ impl Graphs {
     /// Copies the work of a graph into the child graph of a node in an instance.
     pub(crate) fn update_child(&mut self, instance: u64, node: u64, graph: u64) -> Answer {
         let fresh = self.steps(graph)?;
+        self.taken.insert(graph);
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
         let at = held.index.get(&node).ok_or(Status::INVALID_VALUE)? + 1;
         let old = held.steps.get_mut(at..at + fresh.len()).ok_or(Status::GRAPH_UPDATE)?;
@@ -228,6 +305,8 @@ impl Graphs {
     /// Clones a graph.
     pub(crate) fn clone_graph(&mut self, graph: u64) -> Result<u64, Status> {
         let nodes = self.nodes(graph)?.to_vec();
+        // The copy shows whether the work runs.
+        self.taken.insert(graph);
         let copy = self.create();
         let mut new = BTreeMap::new();
         for node in &nodes {
@@ -255,6 +334,7 @@ impl Graphs {
     /// Destroys a graph and the child graphs of its nodes.
     pub(crate) fn destroy(&mut self, graph: u64) -> Answer {
         let nodes = self.graphs.remove(&graph).ok_or(Status::INVALID_VALUE)?;
+        self.taken.remove(&graph);
         for node in nodes {
             if let Some(Node { work: Work::Child(child), .. }) = self.nodes.remove(&node) {
                 self.destroy(child)?;
@@ -283,7 +363,7 @@ impl Graphs {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::device::work::FillWork;
+    use crate::device::work::{FillWork, Function, KernelWork, Shape};
 
     fn fill(value: u32) -> Work {
         Work::Fill(FillWork::plain(0, value, 4, 1).unwrap())
@@ -314,6 +394,41 @@ mod tests {
             assert_eq!(all.step(instance, *node).unwrap().node, *node);
         }
         assert_eq!(all.add(graph, fill(0), vec![u64::MAX]), Err(Status::INVALID_VALUE));
+    }
+
+    #[test]
+    fn what_is_recorded_and_never_launched_is_named() {
+        let mut graphs = Graphs::default();
+        let kernel = |name: &str| {
+            let function = Function { module: 0, name: name.into() };
+            let (shape, params) = (Shape::default(), Arc::from([]));
+            Work::Launch(Box::new(KernelWork { symbol: 0, function, shape, params }))
+        };
+        let said = |graphs: &Graphs| graphs.unlaunched().iter().map(ToString::to_string).collect::<Vec<_>>();
+        let (graph, child) = (graphs.create(), graphs.create());
+        graphs.add(child, kernel("inner"), Vec::new()).unwrap();
+        assert_eq!(
+            said(&graphs),
+            [
+                "a graph was recorded and never instantiated with the kernels `inner`, so that they did not run"
+            ]
+        );
+        graphs.add(graph, kernel("outer"), Vec::new()).unwrap();
+        graphs.add(graph, Work::Child(child), Vec::new()).unwrap();
+        assert_eq!(said(&graphs).len(), 1, "the child's work is in the other graph");
+        let instance = graphs.instantiate(graph, 0).unwrap();
+        assert_eq!(
+            said(&graphs),
+            [
+                "a graph was instantiated and never launched with the kernels `outer`, `inner`, so that they did not run"
+            ]
+        );
+        assert_eq!(graphs.launched(instance).unwrap().len(), 3);
+        assert!(said(&graphs).is_empty());
+        // Copies and fills are no kernels.
+        let copies = graphs.create();
+        graphs.add(copies, fill(1), Vec::new()).unwrap();
+        assert!(said(&graphs).is_empty());
     }
 
     #[test]

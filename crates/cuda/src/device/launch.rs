@@ -314,7 +314,7 @@ impl Results {
                 }
             };
             let place = Place { kernel: kernel.to_owned(), ..Place::default() };
-            let trap = Trap { rule, what: difference.to_string(), place };
+            let trap = Trap::new(rule, difference.to_string(), place);
             self.violated(vec![ViolationRecord::from_trap(&trap, 1)]);
         }
         for open in verdict.undetermined.iter().flatten() {

@@ -10,7 +10,7 @@ use emulator::events::{self, Event};
 use emulator::trials::{ContractedPrograms, Plan};
 
 use crate::device::allocations::{Allocation, Copied, Kind};
-use crate::device::graphs::Graphs;
+use crate::device::graphs::{Graphs, Unlaunched};
 use crate::device::handles::Handle;
 use crate::device::limits::{Limits, plan};
 use crate::device::module::Module;
@@ -22,7 +22,7 @@ use crate::device::work::Function;
 use crate::gpus::{GPUS, Gpu};
 use crate::program::host_memory;
 use crate::program::host_memory::WINDOW_END;
-use crate::status::Status;
+use crate::status::{Answer, Status};
 
 /// The simulated device.
 pub(crate) struct Device {
@@ -99,6 +99,8 @@ pub(crate) fn end() {
     let Some(Ok(mut device)) = DEVICE.get().map(Mutex::try_lock) else { return };
     let bases: Vec<u64> = device.allocations.keys().copied().collect();
     bases.into_iter().for_each(|base| device.remark_unread(base));
+    let unlaunched = device.graphs.unlaunched();
+    unlaunched.into_iter().for_each(|of| device.remark_unlaunched(Some(of)));
     let owned = device.allocations.values().filter(|a| a.kind.is_owned());
     let (leaks, leaked) = owned.fold((0, 0), |(n, bytes), a| (n + 1, bytes + a.len as u64));
     device.results.end(leaks, leaked);
@@ -243,6 +245,29 @@ impl Device {
     /// The number of device bytes in use.
     pub(crate) const fn used(&self) -> u64 {
         self.used
+    }
+
+    /// Remarks that kernels were recorded and did not run; a violation may have kept them from running.
+    fn remark_unlaunched(&mut self, of: Option<Unlaunched>) {
+        if let Some(of) = of.filter(|_| self.sticky.is_none()) {
+            self.results.remark(of.to_string());
+        }
+    }
+
+    /// Destroys an instance of a graph.
+    pub(crate) fn destroy_instance(&mut self, instance: u64) -> Answer {
+        let of = self.graphs.unlaunched_instance(instance);
+        self.graphs.destroy_instance(instance)?;
+        self.remark_unlaunched(of);
+        Ok(())
+    }
+
+    /// Destroys a graph.
+    pub(crate) fn destroy_graph(&mut self, graph: u64) -> Answer {
+        let of = self.graphs.unlaunched_graph(graph);
+        self.graphs.destroy(graph)?;
+        self.remark_unlaunched(of);
+        Ok(())
     }
 
     /// Remarks that no kernel has used what the host has copied to an allocation.

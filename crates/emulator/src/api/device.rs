@@ -216,6 +216,11 @@ pub trait Device {
     /// As [`Device::read`], and if the buffer ends before `bytes` do.
     fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure>;
 
+    /// Whether a launch has read a buffer; `None` if the device cannot tell.
+    fn is_read(&self, _buffer: Buffer) -> Option<bool> {
+        None
+    }
+
     /// Uses another order of warps and CTAs for later launches, if the device can choose one.
     fn reschedule(&mut self, _seed: u64) {}
 

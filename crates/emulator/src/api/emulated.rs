@@ -8,7 +8,7 @@ use crate::api::device::{
     TensorMapSpec, first_difference,
 };
 use crate::api::observe::{Conflicts, Executed, Observer};
-use crate::api::trap::{Stop, StreamStop};
+use crate::api::trap::{Stop, StreamStop, Trap};
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_type::{Swizzle, TensorType};
 use crate::front::program::Program;
@@ -17,6 +17,7 @@ use crate::run::directed::{Directed, MOST_APART};
 use crate::run::launch::{self, Options};
 use crate::run::stream::InStream;
 use crate::run::turns::Turns;
+use crate::run::watchpoint::Watchpoints;
 
 /// Cache of decoded modules, keyed by their text and shared by the devices of a run.
 #[derive(Default)]
@@ -168,6 +169,10 @@ impl Device for EmulatorDevice {
         Ok(first_difference(stored, bytes).map(|byte| at + byte))
     }
 
+    fn is_read(&self, buffer: Buffer) -> Option<bool> {
+        Some(self.memory.uses(self.address(buffer).ok()?).read)
+    }
+
     fn reschedule(&mut self, seed: u64) {
         self.options.seed = seed;
     }
@@ -236,7 +241,16 @@ impl Device for EmulatorDevice {
             });
         }
         let mut found = Conflicting::default();
-        let ended = launch::run_stream(&stream, &mut self.memory, &self.options, &mut found);
+        self.memory.share();
+        let before = self.memory.clone();
+        let mut ended = launch::run_stream(&stream, &mut self.memory, &self.options, &mut found);
+        match &mut ended {
+            Err(StreamStop { stop: Stop::Trap(trap), .. }) => {
+                locate_other_access(trap, &stream, before, &self.options);
+            }
+            _ => drop(before),
+        }
+        self.memory.own_all();
         if self.options.directed.is_none() {
             let Conflicts { lanes, lane_rows, .. } = found.0;
             self.conflicts.lanes.extend(lanes);
@@ -253,6 +267,24 @@ impl Device for EmulatorDevice {
             }
             Err(StreamStop { launch, stop }) => Err(LaunchFailure { launch, failure: stop.into() }),
         }
+    }
+}
+
+/// Runs launches that a race has ended again, to find the other access. What is not found there stays unnamed.
+fn locate_other_access(
+    trap: &mut Trap,
+    stream: &[InStream<'_>],
+    mut before: GlobalMemory,
+    options: &Options,
+) {
+    let Some(other) = trap.other.as_deref().filter(|other| other.place.is_none()) else { return };
+    let watchpoints = Some(Arc::new(Watchpoints::of_races(vec![other.clone()])));
+    let options = Options { watchpoints, ..options.clone() };
+    let again = launch::run_stream(stream, &mut before, &options, &mut Conflicting::default());
+    if let Err(StreamStop { stop: Stop::Trap(found), .. }) = again
+        && (found.rule, &found.place) == (trap.rule, &trap.place)
+    {
+        trap.other = found.other;
     }
 }
 

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::trap::{Place, Rule, Trap};
+use crate::api::trap::{OtherAccess, Place, Rule, Trap};
 
 /// Environment variable: path of the results file; without it, nothing is written.
 pub const RESULTS: &str = "SM121PROBE_EXEC_RESULTS";
@@ -61,6 +61,12 @@ pub struct ViolationRecord {
     pub instruction: String,
     /// File and line of the source, if the PTX has debug information.
     pub source: Option<(String, u32)>,
+    /// The text of that line, if the file could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_text: Option<String>,
+    /// Of a race: the other access.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub other: Option<OtherRecord>,
     /// The CTA.
     pub cta: [u32; 3],
     /// Warp of the CTA.
@@ -69,6 +75,24 @@ pub struct ViolationRecord {
     pub lane: Option<u32>,
     /// Number of occurrences.
     pub times: u64,
+}
+
+/// The other one of two accesses that race, in serialised form.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct OtherRecord {
+    /// Whether it wrote.
+    pub wrote: bool,
+    /// Where it happened.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+impl OtherRecord {
+    /// Converts an access; `None` if its instruction is not known.
+    #[must_use]
+    pub fn from_access(other: &OtherAccess) -> Option<Self> {
+        Some(Self { wrote: other.wrote, place: other.place.clone()? })
+    }
 }
 
 impl ViolationRecord {
@@ -85,6 +109,8 @@ impl ViolationRecord {
             ptx_line: place.line,
             instruction: place.instruction.clone(),
             source: place.source.clone(),
+            source_text: place.source_text.clone(),
+            other: trap.other.as_deref().and_then(OtherRecord::from_access),
             cta: place.cta,
             warp: place.warp,
             lane: place.lane,
@@ -99,7 +125,7 @@ impl ViolationRecord {
         Self {
             call: Some(call.to_owned()),
             message,
-            ..Self::from_trap(&Trap { rule, what, place: Place::default() }, 1)
+            ..Self::from_trap(&Trap::new(rule, what, Place::default()), 1)
         }
     }
 }

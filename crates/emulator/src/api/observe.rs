@@ -2,10 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use crate::api::trap::{Place, Trap};
+use crate::api::trap::{OtherAccess, Place, Trap};
 use crate::front::program::{Kernel, NO_SLOT, Program};
 use crate::memory::window::{Window, window_of};
 use crate::run::machine::{LANES, Machine, Registers};
+use crate::run::watchpoint::LastWrite;
 
 /// Receives every row that is about to run, and other events of a launch.
 pub trait Observer {
@@ -27,6 +28,9 @@ pub trait Observer {
     /// Called after the launch for each store whose lanes wrote different values to one address: PTX does not determine which one
     /// remains ([`crate::KeptLane`]). Only if races are checked.
     fn undetermined_store(&mut self, _store: &Remark) {}
+
+    /// Called after the launch for each watched range of global memory ([`crate::Watchpoints::of_results`]).
+    fn written(&mut self, _write: &LastWrite) {}
 
     /// Called after the launch if accesses conflict without an order, as far as that does not end the launch. Only if races are
     /// checked.
@@ -55,6 +59,8 @@ pub struct Remark {
     pub what: String,
     /// Where it happened.
     pub place: Place,
+    /// Of lanes in conflict: the access of the other lane.
+    pub other: Option<Box<OtherAccess>>,
     /// Number of occurrences at this instruction.
     pub times: u64,
 }

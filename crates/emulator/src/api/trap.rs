@@ -2,10 +2,13 @@
 
 use std::fmt;
 
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
+
+use crate::run::stream::InStream;
+use crate::run::watchpoint::Accessed;
 
 /// Where in the kernel something happened.
-#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Place {
     /// Index of the launch in its stream, from 0; not serialized.
     #[serde(skip)]
@@ -18,6 +21,9 @@ pub struct Place {
     pub instruction: String,
     /// File and line of the source, from `.loc`.
     pub source: Option<(String, u32)>,
+    /// The text of that line, if the file could be read.
+    #[serde(default)]
+    pub source_text: Option<String>,
     /// The CTA.
     pub cta: [u32; 3],
     /// The warp within the CTA.
@@ -91,7 +97,29 @@ pub struct Trap {
     pub what: String,
     /// Where it happened.
     pub place: Place,
+    /// If two accesses are to blame, as in a race: the other one.
+    pub other: Option<Box<OtherAccess>>,
 }
+
+/// The other one of two accesses to the same bytes that nothing orders; in the execution that was observed, mostly the earlier.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct OtherAccess {
+    /// The first byte that both access, as a generic address.
+    pub byte: u64,
+    /// Whether it wrote.
+    pub wrote: bool,
+    /// The number of its CTA in the stream, from 1, and its warp there.
+    pub(crate) thread: (u32, u32),
+    /// The number of the CTA whose shared memory the byte is in; 0 if it is in global memory.
+    pub(crate) owner: u32,
+    /// The access itself, in a replay.
+    pub(crate) at: Option<Accessed>,
+    /// Where it happened; `None` until a replay of the launch has found it.
+    pub place: Option<Place>,
+}
+
+/// What precedes the place of the other access in the text of a violation.
+pub const OTHER_ACCESS: &str = "; the other access: ";
 
 /// The reason why a launch did not finish.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -148,6 +176,38 @@ pub struct Unsupported {
     pub lack: Lack,
 }
 
+impl Place {
+    /// Reads the text of the source's line, if the file is where the module says. A module from elsewhere names files that this
+    /// machine lacks, and a relative name may be that of any file: the instruction then stands alone.
+    pub(crate) fn read_source(&mut self) {
+        let Some((file, line)) = &self.source else { return };
+        let path = std::path::Path::new(file);
+        let text = if path.is_absolute() { std::fs::read(path).ok() } else { None };
+        let row = text
+            .as_deref()
+            .and_then(|text| text.split(|byte| *byte == b'\n').nth((*line as usize).checked_sub(1)?));
+        let row =
+            row.map(|row| String::from_utf8_lossy(row).split_whitespace().collect::<Vec<_>>().join(" "));
+        self.source_text = row.filter(|row| !row.is_empty());
+    }
+}
+
+impl Trap {
+    /// A violation by one access.
+    #[must_use]
+    pub fn new(rule: Rule, what: String, place: Place) -> Self {
+        Self { rule, what, place, other: None }
+    }
+
+    /// Reads the lines of the source that it names ([`Place::source_text`]).
+    pub(crate) fn read_sources(&mut self) {
+        self.place.read_source();
+        if let Some(place) = self.other.as_mut().and_then(|other| other.place.as_mut()) {
+            place.read_source();
+        }
+    }
+}
+
 impl fmt::Display for Unsupported {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let verdict = match self.lack {
@@ -160,7 +220,11 @@ impl fmt::Display for Unsupported {
 
 impl fmt::Display for Trap {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}; {}", self.rule.word(), self.what, self.place)
+        write!(f, "{}: {}; {}", self.rule.word(), self.what, self.place)?;
+        match self.other.as_ref().and_then(|other| other.place.as_ref()) {
+            Some(place) => write!(f, "{OTHER_ACCESS}{place}"),
+            None => Ok(()),
+        }
     }
 }
 
@@ -172,6 +236,9 @@ impl fmt::Display for Place {
         }
         if let Some((file, line)) = &self.source {
             write!(f, ", {file}:{line}")?;
+        }
+        if let Some(text) = &self.source_text {
+            write!(f, " `{text}`")?;
         }
         let [x, y, z] = self.cta;
         write!(f, ", CTA ({x},{y},{z}), warp {}", self.warp)?;
@@ -201,8 +268,8 @@ pub(crate) struct Fault {
     pub(crate) lane: Option<u32>,
     /// The origin of the undefined bits.
     pub(crate) cause: Option<Cause>,
-    /// The first byte of two accesses that race, as a generic address.
-    pub(crate) raced: Option<u64>,
+    /// The earlier one of two accesses that race.
+    pub(crate) other: Option<Box<OtherAccess>>,
 }
 
 /// The origin of undefined bits.
@@ -226,7 +293,7 @@ pub(crate) enum Source {
 
 impl Fault {
     pub(crate) fn new(rule: Rule, what: impl Into<String>) -> Self {
-        Self { rule, what: what.into(), lane: None, cause: None, raced: None }
+        Self { rule, what: what.into(), lane: None, cause: None, other: None }
     }
 
     pub(crate) fn at(mut self, lane: usize) -> Self {
@@ -234,9 +301,19 @@ impl Fault {
         self
     }
 
-    /// A race for this byte.
-    pub(crate) fn for_byte(mut self, address: u64) -> Self {
-        self.raced = Some(address);
+    /// A conflict with an earlier access to the byte at this generic address, by a warp of the CTA with this number in the stream.
+    /// `owner` is the number of the CTA whose shared memory it is in, or 0.
+    pub(crate) fn against(mut self, (owner, byte): (u32, u64), wrote: bool, thread: (u32, u32)) -> Self {
+        self.other = Some(Box::new(OtherAccess { byte, wrote, thread, owner, at: None, place: None }));
         self
+    }
+
+    /// The violation at a place, in a stream of launches.
+    pub(crate) fn into_trap(self, launches: &[InStream<'_>], what: String, place: Place) -> Trap {
+        let mut other = self.other;
+        if let Some(other) = &mut other {
+            other.place = other.place.take().or_else(|| Some(other.at?.place(launches)));
+        }
+        Trap { rule: self.rule, what, place, other }
     }
 }

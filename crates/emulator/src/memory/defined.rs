@@ -179,7 +179,7 @@ mod tests {
     use crate::memory::lent::HostBytes;
 
     fn trap(line: usize) -> Trap {
-        Trap { rule: Rule::Uninitialised, what: String::new(), place: Place { line, ..Place::default() } }
+        Trap::new(Rule::Uninitialised, String::new(), Place { line, ..Place::default() })
     }
 
     /// Runs by offset from `base`, with the line of the store that left them.

@@ -115,7 +115,10 @@ impl Machine<'_> {
         if let Some(strong) = self.strong.filter(|_| !write) {
             races.observe(address, len, warp, strong, At::Peer(rank));
         }
-        races.cluster_access(Some(rank), at, len, write, warp)?;
+        let noted = races.cluster_access(Some(rank), at, len, write, warp);
+        noted.map_err(|fault| self.locate_other(fault))?;
+        self.watch_shared(Some(rank), at, len, write, None);
+        let Some(races) = &mut self.cta.races else { return Ok(()) };
         if let Some(strong) = self.strong.filter(|_| write) {
             races.publish(address, len, warp, strong, At::Peer(rank));
         }

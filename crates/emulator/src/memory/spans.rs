@@ -80,7 +80,8 @@ impl Machine<'_> {
         address: u64,
         lanes: usize,
     ) -> Option<Place> {
-        if !address.is_multiple_of(T as u64) {
+        // A replay records each lane's access.
+        if !address.is_multiple_of(T as u64) || self.world.watchpoints.is_some() {
             return None;
         }
         let len = lanes * T;

@@ -30,7 +30,7 @@ use std::collections::BTreeSet;
 use crate::front::program::Row;
 use crate::memory::window::{SHARED_WINDOW, Window, window_of};
 use crate::rules::order::Touch;
-use crate::rules::remarks::{Remarks, RowRemark};
+use crate::rules::remarks::{EarlierLane, Remarks, RowRemark};
 use crate::run::machine::{LANES, Machine, Space, lanes};
 
 /// The number of memory instructions that a warp remembers.
@@ -365,7 +365,9 @@ impl Machine<'_> {
         let races = &mut self.world.lane_races;
         races.rows.extend([(grid, earlier.row), (grid, row)]);
         let list = if kind.strong && earlier.kind.strong { &mut races.strong } else { &mut races.weak };
-        list.add((grid, row), RowRemark { cta, warp, lane, what, times: 1 });
+        let other = EarlierLane { row: earlier.row, lane: other, wrote: earlier.kind.writes, byte: at };
+        let other = Some(other);
+        list.add((grid, row), RowRemark { cta, warp, lane, what, other, times: 1 });
     }
 }
 

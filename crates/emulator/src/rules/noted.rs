@@ -29,6 +29,7 @@ fn runs(pending: &Pending) -> Vec<Run> {
 impl Machine<'_> {
     /// Reports a copy that this warp issues to the race detector; returns the copy's number there.
     pub(crate) fn note_copy(&mut self, pending: &Pending) -> Result<u32, Fault> {
+        self.watch_copy(pending);
         // Each reduction is relaxed, with GPU scope.
         let reduces = Strong { order: Order::relaxed(Scope::Gpu), touch: Touch::Modify };
         let (write, strong) = match &pending.work {

@@ -91,7 +91,7 @@ impl Machine<'_> {
             "lanes {other} and {lane} of one store write different values to address {address:#x}; PTX does not determine which \
              one remains"
         );
-        let remark = RowRemark { cta: self.cta.id, warp: self.warp, lane, what, times: 1 };
+        let remark = RowRemark { cta: self.cta.id, warp: self.warp, lane, what, other: None, times: 1 };
         let place = (self.cta.grid, self.row_number(row));
         self.world.overlaps.add(place, remark);
     }

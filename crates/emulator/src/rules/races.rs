@@ -438,7 +438,9 @@ impl Races {
         let (warp, chains) = (by.warp() as u32, &mut self.chains);
         let clock = &self.clocks[warp as usize];
         if let Err((n, (other, wrote))) = found {
-            let clash = |n, (other, wrote): (Epoch, bool)| race(at + n, warp, write, other.warp(), wrote);
+            let clash = |n, (other, wrote): (Epoch, bool)| {
+                race(at + n, (self.id, warp), write, (other.warp(), wrote))
+            };
             if chains.is_empty() {
                 return Err(clash(n, (other, wrote)));
             }
@@ -495,7 +497,8 @@ impl Races {
             who.warp(),
             who.cta() - self.grid.start
         );
-        Err(Fault::new(Rule::Race, what))
+        let address = address + n as u64;
+        Err(Fault::new(Rule::Race, what).against((0, address), true, (who.cta(), who.warp())))
     }
 
     /// The identity of this warp for global memory.
@@ -521,7 +524,7 @@ impl Races {
 }
 
 #[cold]
-fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
+fn race(at: usize, (cta, warp): (u32, u32), write: bool, (other, wrote): (usize, bool)) -> Fault {
     let address = at as u64 + u64::from(crate::memory::window::SHARED_START);
     let (mine, theirs) = (if write { "writes" } else { "reads" }, if wrote { "wrote" } else { "read" });
     Fault::new(
@@ -530,5 +533,5 @@ fn race(at: usize, warp: u32, write: bool, other: usize, wrote: bool) -> Fault {
             "warp {warp} {mine} shared address {address:#x}, which warp {other} {theirs} with no ordering in between"
         ),
     )
-    .for_byte(SHARED_WINDOW + address)
+    .against((cta, SHARED_WINDOW + address), wrote, (cta, other as u32))
 }

@@ -16,7 +16,19 @@ pub(crate) struct RowRemark {
     pub(crate) warp: u32,
     pub(crate) lane: usize,
     pub(crate) what: String,
+    /// The access of another lane with which it conflicts.
+    pub(crate) other: Option<EarlierLane>,
     pub(crate) times: u64,
+}
+
+/// An earlier access by a lane of the same warp.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct EarlierLane {
+    pub(crate) row: u32,
+    pub(crate) lane: usize,
+    pub(crate) wrote: bool,
+    /// The first byte of the later access, as a generic address.
+    pub(crate) byte: u64,
 }
 
 /// Stored bytes and their destination.
@@ -88,7 +100,9 @@ impl Machine<'_> {
         let pc = self.row_number(row);
         if let Some((lane, what)) = self.lane_remarks.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
-            self.world.remarks.add((self.cta.grid, pc), RowRemark { cta, warp, lane, what, times: 1 });
+            self.world
+                .remarks
+                .add((self.cta.grid, pc), RowRemark { cta, warp, lane, what, other: None, times: 1 });
         }
     }
 
@@ -101,6 +115,7 @@ impl Machine<'_> {
     /// Records a violation that need not end the launch; returns others as errors.
     #[cold]
     pub(crate) fn tolerate(&mut self, fault: Fault) -> Result<(), Fault> {
+        let fault = self.locate_other(fault);
         if self.world.judge == Judge::Strict || !matches!(fault.rule, Rule::Race | Rule::Uninitialised) {
             return Err(fault);
         }

@@ -51,7 +51,7 @@ pub(crate) fn run_grid(
         || world.apart.is_some()
         || world.stream.overlaps()
         || launches[grid].kernel.takes_work;
-    if threads < 2 || alone || options.directed.is_some() {
+    if threads < 2 || alone || options.directed.is_some() || options.watchpoints.is_some() {
         return None;
     }
     world.global.share();

@@ -25,7 +25,8 @@ pub(crate) fn place(
         .filter(|o| o.line > 0)
         .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
     let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
-    Place { launch, kernel: kernel.name.clone(), line, instruction, source, cta, warp, lane }
+    let kernel = kernel.name.clone();
+    Place { launch, kernel, line, instruction, source, source_text: None, cta, warp, lane }
 }
 
 /// Calls that a message names, the innermost first.
@@ -122,11 +123,7 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident], stream
     if let Some(resident) = residents.first() {
         what += &not_begun(residents, &stream.grids[resident.cta.grid], resident.cta.grid);
     }
-    Stop::Trap(Box::new(Trap {
-        rule: Rule::Deadlock,
-        what,
-        place: places.into_iter().next().unwrap_or_default(),
-    }))
+    Stop::Trap(Box::new(Trap::new(Rule::Deadlock, what, places.into_iter().next().unwrap_or_default())))
 }
 
 /// Warps that a message names.
@@ -182,5 +179,5 @@ fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, m
         let pc = warp.and_then(|w| w.lanes.fragments.first()).map_or(u32::MAX, |f| f.pc);
         at = place(launches, cta.grid, pc, cta.id, warp.map_or(0, |w| w.index), None);
     }
-    Stop::Trap(Box::new(Trap { rule: Rule::Fuel, what, place: at }))
+    Stop::Trap(Box::new(Trap::new(Rule::Fuel, what, at)))
 }

@@ -7,12 +7,12 @@ use std::sync::atomic::AtomicBool;
 use numerics::tensor_core::Model;
 
 use crate::api::observe::{Conflicts, Nobody, Observer, Remark};
-use crate::api::trap::{Judge, Stop, StreamStop};
+use crate::api::trap::{Judge, OtherAccess, Rule, Stop, StreamStop};
 use crate::front::launch_check::check;
 use crate::front::program::{Kernel, Program};
 use crate::memory::global::{GlobalMemory, POISON};
 use crate::rules::lanes::LaneRaces;
-use crate::rules::remarks::RowRemark;
+use crate::rules::remarks::{EarlierLane, RowRemark};
 use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
@@ -22,6 +22,7 @@ use crate::run::machine::{Tolerated, World};
 use crate::run::progress::Progress;
 use crate::run::schedule::{Own, Stage, run};
 use crate::run::stream::{InStream, Stream};
+use crate::run::watchpoint::{Recorded, Watchpoints};
 
 /// How a kernel is launched.
 #[derive(Debug, Clone)]
@@ -84,6 +85,8 @@ pub struct Options {
     pub threads: usize,
     /// Lets the sides of a conflict take turns in a certain order. The launch then runs on one thread.
     pub directed: Option<Arc<Directed>>,
+    /// Makes the launch a replay that records who accesses certain bytes. It then runs on one thread, and slowly.
+    pub watchpoints: Option<Arc<Watchpoints>>,
     /// Cancels the launch with [`Stop::Launch`] soon after it becomes true.
     pub cancel: Option<Arc<AtomicBool>>,
     /// The launch's time limit, and who is told how far it is. A launch over its limit ends with [`Stop::Trap`] and the rule
@@ -109,6 +112,7 @@ impl Default for Options {
             model: None,
             threads: 1,
             directed: None,
+            watchpoints: None,
             cancel: None,
             progress: None,
         }
@@ -200,6 +204,7 @@ pub(crate) fn run_stream<O: Observer>(
     grid_workspace::provide(launches, &mut stream, memory);
     memory.fill_unwritten(options.poison);
     let mut world = World::new(std::mem::take(memory), stream, options);
+    world.watchpoints = options.watchpoints.as_deref().map(|points| Box::new(Recorded::new(points)));
     world.directed = options.directed.as_ref().map(|directed| Box::new(Direction::new(directed, launches)));
     let mut stage = Stage::of_stream(own);
     // A panic in here is a bug of the emulator, not of the kernel.
@@ -211,8 +216,12 @@ pub(crate) fn run_stream<O: Observer>(
     let mut conflicts = racing(launches, &tolerated);
     report_tolerated(launches, tolerated, observer);
     let remark = |((grid, pc), r): ((usize, u32), RowRemark)| {
-        let place = place(launches, grid, pc, r.cta, r.warp, u32::try_from(r.lane).ok());
-        Remark { what: r.what, place, times: r.times }
+        let at = |row, lane| place(launches, grid, row, r.cta, r.warp, u32::try_from(lane).ok());
+        let other = r.other.map(|EarlierLane { row, lane, wrote, byte }| {
+            let place = Some(at(row, lane));
+            Box::new(OtherAccess { byte, wrote, thread: (0, r.warp), owner: 0, at: None, place })
+        });
+        Remark { what: r.what, place: at(pc, r.lane), other, times: r.times }
     };
     world.remarks.into_iter().for_each(|each| observer.remark(&remark(each)));
     world.overlaps.into_iter().for_each(|each| observer.undetermined_store(&remark(each)));
@@ -221,6 +230,8 @@ pub(crate) fn run_stream<O: Observer>(
     conflicts.strong_lanes = strong.into_iter().map(remark).collect();
     conflicts.lane_rows =
         rows.into_iter().map(|(grid, row)| (launches[grid].kernel.name.clone(), row)).collect();
+    let written = world.watchpoints.take().map(|all| all.last_writes(launches)).unwrap_or_default();
+    written.iter().for_each(|write| observer.written(write));
     if conflicts != Conflicts::default() {
         observer.conflicts(&conflicts);
     }
@@ -245,8 +256,8 @@ pub(crate) fn run_stream<O: Observer>(
 fn racing(launches: &[InStream<'_>], tolerated: &Tolerated) -> Conflicts {
     let mut conflicts = Conflicts::default();
     for ((grid, row, _), (fault, ..)) in tolerated {
-        if let Some(byte) = fault.raced {
-            conflicts.bytes.insert(byte);
+        if let Some(other) = fault.other.as_ref().filter(|_| fault.rule == Rule::Race) {
+            conflicts.bytes.insert(other.byte);
             conflicts.warp_rows.insert((launches[*grid].kernel.name.clone(), *row));
         }
     }

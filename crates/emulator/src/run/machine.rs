@@ -390,6 +390,7 @@ impl Machine<'_> {
         let (region, at) = match window {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
+                self.watch_global(at, N, false, Some(lane));
                 if let Err(fault) = self.note_global(at, N, false) {
                     self.reads_same(true, at, N, fault)?;
                 }
@@ -400,6 +401,7 @@ impl Machine<'_> {
                     return self.read_peer(space, at);
                 }
                 let at = self.shared_at(at, N)?;
+                self.watch_shared(None, at, N, false, Some(lane));
                 if let Err(fault) = self.note_shared(at, N, false) {
                     self.reads_same(false, at as u64, N, fault)?;
                 }
@@ -439,7 +441,7 @@ impl Machine<'_> {
     /// Reads 16 bytes of the CTA's shared memory for each leading lane whose address is aligned, written, ordered and not part of a
     /// pending copy. Returns the number of lanes read; [`Machine::load`] handles the rest.
     pub(crate) fn load_tile(&mut self, space: Space, addresses: &[u64], rows: &mut [[u8; 16]]) -> usize {
-        if self.strong.is_some() {
+        if self.strong.is_some() || self.world.watchpoints.is_some() {
             return 0;
         }
         let mut places = [0; LANES];
@@ -484,6 +486,7 @@ impl Machine<'_> {
             Window::Global => {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.world.maps.check(at, N)?;
+                self.watch_global(at, N, true, Some(lane));
                 let again = !self.lane_remarks.is_empty() && self.stores_same_again(at, &bytes);
                 if !again && let Err(fault) = self.note_global(at, N, true) {
                     self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
@@ -505,6 +508,7 @@ impl Machine<'_> {
                     return self.write_peer(space, at, bytes, lane);
                 }
                 let at = self.shared_at(at, N)?;
+                self.watch_shared(None, at, N, true, Some(lane));
                 if let Err(fault) = self.note_shared(at, N, true) {
                     self.stores_same(Stored::Shared { at, new: &bytes }, lane, fault)?;
                 }

@@ -2,7 +2,7 @@
 //!
 //! [`launch`] begins a stream of grids; [`schedule`] picks the warp that runs next, from a seed; [`warp`] runs its rows and keeps
 //! its diverged lanes, [`frames`] their calls; [`livelock`] proves that a launch never ends; [`directed`] lets the sides of a
-//! recorded conflict take turns; [`cores`] runs clusters that do not communicate on several threads, with the scheduler's result or
+//! recorded conflict take turns; [`watchpoint`] tells who accessed certain bytes; [`cores`] runs clusters that do not communicate on several threads, with the scheduler's result or
 //! none.
 //! Invariant: a seed determines a run. Begin with [`launch`], then [`schedule`].
 
@@ -28,4 +28,5 @@ pub(crate) mod turns;
 pub(crate) mod vectors;
 pub(crate) mod warp;
 pub(crate) mod watched;
+pub(crate) mod watchpoint;
 pub(crate) mod world;

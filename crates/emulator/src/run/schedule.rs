@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use numerics::tensor_core::Model;
 
 use crate::api::observe::Observer;
-use crate::api::trap::{Fault, Rule, Stop, Trap};
+use crate::api::trap::{Fault, OtherAccess, Rule, Stop, Trap};
 use crate::memory::global::{GlobalMemory, Region};
 use crate::rules::races::Races;
 use crate::rules::undefined::report::with_cause;
@@ -478,9 +478,9 @@ fn trap(launches: &[InStream<'_>], stopped: Stopped, cta: &Cta, warp: u32) -> St
     if let Some(why) = stopped.refused {
         return Stop::Unsupported(*why);
     }
-    let what = with_cause(launches, cta.grid, stopped.fault.what, stopped.fault.cause);
+    let what = with_cause(launches, cta.grid, stopped.fault.what.clone(), stopped.fault.cause);
     let what = what + &called_from(launches, cta.grid, &stopped.calls);
-    Stop::Trap(Box::new(Trap { rule: stopped.fault.rule, what, place }))
+    Stop::Trap(Box::new(stopped.fault.into_trap(launches, what, place)))
 }
 
 /// Whether some lanes of a CTA wait only for others of their warp, or for a copy.
@@ -502,8 +502,11 @@ impl Held {
             (Some(Self { stop: Stop::Trap(first), .. }), Stop::Trap(then))
                 if then.rule == Rule::Dependency =>
             {
-                let what = format!("{}; the other access: {}", then.what, then.place);
-                Stop::Trap(Box::new(Trap { place: first.place, what, ..*then }))
+                // The place is that of the read, and the other access is the one that was found.
+                let Trap { rule, what, place, other } = *then;
+                let other = other
+                    .map(|other| Box::new(OtherAccess { wrote: !other.wrote, place: Some(place), ..*other }));
+                Stop::Trap(Box::new(Trap { rule, what, place: first.place, other }))
             }
             (_, stop) => stop,
         }

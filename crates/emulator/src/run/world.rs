@@ -15,6 +15,7 @@ use crate::run::directed::Direction;
 use crate::run::launch::{KeptLane, Options};
 use crate::run::random::Random;
 use crate::run::stream::Stream;
+use crate::run::watchpoint::Recorded;
 
 /// Violations by grid, row and rule: the first one, its CTA and warp, and the number of occurrences.
 pub(crate) type Tolerated = std::collections::BTreeMap<(usize, u32, Rule), (Fault, [u32; 3], u32, u64)>;
@@ -71,6 +72,8 @@ pub(crate) struct World {
     pub(crate) tolerated: Tolerated,
     /// Scratch buffers of matrix instructions.
     pub(crate) scratch: crate::run::scratch::Scratch,
+    /// What a replay has recorded ([`watchpoint`](crate::run::watchpoint)).
+    pub(crate) watchpoints: Option<Box<Recorded>>,
     /// The directed schedule, if it is one.
     pub(crate) directed: Option<Box<Direction>>,
     /// Whether changes are counted, and their number ([`livelock`](crate::run::livelock)).
@@ -116,6 +119,7 @@ impl World {
             poison: options.poison,
             stack_bytes: options.stack_bytes,
             tolerated: Default::default(),
+            watchpoints: None,
             directed: None,
             watching: false,
             changes: 0,

@@ -234,8 +234,8 @@ fn is_out_of_fuel(verdict: &Verdict) -> bool {
 
 /// A conflict of lanes on which a result depends.
 fn race(remark: Remark, then: &str) -> Violation {
-    let Remark { what, place, times } = remark;
-    Violation { trap: Trap { rule: Rule::Race, what: what + then, place }, times }
+    let Remark { what, place, other, times } = remark;
+    Violation { trap: Trap { rule: Rule::Race, what: what + then, place, other }, times }
 }
 
 impl Difference {

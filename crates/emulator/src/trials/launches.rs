@@ -1,5 +1,7 @@
 //! Trials of launches on one global memory.
 
+use std::sync::Arc;
+
 use super::compare::ResultBuffer;
 use super::conflicts::Recorded;
 use super::cycle::{Ended, Subject, Unequal, compare_trials};
@@ -12,6 +14,7 @@ use crate::front::program::Program;
 use crate::memory::global::GlobalMemory;
 use crate::run::launch::{Counts, Launch, Options, launch_with};
 use crate::run::stream::InStream;
+use crate::run::watchpoint::Watchpoints;
 
 /// One launch of every trial.
 pub struct Step<'a> {
@@ -184,6 +187,7 @@ pub fn judge<D: Door>(
         contracted,
         overlapping: None,
         recorded: Recorded::default(),
+        watchpoints: None,
     };
     let left = compare_trials(&mut launches, plan, &mut verdict)?;
     if several {
@@ -199,7 +203,7 @@ pub fn judge<D: Door>(
     *memory = left;
     memory.own_all();
     memory.forget_float_sums();
-    verdict.name_addresses(memory);
+    verdict.complete_messages(memory);
     Ok(verdict)
 }
 
@@ -211,13 +215,15 @@ pub(super) struct Launches<'a, D> {
     /// The caller's memory, for the first trial.
     own: Option<GlobalMemory>,
     /// The memory before the launches, for the other trials.
-    before: Option<GlobalMemory>,
+    pub(super) before: Option<GlobalMemory>,
     pub(super) results: Vec<ResultBuffer>,
     contracted: &'a mut ContractedPrograms,
     /// The first trial in which lanes of a store wrote different values to one address.
     overlapping: Option<Trial>,
     /// The conflicts of the trials so far.
     pub(super) recorded: Recorded,
+    /// The bytes that the launches of a replay watch.
+    pub(super) watchpoints: Option<Arc<Watchpoints>>,
 }
 
 impl<D: Door> Subject for Launches<'_, D> {
@@ -235,6 +241,7 @@ impl<D: Door> Subject for Launches<'_, D> {
         } else if trial.reading == Reading::Chosen && trial.turns.is_none() {
             self.door.ended(trial, &memory);
         }
+        self.locate_other_accesses(trial, verdict)?;
         if is_first && finished && self.before.is_some() {
             self.add_variables(&memory);
         }
@@ -248,7 +255,7 @@ impl<D: Door> Subject for Launches<'_, D> {
 
 impl<D: Door> Launches<'_, D> {
     /// Runs all launches of a trial in order; returns the one that stopped, and why.
-    fn launch_all(
+    pub(super) fn launch_all(
         &mut self,
         (trial, is_first): (&Trial, bool),
         memory: &mut GlobalMemory,
@@ -276,6 +283,7 @@ impl<D: Door> Launches<'_, D> {
             let options = Options {
                 shift_shared: all.shift_shared && step.shift_shared,
                 directed,
+                watchpoints: self.watchpoints.clone(),
                 fuel: all.fuel.min(self.recorded.fuel(trial.turns, instructions)),
                 ..all.clone()
             };
@@ -283,7 +291,9 @@ impl<D: Door> Launches<'_, D> {
             let Launched { counts, notices } = self.door.launch(&launching, memory)?;
             verdict.add_violations(notices.violations);
             verdict.lanes_conflict |= !notices.conflicts.lane_rows.is_empty();
-            self.recorded.add(trial, notices.conflicts);
+            if self.watchpoints.is_none() {
+                self.recorded.add(trial, notices.conflicts);
+            }
             if !notices.undetermined_stores.is_empty() && trial.reading == Reading::Chosen {
                 self.overlapping.get_or_insert(*trial);
                 verdict.add_undetermined_stores(notices.undetermined_stores);
@@ -372,16 +382,19 @@ impl<D: Door> Launches<'_, D> {
 }
 
 impl Verdict {
-    /// Replaces addresses in messages by names of buffers.
-    fn name_addresses(&mut self, memory: &GlobalMemory) {
-        let traps = self.violations.iter_mut().map(|violation| &mut violation.trap.what);
-        let remarks = self.remarks.iter_mut().chain(&mut self.undetermined_stores);
+    /// Names the buffers of addresses in messages, and quotes the lines of the source that violations name.
+    fn complete_messages(&mut self, memory: &GlobalMemory) {
+        let traps = self.violations.iter_mut().map(|violation| &mut violation.trap);
         let stopped = self.stopped.iter_mut().filter_map(|stopped| match &mut stopped.stop {
-            Stop::Trap(trap) => Some(&mut trap.what),
+            Stop::Trap(trap) => Some(&mut **trap),
             _ => None,
         });
-        for what in traps.chain(remarks.map(|remark| &mut remark.what)).chain(stopped) {
-            *what = memory.name_addresses(what);
+        for trap in traps.chain(stopped) {
+            trap.what = memory.name_addresses(&trap.what);
+            trap.read_sources();
+        }
+        for remark in self.remarks.iter_mut().chain(&mut self.undetermined_stores) {
+            remark.what = memory.name_addresses(&remark.what);
         }
     }
 }

@@ -36,7 +36,8 @@
 //! # Where to begin
 //!
 //! `plan.rs` has the trials, `verdict.rs` what comes out, `cycle.rs` the loop with the attribution of differences, `launches.rs` what
-//! a trial of launches is, `conflicts.rs` the directed ones, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
+//! a trial of launches is, `conflicts.rs` the directed ones, `replay.rs` what a trial
+//! is run again for, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
 
 mod compare;
 mod conflicts;
@@ -44,6 +45,7 @@ mod cycle;
 mod launches;
 mod plan;
 mod readings;
+mod replay;
 mod verdict;
 
 pub use compare::{ResultBuffer, index_of};

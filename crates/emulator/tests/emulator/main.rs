@@ -16,6 +16,7 @@ mod launch;
 mod lines;
 mod matrix;
 mod measured;
+mod other_accesses;
 mod paths;
 mod registers;
 mod tensor;

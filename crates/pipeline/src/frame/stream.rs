@@ -189,6 +189,15 @@ impl<'a> Session<'a> {
         Ok(Ran { stored, stopped: None })
     }
 
+    /// The inputs with contents that no launch has read: beside a wrong result, the first clue.
+    fn unread(&self) -> Vec<&'static str> {
+        let inputs = self.problem.buffers().into_iter().filter(|(name, content)| {
+            let has_bytes = matches!(content, Content::Input(bytes) if !bytes.is_empty());
+            has_bytes && self.buffers.get(name).and_then(|buffer| self.device.is_read(*buffer)) == Some(false)
+        });
+        inputs.map(|(name, _)| name).collect()
+    }
+
     /// The first input that changed, and its first byte that differs.
     fn overwritten(&self) -> Result<Option<(&'static str, usize)>, RunError> {
         for (name, content) in self.problem.buffers() {
@@ -269,6 +278,14 @@ impl Subject for Runs<'_, '_> {
         let ran = self.session.run(seed)?;
         let mut stages = judged(self.session.problem, &ran, &self.device);
         let finished = conforms(&stages);
+        if !finished && ran.stopped.is_none() {
+            let unread = self.session.unread();
+            for result in stages.iter_mut().filter(|result| !result.verdict.conforms()) {
+                unread
+                    .iter()
+                    .for_each(|name| result.note += &format!("; `{name}` was never read by any launch"));
+            }
+        }
         if self.runs > 0 && !finished {
             for result in stages.iter_mut().filter(|result| !result.verdict.conforms()) {
                 result.note =

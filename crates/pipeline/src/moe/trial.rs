@@ -187,7 +187,8 @@ impl Subject for Repeats<'_, '_> {
         let seed = self.first + trial.seed;
         let ran = self.session.run(seed)?;
         let left = ran.tensors.clone();
-        let outcome = match self.last.take() {
+        let stopped = ran.stopped.is_some();
+        let mut outcome = match self.last.take() {
             None => {
                 let stages = verdicts::judge(self.memo, self.contract, &ran.tensors)?;
                 let mut outcome = settled(stages, ran, self.contract, self.device, 0);
@@ -197,6 +198,13 @@ impl Subject for Repeats<'_, '_> {
             Some(before) => repeated(before, ran, self.contract, self.device, (self.runs, seed))?,
         };
         let finished = outcome.first_wrong().is_none();
+        // A wrong stage of a stream that has run to its end: an input that nobody read may explain it.
+        if let Some(wrong) = outcome.stages.iter_mut().find(|stage| !stage.verdict.conforms())
+            && !stopped
+        {
+            let unread = self.session.unread();
+            unread.iter().for_each(|name| wrong.note += &format!("; `{name}` was never read by any launch"));
+        }
         self.last = Some(outcome);
         Ok(Ended { left, finished })
     }

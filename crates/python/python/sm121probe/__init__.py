@@ -25,7 +25,7 @@ from .errors import (
     ViolationError,
 )
 from .module import Kernel, Module, Parameter
-from .report import Difference, FloatAtomics, Place, Profile, Report, Traffic, Undetermined, Violation
+from .report import Difference, FloatAtomics, OtherAccess, Place, Profile, Report, Traffic, Undetermined, Violation
 
 __all__ = [
     "Device",
@@ -38,6 +38,7 @@ __all__ = [
     "Kernel",
     "LaunchError",
     "Module",
+    "OtherAccess",
     "Parameter",
     "Place",
     "Profile",

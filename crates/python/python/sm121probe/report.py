@@ -20,11 +20,14 @@ class Place:
     cta: Tuple[int, int, int]
     warp: int
     lane: Optional[int]
+    #: The text of the source's line, if the file could be read.
+    source_text: Optional[str] = None
 
     @classmethod
     def _of(cls, raw: dict) -> "Place":
         source = tuple(raw["source"]) if raw["source"] else None
-        return cls(raw["kernel"], raw["line"], raw["instruction"], source, tuple(raw["cta"]), raw["warp"], raw["lane"])
+        kernel, line, instruction, cta = raw["kernel"], raw["line"], raw["instruction"], tuple(raw["cta"])
+        return cls(kernel, line, instruction, source, cta, raw["warp"], raw["lane"], raw["source_text"])
 
     def __str__(self) -> str:
         text = f"kernel {self.kernel}"
@@ -32,9 +35,24 @@ class Place:
             text += f", PTX line {self.line} `{self.instruction}`"
         if self.source:
             text += f", {self.source[0]}:{self.source[1]}"
+        if self.source_text:
+            text += f" `{self.source_text}`"
         x, y, z = self.cta
         text += f", CTA ({x},{y},{z}), warp {self.warp}"
         return text if self.lane is None else f"{text}, lane {self.lane}"
+
+
+@dataclass(frozen=True)
+class OtherAccess:
+    """The other one of two accesses that race."""
+
+    #: Whether it wrote.
+    wrote: bool
+    place: Place
+
+    @classmethod
+    def _of(cls, raw: Optional[dict]) -> Optional["OtherAccess"]:
+        return None if raw is None else cls(raw["wrote"], Place._of(raw))
 
 
 @dataclass(frozen=True)
@@ -47,14 +65,18 @@ class Violation:
     place: Place
     #: Number of occurrences at this instruction.
     times: int
+    #: Of a race: the other access.
+    other: Optional[OtherAccess] = None
 
     @classmethod
     def _of(cls, raw: dict) -> "Violation":
-        return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"])
+        other = OtherAccess._of(raw["other"])
+        return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"], other)
 
     def __str__(self) -> str:
         rule = f"{self.rule}: " if self.rule else ""
-        return f"{rule}{self.what}; {self.place}; {self.times} times"
+        other = f"; the other access: {self.other.place}" if self.other else ""
+        return f"{rule}{self.what}; {self.place}{other}; {self.times} times"
 
 
 @dataclass(frozen=True)
@@ -197,6 +219,9 @@ class Report:
     nondeterministic: Optional[Difference] = None
     #: What the trials show: `equal`, `nondeterministic` or `undetermined`.
     verdict: str = "equal"
+    #: What the launch left out: arrays that it neither read nor wrote, elements of unwritten arrays that it did not write. No failure by
+    #: itself; beside a wrong result, the first clue.
+    omissions: List[str] = field(default_factory=list)
 
     @classmethod
     def _of(cls, raw: dict) -> "Report":
@@ -213,4 +238,5 @@ class Report:
             undetermined_stores=[Violation._of(v) for v in raw["undetermined_stores"]],
             nondeterministic=None if raw["nondeterministic"] is None else Difference._of(raw["nondeterministic"]),
             verdict=raw["verdict"],
+            omissions=raw["omissions"],
         )

@@ -89,7 +89,11 @@ impl Races {
                 "warp {warp} {mine} shared address {shared:#x} of CTA rank {rank}, which {them} {theirs} with no \
                  ordering in between"
             );
-            Fault::new(Rule::Race, what).for_byte(SHARED_WINDOW + shared)
+            Fault::new(Rule::Race, what).against(
+                (within.id_of(self.id, rank), SHARED_WINDOW + shared),
+                wrote,
+                (other.cta(), other.warp()),
+            )
         })
     }
 

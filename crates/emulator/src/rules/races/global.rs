@@ -528,7 +528,7 @@ fn clash(
         } else {
             what
         };
-        return Fault::new(Rule::Race, what).for_byte(address);
+        return Fault::new(Rule::Race, what).against((0, address), wrote, (other.cta(), other.warp()));
     }
     let (name, first) = stream.grid_of(other.cta());
     let them = format!("warp {} of CTA number {} of kernel `{name}`", other.warp(), other.cta() - first);
@@ -537,5 +537,5 @@ fn clash(
     } else {
         format!("{mine} of global address {address:#x}, which {them} {did} before its `griddepcontrol.wait`")
     };
-    Fault::new(Rule::Dependency, what)
+    Fault::new(Rule::Dependency, what).against((0, address), wrote, (other.cta(), other.warp()))
 }

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use super::stores::Stores;
 use crate::api::observe::{Observer, Violation};
-use crate::api::trap::{Cause, Place, Rule, Source, Trap};
+use crate::api::trap::{Cause, Fault, Place, Rule, Source, Trap};
 use crate::memory::global::GlobalMemory;
 use crate::run::deadlock::place;
 use crate::run::machine::Tolerated;
@@ -42,11 +42,7 @@ pub(crate) fn keep_undefined(launches: &[InStream<'_>], stores: Stores, memory: 
             && memory.is_known_move(&place).unwrap_or_else(|| {
                 moves(&writers_of(&instructions(&launches[grid])), &load.instruction, &place.instruction)
             });
-        memory.keep_undefined(
-            stored.low..stored.high,
-            Trap { rule: Rule::Uninitialised, what, place },
-            moved,
-        );
+        memory.keep_undefined(stored.low..stored.high, Trap::new(Rule::Uninitialised, what, place), moved);
     }
 }
 
@@ -166,9 +162,10 @@ pub(crate) fn report_tolerated<O: Observer>(
     observer: &mut O,
 ) {
     for ((grid, pc, rule), (fault, cta, warp, times)) in tolerated {
-        let what = with_cause(launches, grid, fault.what, fault.cause);
+        let what = with_cause(launches, grid, fault.what.clone(), fault.cause);
         let place = place(launches, grid, pc, cta, warp, fault.lane);
-        observer.violation(&Violation { trap: Trap { rule, what, place }, times });
+        observer
+            .violation(&Violation { trap: Fault { rule, ..fault }.into_trap(launches, what, place), times });
     }
 }
 

@@ -51,7 +51,7 @@ impl End {
 impl Warp {
     /// Runs one fragment for up to `quantum` rows and adds them to `steps`.
     ///
-    /// A turn is careful if registers have undefined bits, or if the launch continues after violations. Other turns do not pay for
+    /// A turn is careful if registers have undefined bits, if the launch continues after violations, or if memory is watched. Other turns do not pay for
     /// this: a row that makes bits undefined ends the turn.
     pub(crate) fn run<O: Observer>(
         &mut self,
@@ -62,7 +62,8 @@ impl Warp {
         steps: &mut u64,
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
-        let turn = if self.registers.holds_undefined() || world.judge == Judge::Values || world.watching {
+        let careful = self.registers.holds_undefined() || world.judge == Judge::Values;
+        let turn = if careful || world.watching || world.watchpoints.is_some() {
             self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
         } else {
             self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)

@@ -55,6 +55,17 @@ impl Session<'_> {
         Ok(ended.err().map(|failed| (steps[failed.launch.min(1)].0, failed.failure)))
     }
 
+    /// The inputs that no launch has read, where the device can tell: beside a wrong result, the first clue.
+    pub(in crate::moe) fn unread(&self) -> Vec<&'static str> {
+        let workspaces = self.run.workspaces();
+        let inputs = self.run.buffers.iter().filter(|(name, buffer)| {
+            workspaces.iter().all(|(workspace, ..)| workspace != *name)
+                && self.run.device.is_read(**buffer) == Some(false)
+                && self.run.device.read(**buffer).is_ok_and(|bytes| !bytes.is_empty())
+        });
+        inputs.map(|(name, _)| *name).collect()
+    }
+
     /// Marks everything that stages write completely as unwritten; the state that kernels keep from launch to launch stays.
     ///
     /// # Errors
