@@ -1,6 +1,6 @@
 //! `emulate`: runs kernels of a PTX or CUDA C++ file, of a launch file or of Triton's cache on the CPU.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use clap::Args;
 use emulator::trials::{Launched, Launching, Plan, Rules};
@@ -79,15 +79,19 @@ pub(super) struct EmulateArgs {
     /// An older form of --rules: strict means all
     #[arg(long, value_enum, conflicts_with = "rules")]
     judge: Option<Judge>,
-    /// Compare each buffer with the tensor of the same name in FILE
-    #[arg(long, value_name = "FILE.safetensors")]
-    expect: Option<PathBuf>,
+    /// Compare each buffer with the tensor of the same name in FILE.safetensors; or one buffer with FILE: `y=want.npy`,
+    /// `y=want.safetensors#tensor`, or raw elements of the buffer's type. May be repeated
+    #[arg(long, value_name = "FILE|NAME=FILE")]
+    expect: Vec<String>,
     /// With --expect: the relative tolerance, as a fraction of the expected value
     #[arg(long, value_name = "X", default_value = "0", requires = "expect", value_parser = tolerance)]
     rtol: f64,
     /// With --expect: the absolute tolerance, in addition to --rtol
     #[arg(long, value_name = "X", default_value = "0", requires = "expect", value_parser = tolerance)]
     atol: f64,
+    /// With --expect: steps between neighbouring floating-point numbers by which a value may differ
+    #[arg(long, value_name = "N", default_value = "0", requires = "expect")]
+    ulps: u64,
     /// Maximum number of warp instructions per launch
     #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
     fuel: u64,
@@ -168,8 +172,12 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     }
     let mut session = session(args, context)?;
     session.contract(args.contraction.contract(), context)?;
-    if let Some(path) = &args.expect {
-        session.expect_file(path, Tolerance { relative: args.rtol, absolute: args.atol })?;
+    let tolerance = Tolerance { relative: args.rtol, absolute: args.atol, ulps: args.ulps };
+    for expected in &args.expect {
+        match named(expected) {
+            Some((name, file)) => session.expect_buffer(name, file, tolerance)?,
+            None => session.expect_file(Path::new(expected), tolerance)?,
+        }
     }
     let plan = Plan {
         rules: match args.judge {
@@ -207,6 +215,7 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     if let (Some(path), Some(outcome)) = (&args.dump, &judged.outcome) {
         session.dump(outcome, path)?;
     }
+    let incomplete = judged.incomplete();
     let text = match args.format {
         Format::Json if failure.as_ref().is_none_or(LaunchError::is_finding) => {
             json(&launch::results(&session, &plan, &judged, failure.as_ref(), &not_compared))?
@@ -214,14 +223,14 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
         Format::Json => String::new(),
         _ => {
             let report = Report { session: &session, judged: &judged, not_compared: &not_compared };
-            let text = report.text(args.rules.strict, args.addresses);
+            let text = first_line(incomplete.as_ref()) + &report.text(args.rules.strict, args.addresses);
             text + &listed(&judged.verdict.violations) + &left_out(&judged.omissions)
         }
     };
     output::print(&text)?;
     match (failure, judged.wrong()) {
         (Some(failure), _) => Err(failure.into()),
-        (None, 0) => Ok(()),
+        (None, 0) => incomplete.map_or(Ok(()), |what| Err(LaunchError::NotCompared(what).into())),
         (None, wrong) => Err(LaunchError::Expected(wrong).into()),
     }
 }
@@ -233,17 +242,29 @@ fn not_compared(
     session: &Session,
     judged: &Judged,
 ) -> Result<Vec<String>, LaunchError> {
-    let (Some(path), Some(outcome)) = (&args.expect, &judged.outcome) else { return Ok(Vec::new()) };
+    let (Some(expected), Some(outcome)) = (args.expect.first(), &judged.outcome) else {
+        return Ok(Vec::new());
+    };
+    let file = named(expected).map_or(expected.as_str(), |(_, file)| file);
     let not_compared = session.not_compared(outcome);
     if judged.wrong() == 0 && !not_compared.is_empty() && !session.compares_results(outcome) {
-        let (path, outputs) = (path.clone(), not_compared.join(", "));
+        let (path, outputs) = (PathBuf::from(file), not_compared.join(", "));
         return Err(LaunchError::NoOutput { path, outputs });
     }
     for name in &not_compared {
-        let text = format!("{name}: not compared, {} has no tensor of this name", path.display());
+        let text = match named(expected) {
+            Some(_) => format!("{name}: not compared, no --expect names it"),
+            None => format!("{name}: not compared, {file} has no tensor of this name"),
+        };
         context.sink.emit(Event::Notice { text });
     }
     Ok(not_compared)
+}
+
+/// The buffer and the file of `NAME=FILE`; `None` for a file alone.
+fn named(expected: &str) -> Option<(&str, &str)> {
+    let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_alphanumeric() || c == '_');
+    expected.split_once('=').filter(|(name, _)| is_name(name))
 }
 
 /// The reason why trials cannot run.

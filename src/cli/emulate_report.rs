@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use emulator::Violation;
 use emulator::trials::Sums;
 
-use crate::job::launch::{Checked, Judged, Omission, Outcome, Session};
+use crate::job::launch::{Checked, Judged, Limit, Omission, Origin, Outcome, Session, Tolerance};
 use crate::store;
 
 /// Number of elements of an output that are printed.
@@ -72,6 +72,8 @@ impl Report<'_> {
         }
         verdict.undetermined.iter().flatten().for_each(|found| _ = writeln!(text, "{found}"));
         judged.checked.iter().for_each(|checked| expectation(checked, &mut text));
+        let origin = judged.origin.iter().flat_map(Origin::lines);
+        origin.for_each(|line| _ = writeln!(text, "  {line}"));
         for name in self.not_compared {
             let _ = writeln!(text, "{name}: not compared");
         }
@@ -117,28 +119,33 @@ impl Report<'_> {
 
 /// Prints the result of a comparison.
 fn expectation(checked: &Checked, text: &mut String) {
-    let Checked { buffer, elements, wrong, largest, tolerance, .. } = checked;
-    let limits = format!("rtol {:e}, atol {:e}", tolerance.relative, tolerance.absolute);
+    let Checked { buffer, elements, wrong, largest, .. } = checked;
+    if let Some(why) = &checked.why {
+        let _ = writeln!(text, "{buffer}: nothing was compared: {why}");
+        return;
+    }
+    let limits = match &checked.limit {
+        Limit::Tolerance(Tolerance { relative, absolute, ulps: 0 }) => {
+            format!("rtol {relative:e}, atol {absolute:e}; largest difference {largest:e}")
+        }
+        Limit::Tolerance(Tolerance { relative, absolute, ulps }) => {
+            format!("rtol {relative:e}, atol {absolute:e}, ulps {ulps}; largest difference {largest:e}")
+        }
+        Limit::Bound(_) => format!("derived bound; largest difference {largest:.3} of it"),
+    };
     match &checked.first {
         None => {
-            let _ = writeln!(
-                text,
-                "{buffer}: {elements} elements as expected ({limits}; largest difference {largest:e})"
-            );
+            let _ = writeln!(text, "{buffer}: {elements} elements as expected ({limits})");
         }
         Some(first) => {
             let index: Vec<String> = first.index.iter().map(ToString::to_string).collect();
-            let _ = writeln!(
-                text,
-                "{buffer}: {wrong} of {elements} elements are not as expected ({limits}; largest difference {largest:e})"
-            );
-            let _ = writeln!(
-                text,
-                "  the first is {buffer}[{}]: {}, expected {}",
-                index.join(","),
-                first.got,
-                first.wanted
-            );
+            let _ = writeln!(text, "{buffer}: {wrong} of {elements} elements are not as expected ({limits})");
+            let (index, got, wanted) = (index.join(","), &first.got, &first.wanted);
+            let expected = if matches!(checked.limit, Limit::Bound(_)) { "" } else { "expected " };
+            let _ = writeln!(text, "  the first is {buffer}[{index}]: {got}, {expected}{wanted}");
+            if let Limit::Bound(Some(diagnosis)) = &checked.limit {
+                diagnosis.text().lines().for_each(|line| _ = writeln!(text, "  {line}"));
+            }
         }
     }
 }

@@ -6,6 +6,7 @@ use super::exit;
 use super::ptx_error::PtxError;
 use crate::frame::code::CodeError;
 use crate::job::JobError;
+use crate::job::launch::LaunchError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::record::{Incomplete, RecordError};
 use crate::report::{ExplainError, ReportError};
@@ -106,7 +107,7 @@ pub(super) enum CliError {
     #[error(transparent)]
     Exec(#[from] crate::job::ExecError),
     #[error(transparent)]
-    Launch(crate::job::launch::LaunchError),
+    Launch(LaunchError),
     #[error(transparent)]
     #[diagnostic(transparent)]
     Ptx(#[from] Box<PtxError>),
@@ -165,6 +166,7 @@ impl CliError {
             | Self::OperandKind(_)
             | Self::Exec(_) => exit::USAGE,
             Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
+            Self::Launch(LaunchError::NotCompared(_)) => exit::INCOMPLETE,
             Self::Launch(_) => exit::USAGE,
             // A kernel of the user's folder does not compile.
             Self::Cubin(CubinError::Refused { .. }) => exit::USAGE,

@@ -95,7 +95,13 @@ def test_a_race_is_found_and_its_twin_is_not():
     out = np.zeros(64, np.uint32)
     with pytest.raises(sm.ViolationError) as caught:
         sm.Module(REVERSE.replace("BARRIER", "")).launch("reverse", 1, 64, [out])
-    assert caught.value.violation.rule == "race"
+    violation = caught.value.violation
+    assert violation.rule == "race"
+    # Both sides: the read, and the write of the other warp.
+    assert violation.place.instruction.startswith("ld.shared") and violation.other.wrote
+    assert violation.other.place.instruction.startswith("st.shared")
+    assert violation.other.place.warp != violation.place.warp
+    assert str(violation.other.place) in str(violation) and str(violation.other.place) in str(caught.value)
     with pytest.raises(sm.DisagreementError) as caught:
         sm.Module(REVERSE.replace("BARRIER", "")).launch("reverse", 1, 64, [out], rules="values")
     assert [v.rule for v in caught.value.violations][:1] == ["race"]
@@ -103,6 +109,15 @@ def test_a_race_is_found_and_its_twin_is_not():
     report = sm.Module(REVERSE.replace("BARRIER", "bar.sync 0;")).launch("reverse", 1, 64, [out], rules="values")
     assert (report.schedules, report.poisons, report.violations) == (4, 2, [])
     assert (out == np.arange(64)[::-1]).all()
+
+
+def test_what_a_launch_leaves_out_is_reported(add):
+    x, z = np.ones(32, np.float32), np.zeros(32, np.float32)
+    report = add.launch("add", 1, 32, [x, x.copy(), z, 32])
+    assert report.omissions == []
+    # No thread has an element: nothing is read and nothing is written.
+    report = add.launch("add", 1, 32, [x, x.copy(), z, 0])
+    assert [said.endswith("was never read by any launch") for said in report.omissions] == [True] * 3
 
 
 def test_the_profile_counts(add):

@@ -10,6 +10,7 @@ use super::content::{self, Files};
 use super::error::LaunchError;
 use super::expect::{self, Tolerance};
 use super::modules::{self, Compile, Source, miscounted, wanted};
+use super::npy;
 use super::session::{Buffer, Initial, Session, Step, Value};
 use super::triton;
 use crate::job::Context;
@@ -106,7 +107,7 @@ impl Session {
         let before = self.expectations.len();
         for (n, buffer) in self.buffers.iter().enumerate().filter(|(_, b)| tensors.contains(&b.name)) {
             let (shape, bytes) = files.tensor(path, &buffer.name)?;
-            let expected = expect::expectation(n, buffer, shape.element, bytes, tolerance);
+            let expected = expect::expectation(n, buffer, (shape.element, bytes), Vec::new(), tolerance);
             self.expectations
                 .push(expected.map_err(|why| LaunchError::Tensor { path: path.to_owned(), why })?);
         }
@@ -125,6 +126,40 @@ impl Session {
         if !outputs.is_empty() && !outputs.iter().any(|name| tensors.iter().any(|t| t == name)) {
             return Err(LaunchError::NoOutput { path, outputs: outputs.join(", ") });
         }
+        Ok(())
+    }
+}
+
+impl Session {
+    /// Expects a buffer to hold what a file has, within `tolerance`: a .npy file, a tensor of a safetensors file (`FILE#TENSOR`, or
+    /// the one that is named like the buffer), or else raw elements of the buffer's type.
+    ///
+    /// # Errors
+    /// [`LaunchError::NoSuchBuffer`], or another error if the file is unusable or has another number of elements.
+    pub fn expect_buffer(&mut self, name: &str, file: &str, tolerance: Tolerance) -> Result<(), LaunchError> {
+        let Some(n) = self.buffers.iter().position(|buffer| buffer.name == name) else {
+            let buffers = self.buffers.iter().map(|b| b.name.as_str()).collect::<Vec<_>>().join(", ");
+            return Err(LaunchError::NoSuchBuffer { name: name.to_owned(), buffers });
+        };
+        let buffer = &self.buffers[n];
+        let (path, tensor) = match file.rsplit_once('#') {
+            Some((path, tensor)) => (Path::new(path), Some(tensor)),
+            None => (Path::new(file), None),
+        };
+        let unusable = |why| LaunchError::Expectation { path: path.to_owned(), why };
+        let mut files = Files::default();
+        let is = |extension: &str| path.extension().is_some_and(|e| e == extension);
+        let (element, bytes) = if tensor.is_some() || is("safetensors") {
+            let (shape, bytes) = files.tensor(path, tensor.unwrap_or(name))?;
+            (shape.element, bytes)
+        } else if is("npy") {
+            let (element, _, bytes) = npy::parse(files.bytes(path)?).map_err(unusable)?;
+            (element, bytes.to_vec())
+        } else {
+            (buffer.shape.element, files.bytes(path)?.to_vec())
+        };
+        let expected = expect::expectation(n, buffer, (element, bytes), Vec::new(), tolerance);
+        self.expectations.push(expected.map_err(unusable)?);
         Ok(())
     }
 }

@@ -9,6 +9,7 @@ use emulator::{Stop, Trap, VariableError};
 use super::run::Stopped;
 use crate::header::{EntriesError, HeaderError};
 use crate::job::JobError;
+use crate::record::Incomplete;
 use crate::toolkit::{ContractionError, NvrtcError};
 
 /// The reason why launches failed, or why their results are wrong.
@@ -97,6 +98,22 @@ pub enum LaunchError {
         /// The names of the buffers.
         buffers: String,
     },
+    /// No buffer has the name that is to be compared.
+    #[error("`{name}` is to be compared, and is no buffer; the buffers are: {buffers}")]
+    NoSuchBuffer {
+        /// The name.
+        name: String,
+        /// The names of the buffers.
+        buffers: String,
+    },
+    /// A file of expected values cannot be used.
+    #[error("{} cannot be compared: {why}", path.display())]
+    Expectation {
+        /// The file.
+        path: PathBuf,
+        /// What is wrong and how to fix it.
+        why: String,
+    },
     /// A tensor has no buffer of the same name.
     #[error("{}: no buffer is named like tensor `{tensor}`; the buffers are: {buffers}", path.display())]
     NoBuffer {
@@ -162,6 +179,9 @@ pub enum LaunchError {
     /// It is unknown which pairs ptxas contracts.
     #[error(transparent)]
     Contraction(#[from] ContractionError),
+    /// Buffers are to be compared, and nothing of them was.
+    #[error("{0}")]
+    NotCompared(Incomplete),
     /// Results differ from the expected values: the number of buffers.
     #[error("{0} of the compared buffers differ from the expected values")]
     Expected(usize),

@@ -1,11 +1,15 @@
 //! Compares results with expected values: |result - expected| <= atol + rtol |expected|; exactly, if neither is given.
 
+use std::ops::Range;
+
 use emulator::GlobalMemory;
 use emulator::argument::Element;
 use emulator::trials::index_of;
 
+use super::product::{Product, ProductResult};
 use super::run::Outcome;
-use super::session::{Buffer, Expectation, Session};
+use super::session::{Buffer, Expectation, Session, Wanted};
+use crate::frame::diagnosis::Diagnosis;
 
 /// The tolerance of a comparison with expected values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -14,11 +18,24 @@ pub struct Tolerance {
     pub relative: f64,
     /// `atol`, added to the relative tolerance.
     pub absolute: f64,
+    /// `ulps`: a value that is so many steps of its floating-point type away matches, too.
+    pub ulps: u64,
+}
+
+/// What decides whether an element is wrong.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Limit {
+    /// A tolerance that the caller gives.
+    Tolerance(Tolerance),
+    /// The bound that is derived for a product, with what explains the wrong elements.
+    Bound(Option<Diagnosis>),
 }
 
 /// One element that differs from its expected value.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Mismatch {
+    /// Its number, in the order of memory.
+    pub element: usize,
     /// Its index, the outermost dimension first.
     pub index: Vec<usize>,
     /// Its value, or `unwritten`.
@@ -38,10 +55,14 @@ pub struct Checked {
     pub wrong: usize,
     /// The first of them.
     pub first: Option<Mismatch>,
-    /// The largest difference of finite values.
+    /// The number of elements that were compared.
+    pub compared: usize,
+    /// The largest difference of finite values; for a bound, the largest as a multiple of it.
     pub largest: f64,
-    /// The tolerance of the comparison.
-    pub tolerance: Tolerance,
+    /// What decides.
+    pub limit: Limit,
+    /// Why nothing was compared.
+    pub why: Option<String>,
 }
 
 /// Returns the expectation of a buffer.
@@ -51,15 +72,22 @@ pub struct Checked {
 pub(super) fn expectation(
     buffer: usize,
     of: &Buffer,
-    element: Element,
-    bytes: Vec<u8>,
+    (element, bytes): (Element, Vec<u8>),
+    unwritten: Vec<Range<usize>>,
     tolerance: Tolerance,
 ) -> Result<Expectation, String> {
     let (there, wanted) = (of.shape.count(), element.count_in(bytes.len()));
     if there != wanted {
         return Err(format!("buffer `{}` has {there} elements, but {wanted} are expected", of.name));
     }
-    Ok(Expectation { buffer, element, bytes, unwritten: Vec::new(), tolerance })
+    if tolerance.ulps > 0 && (element != of.shape.element || !element.is_float()) {
+        let (own, other) = (of.shape.element.name(), element.name());
+        return Err(format!(
+            "`ulps` needs one floating-point type, and buffer `{}` is of {own}, its values of {other}",
+            of.name
+        ));
+    }
+    Ok(Expectation { buffer, wanted: Wanted::Values { element, bytes, unwritten, tolerance } })
 }
 
 impl Session {
@@ -91,48 +119,119 @@ impl Session {
 
     fn check_one(&self, expected: &Expectation, memory: &GlobalMemory, addresses: &[u64]) -> Checked {
         let buffer = &self.buffers[expected.buffer];
-        let element = buffer.shape.element;
         let address = addresses[expected.buffer];
         let bytes = memory.contents(address).unwrap_or_default();
+        match &expected.wanted {
+            Wanted::Product(product) => check_product(buffer, product, &bytes),
+            Wanted::Values { element, bytes: wanted, unwritten, tolerance } => {
+                let values = Values { element: *element, bytes: wanted, unwritten, tolerance: *tolerance };
+                values.check(buffer, &bytes, (memory, address))
+            }
+        }
+    }
+}
+
+/// Judges a product.
+fn check_product(buffer: &Buffer, product: &Product, bytes: &[u8]) -> Checked {
+    let mut checked = Checked {
+        buffer: buffer.name.clone(),
+        elements: buffer.shape.count(),
+        wrong: 0,
+        first: None,
+        compared: 0,
+        largest: 0.0,
+        limit: Limit::Bound(None),
+        why: None,
+    };
+    match product.judge(buffer.shape.element, bytes) {
+        Ok(ProductResult { result, diagnosis }) => {
+            checked.compared = checked.elements;
+            checked.wrong = usize::try_from(result.mismatches).unwrap_or(usize::MAX);
+            checked.largest = result.worst_over_bound;
+            let at = |axis: &str| result.place.as_ref().and_then(|place| place.index(axis));
+            if let (Some(row), Some(col)) = (at("row"), at("col")) {
+                let element = row * product.dims[1] + col;
+                let code = buffer.shape.element.code_at(bytes, element);
+                let got = code.map_or_else(String::new, |code| buffer.shape.element.show(code));
+                checked.first = Some(Mismatch { element, index: vec![row, col], got, wanted: result.note });
+            }
+            checked.limit = Limit::Bound(diagnosis);
+        }
+        Err(why) => checked.why = Some(why),
+    }
+    checked
+}
+
+/// Expected values.
+struct Values<'a> {
+    element: Element,
+    bytes: &'a [u8],
+    unwritten: &'a [Range<usize>],
+    tolerance: Tolerance,
+}
+
+impl Values<'_> {
+    /// Compares the bytes of a buffer, which is at an address of this memory.
+    fn check(&self, buffer: &Buffer, bytes: &[u8], (memory, address): (&GlobalMemory, u64)) -> Checked {
+        let element = buffer.shape.element;
+        let tolerance = self.tolerance;
         let mut checked = Checked {
             buffer: buffer.name.clone(),
             elements: buffer.shape.count(),
             wrong: 0,
             first: None,
+            compared: 0,
             largest: 0.0,
-            tolerance: expected.tolerance,
+            limit: Limit::Tolerance(tolerance),
+            why: None,
         };
         let whole = memory.is_written(address, 0, bytes.len());
         for n in 0..checked.elements {
-            let (Some(got), Some(want)) =
-                (element.code_at(&bytes, n), expected.element.code_at(&expected.bytes, n))
+            let (Some(got), Some(want)) = (element.code_at(bytes, n), self.element.code_at(self.bytes, n))
             else {
                 continue;
             };
             let (at, len) = (n * element.bits() / 8, element.bits().div_ceil(8));
-            if expected.unwritten.iter().any(|run| run.contains(&at)) {
+            if self.unwritten.iter().any(|run| run.contains(&at)) {
                 continue;
             }
+            checked.compared += 1;
             let written = whole || memory.is_written(address, at, len);
-            let difference = difference((element, got), (expected.element, want));
-            let limit = expected.tolerance.absolute
-                + expected.tolerance.relative * expected.element.value(want).abs();
+            let difference = difference((element, got), (self.element, want));
+            let limit = tolerance.absolute + tolerance.relative * self.element.value(want).abs();
             if written && difference.is_finite() {
                 checked.largest = checked.largest.max(difference);
             }
             // An infinite expected value makes the limit infinite; only the same infinity matches it.
-            if written && (difference == 0.0 || difference.is_finite() && difference <= limit) {
+            let is_near = difference == 0.0
+                || difference.is_finite()
+                    && (difference <= limit || steps(element, got, want) <= tolerance.ulps);
+            if written && is_near {
                 continue;
             }
             checked.wrong += 1;
             checked.first.get_or_insert_with(|| Mismatch {
+                element: n,
                 index: index_of(n, &buffer.shape.dims),
                 got: if written { element.show(got) } else { "unwritten".to_owned() },
-                wanted: expected.element.show(want),
+                wanted: self.element.show(want),
             });
+        }
+        if checked.compared == 0 {
+            checked.why = Some("none of its elements is compared".to_owned());
         }
         checked
     }
+}
+
+/// The steps between two numbers of a floating-point type: 0 for equal codes and for zeros of either sign.
+fn steps(element: Element, one: u64, other: u64) -> u64 {
+    let sign = 1_u64 << (element.bits() - 1);
+    let order = |code: u64| {
+        let magnitude = i128::from(code & (sign - 1));
+        if code & sign == 0 { magnitude } else { -magnitude }
+    };
+    u64::try_from((order(one) - order(other)).unsigned_abs()).unwrap_or(u64::MAX)
 }
 
 /// Returns the difference of two values: 0 only if they are equal, where NaNs are equal to each other.
@@ -163,6 +262,10 @@ mod tests {
         assert_eq!(difference(f32(f32::INFINITY), f32(f32::MAX)), f64::INFINITY);
         assert_eq!(difference(f32(0.0), f32(-0.0)), 0.0);
         assert_eq!(difference(s32(-1), (Element::U32, 0xFFFF_FFFF)), 4_294_967_296.0);
+        assert_eq!(steps(Element::F32, f32(1.0).1, f32(1.0 + 2.0 * f32::EPSILON).1), 2);
+        assert_eq!(steps(Element::F32, f32(f32::from_bits(1)).1, f32(-f32::from_bits(2)).1), 3);
+        assert_eq!(steps(Element::F32, f32(0.0).1, f32(-0.0).1), 0);
+        assert_eq!(steps(Element::Bf16, 0x3F80, 0x3F81), 1);
         // Integers that agree in their upper 53 bits are still not equal.
         let u64 = |x: u64| (Element::U64, x);
         assert_eq!(difference(u64(u64::MAX), u64(u64::MAX - 1)), 1.0);

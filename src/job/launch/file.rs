@@ -84,7 +84,7 @@ pub(super) struct BufferEntry {
     pub(super) expect: Option<ExpectEntry>,
 }
 
-/// The expected contents of a buffer: one of `fill`, `values`, `file` with `tensor`, and `raw`.
+/// The expected contents of a buffer: one of `fill`, `values`, `file` with `tensor`, `raw` and `product`.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExpectEntry {
@@ -103,12 +103,39 @@ pub(super) struct ExpectEntry {
     /// With `raw`: bytes that are not compared, as the first byte and their number.
     #[serde(default)]
     pub(super) unwritten: Vec<[usize; 2]>,
+    /// A product of block-scaled matrices, judged by its derived bound; the buffer is a matrix [M, N] of bf16 or f32.
+    pub(super) product: Option<ProductEntry>,
     /// The tolerance relative to the expected value.
     #[serde(default)]
     pub(super) rtol: f64,
     /// The absolute tolerance, added to the relative one.
     #[serde(default)]
     pub(super) atol: f64,
+    /// Steps between neighbouring numbers of the buffer's floating-point type by which a value may differ.
+    #[serde(default)]
+    pub(super) ulps: u64,
+}
+
+/// The product of `a` [M, K] and the transpose of `b` [N, K], whose scales are linear. Its operands are buffers.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ProductEntry {
+    /// The formats of `a` and `b`: mxfp8xmxfp4, nvfp4, mxfp4, mxfp8, bf16xmxfp4 or bf16xnvfp4.
+    pub(super) format: String,
+    /// The codes of `a`.
+    pub(super) a: String,
+    /// The codes of `b`.
+    pub(super) b: String,
+    /// The scales of `a`, if its format has some.
+    pub(super) a_scales: Option<String>,
+    /// The scales of `b`.
+    pub(super) b_scales: String,
+    /// The factor on `a`, if its format has a global scale; 1 by default.
+    pub(super) a_global: Option<f32>,
+    /// The factor on `b`, if its format has a global scale; 1 by default.
+    pub(super) b_global: Option<f32>,
+    /// The bias of each column, of f32.
+    pub(super) bias: Option<String>,
 }
 
 /// A module variable.

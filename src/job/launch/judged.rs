@@ -8,8 +8,10 @@ use emulator::trials::{
 use super::error::LaunchError;
 use super::expect::Checked;
 use super::omissions::Omission;
+use super::origin::Origin;
 use super::run::Outcome;
 use super::session::Session;
+use crate::record::{Completeness, Incomplete};
 
 /// The results of the first trial, and the verdict on all trials.
 pub struct Judged {
@@ -21,6 +23,8 @@ pub struct Judged {
     pub checked: Vec<Checked>,
     /// What the launches of the first trial left out.
     pub omissions: Vec<Omission>,
+    /// Where the first wrong element comes from, in the trial of the comparisons.
+    pub origin: Option<Origin>,
 }
 
 impl Judged {
@@ -28,6 +32,24 @@ impl Judged {
     #[must_use]
     pub fn wrong(&self) -> usize {
         wrong(&self.checked)
+    }
+}
+
+impl Judged {
+    /// Returns what was to be compared and was not, buffer by buffer; `None` if there is no such buffer.
+    #[must_use]
+    pub fn incomplete(&self) -> Option<Incomplete> {
+        let (compared, not): (Vec<&Checked>, Vec<&Checked>) =
+            self.checked.iter().partition(|checked| checked.compared > 0);
+        if not.is_empty() {
+            return None;
+        }
+        let mut completeness = Completeness::of_checks(compared.len());
+        for checked in not {
+            let why = checked.why.as_deref().unwrap_or_default();
+            completeness.add_gap(format!("{}: nothing was compared: {why}", checked.buffer));
+        }
+        completeness.incomplete("nothing was compared")
     }
 }
 
@@ -41,6 +63,8 @@ struct Launcher<'a, F> {
     addresses: Vec<u64>,
     launch: F,
     checked: Vec<Checked>,
+    /// The trial of these comparisons.
+    checked_in: Option<Trial>,
 }
 
 impl<E, F: FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>> Door for Launcher<'_, F> {
@@ -70,10 +94,10 @@ impl<E, F: FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>> Door
         (self.launch)(launching, memory)
     }
 
-    fn ended(&mut self, _: &Trial, memory: &GlobalMemory) {
+    fn ended(&mut self, trial: &Trial, memory: &GlobalMemory) {
         let now = self.session.check(memory, &self.addresses);
         if self.checked.is_empty() || wrong(&now) > wrong(&self.checked) {
-            self.checked = now;
+            (self.checked, self.checked_in) = (now, Some(*trial));
         }
     }
 }
@@ -104,13 +128,22 @@ impl Session {
             })
             .collect();
         let steps = steps?;
-        let mut launcher = Launcher { session: self, addresses, launch, checked: Vec::new() };
+        // A wrong result is traced back from the memory before the launches.
+        let before = (!self.expectations.is_empty()).then(|| {
+            memory.share();
+            memory.clone()
+        });
+        let mut launcher =
+            Launcher { session: self, addresses, launch, checked: Vec::new(), checked_in: None };
         let mut contracted = ContractedPrograms::default();
         let verdict = trials::judge(&mut launcher, &steps, &mut memory, plan, &mut contracted)?;
-        let Launcher { addresses, checked, .. } = launcher;
+        let Launcher { addresses, checked, checked_in, .. } = launcher;
+        let traced = before.as_ref().zip(checked_in);
+        let origin = traced
+            .and_then(|(before, trial)| self.origin(&checked, (plan, &trial), &steps, (before, &addresses)));
         let outcome = verdict.finished.then_some(Outcome { memory, addresses });
         let omissions = self.omissions(outcome.as_ref(), &verdict);
-        Ok(Judged { outcome, verdict, checked, omissions })
+        Ok(Judged { outcome, verdict, checked, omissions, origin })
     }
 
     /// Returns the error that a verdict is under a plan; `None` if it is none.

@@ -6,10 +6,14 @@ use emulator::{OtherAccess, Place, Remark, Rule, Stop, Turns, Violation};
 use serde::Serialize;
 
 use super::error::LaunchError;
+use super::expect::{Checked, Limit};
 use super::judged::Judged;
 use super::omissions::Omission;
+use super::origin::Origin;
 use super::run::{Outcome, Stopped};
 use super::session::{Initial, Session, Step};
+use crate::frame::diagnosis::Diagnosis;
+use crate::record::Incomplete;
 use crate::store;
 
 /// The machine-readable results of launches: those of the first trial, and the verdict on all.
@@ -34,6 +38,12 @@ pub struct LaunchResults {
     /// Inputs that no launch used, elements that none wrote, launches that did not run.
     omissions: Vec<OmissionResult>,
     expectations: Vec<ExpectationResult>,
+    /// What was to be compared and was not.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    incomplete: Option<Incomplete>,
+    /// Where the first wrong element comes from.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    origin: Option<Origin>,
     /// Changed buffers for which the file of expected tensors has no tensor.
     not_compared: Vec<String>,
     float_atomics: SumsResult,
@@ -166,9 +176,21 @@ struct ExpectationResult {
     buffer: String,
     elements: usize,
     wrong: usize,
+    /// The number of elements that were compared.
+    compared: usize,
+    /// The largest difference; of a product, as a multiple of its bound.
     largest_difference: f64,
-    rtol: f64,
-    atol: f64,
+    /// `tolerance`, or `derived_bound` for a product.
+    judged_by: &'static str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    rtol: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    atol: Option<f64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    ulps: Option<u64>,
+    /// What explains the wrong elements of a product.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    diagnosis: Option<Diagnosis>,
     #[serde(skip_serializing_if = "Option::is_none")]
     first: Option<First>,
 }
@@ -199,6 +221,31 @@ fn violation(found: &Violation) -> Found {
 
 fn remark(found: &Remark) -> Found {
     Found::new(None, (&found.what, &found.place), found.other.as_deref(), found.times)
+}
+
+fn expectation(of: &Checked) -> ExpectationResult {
+    let (tolerance, diagnosis) = match &of.limit {
+        Limit::Tolerance(tolerance) => (Some(tolerance), None),
+        Limit::Bound(diagnosis) => (None, diagnosis.clone()),
+    };
+    let first = of.first.as_ref().map(|m| First {
+        index: m.index.clone(),
+        got: m.got.clone(),
+        wanted: m.wanted.clone(),
+    });
+    ExpectationResult {
+        buffer: of.buffer.clone(),
+        elements: of.elements,
+        wrong: of.wrong,
+        compared: of.compared,
+        largest_difference: of.largest,
+        judged_by: if tolerance.is_some() { "tolerance" } else { "derived_bound" },
+        rtol: tolerance.map(|t| t.relative),
+        atol: tolerance.map(|t| t.absolute),
+        ulps: tolerance.map(|t| t.ulps),
+        diagnosis,
+        first,
+    }
 }
 
 fn omission(found: &Omission) -> OmissionResult {
@@ -245,7 +292,7 @@ pub fn results(
     failure: Option<&LaunchError>,
     not_compared: &[String],
 ) -> LaunchResults {
-    let Judged { outcome, verdict, checked, omissions } = judged;
+    let Judged { outcome, verdict, checked, omissions, origin } = judged;
     let launches = session
         .steps
         .iter()
@@ -272,19 +319,6 @@ pub fn results(
         }
         _ => None,
     };
-    let expectations = checked.iter().map(|c| ExpectationResult {
-        buffer: c.buffer.clone(),
-        elements: c.elements,
-        wrong: c.wrong,
-        largest_difference: c.largest,
-        rtol: c.tolerance.relative,
-        atol: c.tolerance.absolute,
-        first: c.first.as_ref().map(|m| First {
-            index: m.index.clone(),
-            got: m.got.clone(),
-            wanted: m.wanted.clone(),
-        }),
-    });
     LaunchResults {
         verdict: verdict.outcome().word(),
         rules: verdict.rules.word(),
@@ -297,7 +331,9 @@ pub fn results(
         differences: verdict.differences.iter().map(difference).collect(),
         remarks: verdict.remarks.iter().filter(|_| verdict.finished).map(remark).collect(),
         omissions: omissions.iter().map(omission).collect(),
-        expectations: expectations.collect(),
+        expectations: checked.iter().map(expectation).collect(),
+        incomplete: judged.incomplete(),
+        origin: origin.clone(),
         not_compared: not_compared.to_vec(),
         float_atomics: SumsResult {
             elements: verdict.sums.elements,

@@ -9,6 +9,7 @@ use emulator::{GlobalMemory, HostBytes, Kernel, Program, TENSOR_MAP_BYTES, Tenso
 use super::available_memory::available_memory;
 use super::error::LaunchError;
 use super::expect::Tolerance;
+use super::product::Product;
 
 /// A loaded module.
 pub struct Module {
@@ -164,14 +165,26 @@ pub struct Step {
 pub struct Expectation {
     /// The buffer, an index of [`Session::buffers`].
     pub buffer: usize,
-    /// The type of the expected elements, which may differ from the buffer's.
-    pub element: Element,
-    /// The expected elements, as many as the buffer has.
-    pub bytes: Vec<u8>,
-    /// Bytes that are not compared.
-    pub unwritten: Vec<Range<usize>>,
-    /// The tolerance of the comparison.
-    pub tolerance: Tolerance,
+    /// What it must hold.
+    pub wanted: Wanted,
+}
+
+/// What a buffer must hold.
+#[derive(Debug, Clone, PartialEq)]
+pub enum Wanted {
+    /// These values.
+    Values {
+        /// The type of the expected elements, which may differ from the buffer's.
+        element: Element,
+        /// The expected elements, as many as the buffer has.
+        bytes: Vec<u8>,
+        /// Bytes that are not compared.
+        unwritten: Vec<Range<usize>>,
+        /// The tolerance of the comparison.
+        tolerance: Tolerance,
+    },
+    /// The product of block-scaled matrices, within its derived bound.
+    Product(Box<Product>),
 }
 
 /// A sequence of launches on the same memory.

@@ -1,4 +1,5 @@
-//! What a report says beyond the verdict: the other side of a race.
+//! What a report says beyond the verdict: the other side of a race, what launches left out, where a wrong element comes from, and
+//! what a result is compared with.
 
 use std::fs;
 
@@ -94,4 +95,179 @@ fn launches_behind_a_stop_and_modules_without_a_launch_are_named() {
     let text = run(100, &["emulate", &path.display().to_string()]);
     assert!(text.contains("remark: launch 1, `k`, did not run\n"), "{text}");
     assert!(text.contains("remark: no launch is of the module "), "{text}");
+}
+
+#[test]
+fn the_first_wrong_element_is_traced_to_its_instruction_and_its_inputs() {
+    let dir = TempDir::new().unwrap();
+    // Twice each number is right; the kernel adds 1 in the fourth thread.
+    let body = "ld.param.u64 %rd1, [x];\nld.param.u64 %rd2, [y];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd3, %r1, 4;\n\
+                add.u64 %rd1, %rd1, %rd3;\nadd.u64 %rd2, %rd2, %rd3;\nld.global.u32 %r2, [%rd1];\nadd.u32 %r3, %r2, %r2;\n\
+                setp.eq.u32 %p1, %r1, 3;\n@%p1 add.u32 %r3, %r2, 1;\nst.global.u32 [%rd2], %r3;\n";
+    let file = super::kernel(&dir, ".param .u64 x, .param .u64 y", body);
+    let session = format!(
+        "modules:\n  k: {{file: '{file}'}}\nbuffers:\n  x: {{type: u32, shape: [2, 4], fill: iota}}\n  y:\n    type: u32\n    shape: [2, 4]\n\
+         \x20   expect: {{values: [0, 2, 4, 6, 8, 10, 12, 14]}}\nlaunches:\n- block: 8\n  args: [{{buffer: x}}, {{buffer: y}}]\n"
+    );
+    let path = dir.path().join("launches.yaml");
+    fs::write(&path, session).unwrap();
+    let path = path.display().to_string();
+    let text = run(100, &["emulate", &path]);
+    for part in [
+        "the first is y[0,3]: 4, expected 6",
+        "  y[0,3] was last written in launch 0: kernel k, PTX line 19 `st.global.u32 [%rd2], %r3;`, CTA (0,0,0), warp 0, lane 3\n",
+        "  `st.global.u32 [%rd2], %r3;` at line 19 uses %r3 = 4\n",
+        "    `@%p1 add.u32 %r3, %r2, 1;` at line 18 uses %r2 = 3\n",
+        "      `ld.global.u32 %r2, [%rd1];` at line 15 loads x[0,3]\n",
+    ] {
+        assert!(text.contains(part), "{part}\n{text}");
+    }
+    let output = tool(&["emulate", &path, "--format", "json"]);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let origin = &results["origin"];
+    assert_eq!((&origin["index"], &origin["launch"]), (&serde_json::json!([0, 3]), &0.into()));
+    assert_eq!(origin["instructions"][1]["operands"][0]["value"], "3");
+    assert_eq!(origin["instructions"][2]["loaded"], "x[0,3]");
+    // An element that nothing wrote.
+    let session = fs::read_to_string(&path).unwrap().replace("block: 8", "block: 7");
+    let session = session.replace("[0, 2, 4, 6, 8,", "[0, 2, 4, 4, 8,");
+    fs::write(&path, session).unwrap();
+    let text = run(100, &["emulate", &path]);
+    assert!(text.contains("  y[1,3] was not written by any launch\n"), "{text}");
+    assert!(text.contains("remark: of `y`, element 7, column 3 of row 1 was never written"), "{text}");
+}
+
+/// A kernel that copies 16-bit elements: what it is given is its result.
+fn copy(dir: &TempDir) -> String {
+    let body = "ld.param.u64 %rd1, [x];\nld.param.u64 %rd2, [y];\nmov.u32 %r1, %tid.x;\nmul.wide.u32 %rd3, %r1, 2;\n\
+                add.u64 %rd1, %rd1, %rd3;\nadd.u64 %rd2, %rd2, %rd3;\nld.global.u16 %r2, [%rd1];\nst.global.u16 [%rd2], %r2;\n";
+    super::kernel(
+        dir,
+        ".param .u64 x, .param .u64 y",
+        &body.replace("%r2", "%h2").replace("ld.param.u64 %rd1", ".reg .b16 %h2;\nld.param.u64 %rd1"),
+    )
+}
+
+/// Rows of ones, of which each has another scale, times ones: row r of the product is 32 * 2^r.
+fn product(dir: &TempDir, rows: [u32; 4], product: &str) -> String {
+    let values: Vec<String> = rows.iter().flat_map(|row| vec![row.to_string(); 32]).collect();
+    let session = format!(
+        "modules:\n  k: {{file: '{}'}}\nbuffers:\n  a: {{type: e4m3, shape: [4, 32], fill: 1}}\n\
+         \x20 a_scales: {{type: ue8m0, shape: [4, 1], values: [1, 2, 4, 8]}}\n  b: {{type: e2m1, shape: [32, 32], fill: 1}}\n\
+         \x20 b_scales: {{type: ue8m0, shape: [32, 1], fill: 1}}\n  given: {{type: bf16, shape: [4, 32], values: [{}]}}\n\
+         \x20 y:\n    type: bf16\n    shape: [4, 32]\n    expect: {{product: {{{product}}}}}\n\
+         launches:\n- block: 128\n  args: [{{buffer: given}}, {{buffer: y}}]\n",
+        copy(dir),
+        values.join(", ")
+    );
+    let path = dir.path().join("product.yaml");
+    fs::write(&path, session).unwrap();
+    path.display().to_string()
+}
+
+#[test]
+fn a_product_is_judged_by_its_bound_and_explained() {
+    let dir = TempDir::new().unwrap();
+    let of = "format: mxfp8xmxfp4, a: a, a_scales: a_scales, b: b, b_scales: b_scales";
+    let text = run(0, &["emulate", &product(&dir, [32, 64, 128, 256], of)]);
+    assert!(
+        text.contains("y: 128 elements as expected (derived bound; largest difference 0.000 of it)"),
+        "{text}"
+    );
+    // The kernel forgets the scales of `a`: the rows 1 to 3 are wrong.
+    let wrong = product(&dir, [32; 4], of);
+    let text = run(100, &["emulate", &wrong]);
+    assert!(text.contains("y: 96 of 128 elements are not as expected (derived bound"), "{text}");
+    assert!(text.contains("the first is y[1,0]: 32, "), "{text}");
+    assert!(text.contains("the scales of the operand `a` are left out"), "{text}");
+    assert!(text.contains("y[1,0] was last written in launch 0"), "{text}");
+    let output = tool(&["emulate", &wrong, "--format", "json"]);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    let expectation = &results["expectations"][0];
+    assert_eq!((&expectation["judged_by"], &expectation["wrong"]), (&"derived_bound".into(), &96.into()));
+    assert!(expectation["diagnosis"]["explanations"][0]["what"].as_str().unwrap().contains("operand `a`"));
+    for (of, why) in [
+        ("format: fp3, a: a, b: b, b_scales: b_scales", "`fp3` is none of the formats mxfp8xmxfp4, nvfp4"),
+        (
+            "format: mxfp8, a: a, b: b, b_scales: b_scales",
+            "`b` has 512 bytes, not the 1024 of 32 rows of 32 elements",
+        ),
+        ("format: mxfp8xmxfp4, a: a, b: b, b_scales: b_scales", "mxfp8xmxfp4 needs `a_scales`"),
+        (
+            "format: mxfp8xmxfp4, a: y, a_scales: a_scales, b: b, b_scales: b_scales",
+            "buffer `y` is an operand of a product and has no",
+        ),
+        (
+            "format: mxfp8xmxfp4, a: a, a_scales: b, b: b, b_scales: b_scales",
+            "`a_scales` has 512 bytes, not the 4 of 4 x 1 scales",
+        ),
+    ] {
+        let text = run(2, &["emulate", &product(&dir, [32; 4], of)]);
+        assert!(text.contains(why) && text.contains("product.yaml:"), "{why}\n{text}");
+    }
+}
+
+#[test]
+fn a_buffer_is_compared_with_a_file_of_any_kind() {
+    let dir = TempDir::new().unwrap();
+    let file = copy(&dir);
+    let at = |name: &str| dir.path().join(name).display().to_string();
+    let ones = 0x3C00_u16.to_le_bytes().repeat(4);
+    fs::write(at("raw.bin"), &ones).unwrap();
+    let header = format!("{:<117}\n", "{'descr': '<f2', 'fortran_order': False, 'shape': (4,), }");
+    let array = |data: &[u8]| [b"\x93NUMPY\x01\x00\x76\x00".as_slice(), header.as_bytes(), data].concat();
+    fs::write(at("ones.npy"), array(&ones)).unwrap();
+    // One step above 1 in the last element.
+    let near = [&ones[..6], &0x3C01_u16.to_le_bytes()].concat();
+    fs::write(at("near.npy"), array(&near)).unwrap();
+    let call = |code: i32, more: &[&str]| {
+        let call = ["emulate", &file, "--block", "4", "--arg", "buf:x=@", "--arg", "out:y=f16[4]"];
+        let x = format!("buf:x=@{}#x", at("x.safetensors"));
+        let call: Vec<&str> =
+            call.iter().map(|arg| if *arg == "buf:x=@" { x.as_str() } else { arg }).collect();
+        run(code, &[&call[..], more].concat())
+    };
+    let tensor = r#"{"x":{"dtype":"F16","shape":[4],"data_offsets":[0,8]}}"#;
+    let tensors = [&(tensor.len() as u64).to_le_bytes()[..], tensor.as_bytes(), &ones].concat();
+    fs::write(at("x.safetensors"), tensors).unwrap();
+    for expected in ["raw.bin", "ones.npy", "x.safetensors#x"] {
+        let text = call(0, &["--expect", &format!("y={}", at(expected))]);
+        assert!(text.contains("y: 4 elements as expected"), "{text}");
+    }
+    let near = format!("y={}", at("near.npy"));
+    let text = call(100, &["--expect", &near]);
+    assert!(
+        text.contains("y: 1 of 4 elements are not as expected") && text.contains("y[3] was last written"),
+        "{text}"
+    );
+    assert!(call(0, &["--expect", &near, "--ulps", "1"]).contains("ulps 1"), "{text}");
+    assert!(call(2, &["--expect", &format!("z={}", at("ones.npy"))]).contains("the buffers are: x, y"));
+    assert!(
+        call(2, &["--expect", &format!("y={}", at("x.safetensors#w"))]).contains("there is no tensor `w`")
+    );
+    fs::write(at("short.npy"), &ones).unwrap();
+    assert!(
+        call(2, &["--expect", &format!("y={}", at("short.npy"))]).contains("does not begin like a .npy file")
+    );
+}
+
+#[test]
+fn a_comparison_of_nothing_is_not_a_pass() {
+    let dir = TempDir::new().unwrap();
+    fs::write(dir.path().join("want.bin"), [0; 4]).unwrap();
+    let session = format!(
+        "modules:\n  k: {{file: '{}'}}\nbuffers:\n  x: {{type: u16, shape: 2, fill: 7}}\n  y:\n    type: u16\n    shape: 2\n\
+         \x20   expect: {{raw: want.bin, unwritten: [[0, 4]]}}\nlaunches:\n- block: 2\n  args: [{{buffer: x}}, {{buffer: y}}]\n",
+        copy(&dir)
+    );
+    let path = dir.path().join("launches.yaml");
+    fs::write(&path, session).unwrap();
+    let text = run(4, &["emulate", &path.display().to_string()]);
+    assert!(
+        text.starts_with("NOTHING CHECKED: y: nothing was compared: none of its elements is compared\n"),
+        "{text}"
+    );
+    let output = tool(&["emulate", &path.display().to_string(), "--format", "json"]);
+    let results: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((output.status.code(), &results["incomplete"]["nothing_checked"]), (Some(4), &true.into()));
 }

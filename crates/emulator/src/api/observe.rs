@@ -112,6 +112,11 @@ impl<'a> Executed<'a> {
         Self { cta: m.cta.id, warp: m.warp, mask: m.mask, row: pc as usize, kernel: m.kernel, registers: m.r }
     }
 
+    /// The registers of the warp.
+    pub(crate) fn registers(&self) -> &Registers {
+        self.registers
+    }
+
     /// The addresses of address operand `n`, by lane, with the space that they point to: `named` if the instruction names one,
     /// otherwise that of the first active lane's address.
     pub(crate) fn addresses(&self, n: usize, named: Option<Pointed>) -> Option<(Pointed, [u64; LANES])> {

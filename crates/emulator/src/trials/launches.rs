@@ -32,6 +32,19 @@ pub struct Step<'a> {
     pub shift_shared: bool,
 }
 
+impl Step<'_> {
+    /// The launch, in the reading of its module.
+    pub(super) fn in_stream(&self) -> Result<InStream<'_>, Stop> {
+        let missing = || Stop::Launch(format!("the module has no entry `{}`", self.kernel));
+        let kernel = self.program.kernel(self.kernel).ok_or_else(missing)?;
+        Ok(InStream {
+            cluster: self.cluster,
+            cooperative: self.cooperative,
+            ..InStream::new(self.program, kernel, &self.launch)
+        })
+    }
+}
+
 /// One launch of one trial.
 pub struct Launching<'a> {
     /// The trial.

@@ -37,13 +37,15 @@
 //!
 //! `plan.rs` has the trials, `verdict.rs` what comes out, `cycle.rs` the loop with the attribution of differences, `launches.rs` what
 //! a trial of launches is, `conflicts.rs` the directed ones, `replay.rs` what a trial
-//! is run again for, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
+//! is run again for, `provenance.rs`
+//! where a wrong result comes from, `compare.rs` the comparison of memory, `readings.rs` the programs of another reading.
 
 mod compare;
 mod conflicts;
 mod cycle;
 mod launches;
 mod plan;
+mod provenance;
 mod readings;
 mod replay;
 mod verdict;
@@ -52,5 +54,6 @@ pub use compare::{ResultBuffer, index_of};
 pub use cycle::{Ended, Subject, Unequal, compare_trials};
 pub use launches::{Door, Launched, Launching, Notices, Step, judge};
 pub use plan::{Plan, Reading, Rules, Trial};
+pub use provenance::{Computed, Provenance, provenance};
 pub use readings::ContractedPrograms;
 pub use verdict::{Cause, Difference, Failure, Open, Outcome, Stopped, Sums, Undetermined, Verdict};

@@ -18,6 +18,7 @@ mod matrix;
 mod measured;
 mod other_accesses;
 mod paths;
+mod provenances;
 mod registers;
 mod tensor;
 mod trials;

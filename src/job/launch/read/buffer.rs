@@ -5,12 +5,14 @@ use std::ops::Range;
 use emulator::argument::{self, Element, Shape};
 
 use super::super::expect::{self, Tolerance};
-use super::super::file::{BufferEntry, Dims, ExpectEntry, Scalar};
+use super::super::file::{BufferEntry, Dims, ExpectEntry, ProductEntry, Scalar};
 use super::super::layout::{Field, lay_out};
 use super::super::place::Part;
-use super::super::session::{Buffer, Expectation, Initial, Value, check_memory};
+use super::super::product::{self, Product};
+use super::super::session::{Buffer, Expectation, Initial, Value, Wanted, check_memory};
 use super::value::codes;
 use super::{Fault, Reader, fault, item, with};
+use crate::moe::case::FormatPair;
 
 impl Reader {
     pub(super) fn buffer(&mut self, name: &str, entry: &BufferEntry, path: &[Part]) -> Result<Buffer, Fault> {
@@ -126,10 +128,20 @@ impl Reader {
             ("values", entry.values.is_some()),
             ("file", entry.file.is_some()),
             ("raw", entry.raw.is_some()),
+            ("product", entry.product.is_some()),
         ];
         if given.iter().filter(|(_, there)| *there).count() != 1 {
-            let what = "`expect` needs exactly one of `fill`, `values`, `file` with `tensor`, and `raw`";
+            let what =
+                "`expect` needs exactly one of `fill`, `values`, `file` with `tensor`, `raw` and `product`";
             return fault(path.to_vec(), what);
+        }
+        if let Some(product) = &entry.product {
+            if entry.rtol != 0.0 || entry.atol != 0.0 || entry.ulps != 0 {
+                let what = "a `product` is judged by its derived bound; remove `rtol`, `atol` and `ulps`";
+                return fault(path.to_vec(), what);
+            }
+            let product = self.product(n, product, &with(path, "product"))?;
+            return Ok(Expectation { buffer: n, wanted: Wanted::Product(Box::new(product)) });
         }
         for (key, value) in [("rtol", entry.rtol), ("atol", entry.atol)] {
             if !(value >= 0.0 && value.is_finite()) {
@@ -154,13 +166,59 @@ impl Reader {
             let made = made(&shape, entry.fill.as_ref(), entry.values.as_deref());
             (element, made.map_err(|(key, why)| Fault::At(with(path, key), why))?)
         };
-        let tolerance = Tolerance { relative: entry.rtol, absolute: entry.atol };
+        let tolerance = Tolerance { relative: entry.rtol, absolute: entry.atol, ulps: entry.ulps };
         if !entry.unwritten.is_empty() && entry.raw.is_none() {
             return fault(with(path, "unwritten"), "`unwritten` is for `raw`");
         }
         let unwritten = runs(&entry.unwritten, bytes.len(), path)?;
-        let made = expect::expectation(n, &self.buffers[n], element, bytes, tolerance);
-        Ok(Expectation { unwritten, ..made.map_err(|why| Fault::At(path.to_vec(), why))? })
+        let made = expect::expectation(n, &self.buffers[n], (element, bytes), unwritten, tolerance);
+        made.map_err(|why| Fault::At(path.to_vec(), why))
+    }
+
+    /// The product that a buffer must be, of the contents that other buffers have before the launches.
+    fn product(&self, n: usize, entry: &ProductEntry, path: &[Part]) -> Result<Product, Fault> {
+        let output = &self.buffers[n];
+        let pair = FormatPair::ALL.iter().copied().find(|pair| pair.word() == entry.format);
+        let Some(pair) = pair else {
+            let what = format!("`{}` is none of the formats {}", entry.format, FormatPair::listed());
+            return fault(with(path, "format"), what);
+        };
+        let [rows, columns] = output.shape.dims[..] else {
+            let what = format!("buffer `{}` must have the shape [M, N] to be a product", output.name);
+            return fault(path.to_vec(), what);
+        };
+        let of = |key: &str, name: &String| {
+            let place = with(path, key);
+            let buffer = &self.buffers[self.index(name, place.clone())?];
+            let bytes = product::contents(buffer).map_err(|why| Fault::At(place, why))?;
+            Ok::<_, Fault>((buffer.shape.element, bytes))
+        };
+        let codes = |key: &str, name: &String| of(key, name).map(|(_, bytes)| bytes);
+        let bias = match &entry.bias {
+            Some(name) => match of("bias", name)? {
+                (Element::F32, bytes) => {
+                    Some(bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect())
+                }
+                (other, _) => {
+                    return fault(with(path, "bias"), format!("the bias is of {}, not of f32", other.name()));
+                }
+            },
+            None => None,
+        };
+        let made = Product {
+            pair,
+            a: codes("a", &entry.a)?,
+            a_scales: entry.a_scales.as_ref().map(|name| codes("a_scales", name)).transpose()?,
+            b: codes("b", &entry.b)?,
+            b_scales: codes("b_scales", &entry.b_scales)?,
+            globals: [entry.a_global.unwrap_or(1.0), entry.b_global.unwrap_or(1.0)],
+            bias,
+            dims: [rows, columns],
+        };
+        match made.misfit(output) {
+            Some(why) => fault(path.to_vec(), why),
+            None => Ok(made),
+        }
     }
 }
 
