@@ -89,7 +89,8 @@ typedef struct sm121probe_launch {
 
 /* Launches and judges. If report is not null, *report is set to JSON: {"status", "verdict": "equal", "nondeterministic", "undetermined",
  * "violation", "incomplete" or "refused", "instructions", "schedules", "message", "violation": {"rule", "what", "kernel", "line",
- * "instruction", "source", "cta", "warp", "lane"}, "violations": those that are listed, with "times", "differences": the first difference
+ * "instruction", "source", "source_text", "cta", "warp", "lane", "other": of a race, the place of the other access, with "wrote", or null},
+ * "violations": those that are listed, with "times", "differences": the first difference
  * between schedules or fillings by each cause, {"cause", "what", "buffer", "byte", "element", "values", "seeds"}, "undetermined": what PTX
  * leaves open, {"by", "buffer", "differing", "elements", "element", "values", "largest"}, "undetermined_stores", "remarks", "printed"}. */
 sm121probe_status sm121probe_run(sm121probe_device *device, const sm121probe_module *module,

@@ -97,10 +97,10 @@ def test_a_race_is_found_and_its_twin_is_not():
         sm.Module(REVERSE.replace("BARRIER", "")).launch("reverse", 1, 64, [out])
     violation = caught.value.violation
     assert violation.rule == "race"
-    # Both sides: the read, and the write of the other warp.
-    assert violation.place.instruction.startswith("ld.shared") and violation.other.wrote
-    assert violation.other.place.instruction.startswith("st.shared")
-    assert violation.other.place.warp != violation.place.warp
+    # Both sides: the write, and the read of the other warp, which went first.
+    other = violation.other
+    assert violation.place.instruction.startswith("st.shared") and other.place.instruction.startswith("ld.shared")
+    assert not other.wrote and other.place.warp != violation.place.warp
     assert str(violation.other.place) in str(violation) and str(violation.other.place) in str(caught.value)
     with pytest.raises(sm.DisagreementError) as caught:
         sm.Module(REVERSE.replace("BARRIER", "")).launch("reverse", 1, 64, [out], rules="values")
