@@ -11,11 +11,11 @@ use sm121probe::moe::tensors::{self, Tensors};
 
 /// Two tokens of zeros, each with one of two experts: every stage up to quantization.
 fn zeros() -> Tensors {
-    let ids = || Array { shape: vec![2, 1], data: vec![0, 1] };
-    let rows = || Some(Array { shape: vec![2], data: vec![0, 1] });
+    let ids = || Array { shape: vec![2, 1], data: vec![0, 1].into() };
+    let rows = || Some(Array { shape: vec![2], data: vec![0, 1].into() });
     Tensors {
         hidden_states: Some(Array::filled(&[2, 64], 0)),
-        router_logits: Some(Array { shape: vec![2, 2], data: vec![1.0, 0.0, 0.0, 1.0] }),
+        router_logits: Some(Array { shape: vec![2, 2], data: vec![1.0, 0.0, 0.0, 1.0].into() }),
         topk_ids: Some(ids()),
         topk_weights: Some(Array::filled(&[2, 1], 1.0)),
         row_token: rows(),

@@ -110,24 +110,24 @@ impl Product {
         let [rows, columns] = self.dims;
         let matrix = |data: &[u8], lines: usize| Array {
             shape: vec![lines, data.len() / lines.max(1)],
-            data: data.to_vec(),
+            data: data.to_vec().into(),
         };
         let weights =
-            |data: &[u8]| Array { shape: vec![1, columns, data.len() / columns.max(1)], data: data.to_vec() };
-        let one = |value: f32| Array { shape: vec![1], data: vec![value] };
+            |data: &[u8]| Array { shape: vec![1, columns, data.len() / columns.max(1)], data: data.to_vec().into() };
+        let one = |value: f32| Array { shape: vec![1], data: vec![value].into() };
         let [a_global, b_global] = self.globals;
         let tokens = (0..rows).map(|row| i32::try_from(row).unwrap_or(i32::MAX)).collect();
         Tensors {
             row_token: Some(Array { shape: vec![rows], data: tokens }),
-            row_expert: Some(Array { shape: vec![rows], data: vec![0; rows] }),
+            row_expert: Some(Array { shape: vec![rows], data: vec![0; rows].into() }),
             a2_codes: Some(matrix(&self.a, rows)),
             a2_scales: self.a_scales.as_ref().map(|scales| matrix(scales, rows)),
             a2_global: self.pair.activation().has_global().then(|| one(a_global)),
             w2_blocks: Some(weights(&self.b)),
             w2_scales: Some(weights(&self.b_scales)),
             w2_global: self.pair.weight().has_global().then(|| one(b_global)),
-            w2_bias: self.bias.as_ref().map(|bias| Array { shape: vec![1, columns], data: bias.clone() }),
-            fc2_out: Some(Array { shape: vec![rows, columns], data: stored }),
+            w2_bias: self.bias.as_ref().map(|bias| Array { shape: vec![1, columns], data: bias.clone().into() }),
+            fc2_out: Some(Array { shape: vec![rows, columns], data: stored.into() }),
             ..Tensors::default()
         }
     }
