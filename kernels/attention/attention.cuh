@@ -17,13 +17,16 @@ typedef int i32;
 #define KV_E4M3 1
 #define KV_NVFP4 2
 
-// Bytes of a head with its elements, and of 8 of them.
+// Bytes of 8 elements, and the type that holds them.
 #if KV == KV_16
 #define KV_EIGHT 16
+typedef uint4 Eight;
 #elif KV == KV_E4M3
 #define KV_EIGHT 8
+typedef uint2 Eight;
 #else
 #define KV_EIGHT 4
+typedef u32 Eight;
 #endif
 
 // A kernel that may overlap its predecessor (programmatic dependent launch) must not read its results before this.
@@ -56,6 +59,30 @@ DEVICE float unpack(u32 half)
 #else
     return __uint_as_float(half << 16);
 #endif
+}
+
+// d += a * b, of 16 rows, 8 columns and 16 products each.
+DEVICE void mma(float* d, const u32* a, const u32* b)
+{
+#if FP16
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
+#else
+    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
+#endif
+                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
+                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
+                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
+}
+
+// Copies 16 bytes, or writes 16 zeros and reads nothing.
+DEVICE void copy16(u32 to, const u8* from, bool read)
+{
+    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0) : "memory");
+}
+
+DEVICE void commit()
+{
+    asm volatile("cp.async.commit_group;" ::: "memory");
 }
 
 DEVICE float exp2_approx(float x)
@@ -96,13 +123,27 @@ DEVICE float from_e4m3(u32 code)
     return __uint_as_float((code & 0x80) << 24 | (code & 0x7F) << 20) * __uint_as_float((120 + 127) << 23);
 }
 
-// The value of an e2m1: 0, 0.5, 1, 1.5, 2, 3, 4 or 6, with a sign.
-DEVICE float from_e2m1(u32 code)
+// Both products of two pairs of T16. Subnormal numbers count.
+DEVICE u32 multiply(u32 x, u32 y)
 {
-    u32 magnitude = code & 7;
-    float x = magnitude < 2 ? 0.5f * (float)magnitude
-                            : __uint_as_float(((magnitude >> 1) + 126) << 23 | (magnitude & 1) << 22);
-    return code & 8 ? -x : x;
+    u32 d;
+#if FP16
+    asm("mul.rn.f16x2 %0, %1, %2;" : "=r"(d) : "r"(x), "r"(y));
+#else
+    asm("fma.rn.bf16x2 %0, %1, %2, %3;" : "=r"(d) : "r"(x), "r"(y), "r"(0x80008000));
+#endif
+    return d;
+}
+
+// The values of two e2m1, the first in the low four bits: their exponents and mantissas as those of T16, whose bias is larger.
+DEVICE u32 from_e2m1(u32 codes)
+{
+    u32 apart = (codes | codes << 12) & 0x000F000F, signs = (apart & 0x00080008) << 12;
+#if FP16
+    return multiply(signs | (apart & 0x00070007) << 9, 0x74007400);
+#else
+    return multiply(signs | (apart & 0x00070007) << 6, 0x7E807E80);
+#endif
 }
 
 // A side of the cache: offsets of pages, slots and heads are in bytes.
@@ -127,14 +168,12 @@ DEVICE u64 scale_at(const Side& side, u32 page, u32 slot, u32 head, u32 block)
     return (u64)page * side.scale_page + row * side.scale_slot + head * side.scale_head + column;
 }
 
-// Elements 8 * chunk and the seven behind it of a head of a slot, as T16.
-DEVICE uint4 eight(const Side& side, u32 page, u32 slot, u32 head, u32 chunk)
+// Eight elements of the cache as T16; NVFP4 has the scale of their block, a ue4m3.
+DEVICE uint4 widened(Eight codes, u32 scale)
 {
-    const u8* from = side.codes + (u64)page * side.page + slot * side.slot + head * side.head + chunk * KV_EIGHT;
 #if KV == KV_16
-    return *(const uint4*)from;
+    return codes;
 #elif KV == KV_E4M3
-    uint2 codes = *(const uint2*)from;
     u32 d[4];
 #pragma unroll
     for (u32 i = 0; i < 4; ++i) {
@@ -153,17 +192,27 @@ DEVICE uint4 eight(const Side& side, u32 page, u32 slot, u32 head, u32 chunk)
     }
     return make_uint4(d[0], d[1], d[2], d[3]);
 #else
-    u32 codes = *(const u32*)from;
-    float scale = from_ue4m3(side.scales[scale_at(side, page, slot, head, chunk / 2)]);
-    u32 d[4];
-#pragma unroll
-    for (u32 i = 0; i < 4; ++i) {
-        u32 two = codes >> (i * 8);
-        // A code and a scale have at most six significant bits together: nothing is rounded.
-        d[i] = pack(from_e2m1(two) * scale, from_e2m1(two >> 4) * scale);
-    }
-    return make_uint4(d[0], d[1], d[2], d[3]);
+    u32 factor = pack(from_ue4m3(scale), from_ue4m3(scale));
+    // A code and a scale have at most six significant bits together: nothing is rounded.
+    return make_uint4(multiply(from_e2m1(codes & 0xFF), factor), multiply(from_e2m1(codes >> 8 & 0xFF), factor),
+                      multiply(from_e2m1(codes >> 16 & 0xFF), factor), multiply(from_e2m1(codes >> 24), factor));
 #endif
+}
+
+// The first byte of a head of a slot.
+DEVICE const u8* codes_at(const Side& side, u32 page, u32 slot, u32 head)
+{
+    return side.codes + (u64)page * side.page + slot * side.slot + head * side.head;
+}
+
+// Elements 8 * n and the seven behind it of a head of a slot, as T16.
+DEVICE uint4 eight(const Side& side, u32 page, u32 slot, u32 head, u32 n)
+{
+    u32 scale = 0;
+#if KV == KV_NVFP4
+    scale = side.scales[scale_at(side, page, slot, head, n / 2)];
+#endif
+    return widened(*(const Eight*)(codes_at(side, page, slot, head) + n * KV_EIGHT), scale);
 }
 
 // What is the same for every row.
@@ -212,6 +261,11 @@ DEVICE bool is_visible(const Problem& p, u32 request, i32 row, i32 length, i32 k
     return p.mask[p.mask_starts[request] + (bit >> 3)] >> (bit & 7) & 1;
 }
 
+DEVICE float capped(float score, float cap)
+{
+    return cap * tanh_approx(score / cap);
+}
+
 // A score in units of log2 from the product of a query and a key.
 DEVICE float score(const Problem& p, float product, float slope, i32 distance)
 {
@@ -219,39 +273,6 @@ DEVICE float score(const Problem& p, float product, float slope, i32 distance)
     if (p.sloped)
         s += slope * (float)distance;
     if (p.cap > 0.0f)
-        s = p.cap * tanh_approx(s / p.cap);
+        s = capped(s, p.cap);
     return s * LOG2_E;
-}
-
-// Turns the scores of a tile of 128 keys into weights, [heads, 128], and brings what was summed before under the new maximum. All 128
-// threads call it between two barriers.
-DEVICE void weigh_tile(float* weights, float* most, float* factor, float* sum, u32 heads)
-{
-    const u32 keys = 128;
-    // A warp takes every fourth head.
-    for (u32 g = threadIdx.x / 32; g < heads; g += 4) {
-        u32 lane = threadIdx.x % 32;
-        float best = most[g];
-        for (u32 i = lane; i < keys; i += 32)
-            best = fmaxf(best, weights[g * keys + i]);
-        for (u32 step = 16; step; step /= 2)
-            best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFF, best, step));
-        // No key so far: any shift gives weights of zero.
-        float shift = best == -INFINITE ? 0.0f : best;
-        float total = 0.0f;
-        for (u32 i = lane; i < keys; i += 32) {
-            // The denominator sums the weights that multiply the values.
-            float weight = unpack(pack(exp2_approx(weights[g * keys + i] - shift), 0.0f) & 0xFFFF);
-            weights[g * keys + i] = weight;
-            total += weight;
-        }
-        for (u32 step = 16; step; step /= 2)
-            total += __shfl_xor_sync(0xFFFFFFFF, total, step);
-        if (lane == 0) {
-            float before = exp2_approx(most[g] - shift);
-            factor[g] = before;
-            sum[g] = fmaf(sum[g], before, total);
-            most[g] = best;
-        }
-    }
 }

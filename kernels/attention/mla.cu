@@ -30,6 +30,39 @@ DEVICE float4 four(u32 codes, float scale)
                        from_e4m3(codes >> 24) * scale);
 }
 
+// Turns the scores of a tile of 128 keys into weights, [heads, 128], and brings what was summed before under the new maximum. All 128
+// threads call it between two barriers.
+DEVICE void weigh_tile(float* weights, float* most, float* factor, float* sum, u32 heads)
+{
+    const u32 keys = 128;
+    // A warp takes every fourth head.
+    for (u32 g = threadIdx.x / 32; g < heads; g += 4) {
+        u32 lane = threadIdx.x % 32;
+        float best = most[g];
+        for (u32 i = lane; i < keys; i += 32)
+            best = fmaxf(best, weights[g * keys + i]);
+        for (u32 step = 16; step; step /= 2)
+            best = fmaxf(best, __shfl_xor_sync(0xFFFFFFFF, best, step));
+        // No key so far: any shift gives weights of zero.
+        float shift = best == -INFINITE ? 0.0f : best;
+        float total = 0.0f;
+        for (u32 i = lane; i < keys; i += 32) {
+            // The denominator sums the weights that multiply the values.
+            float weight = unpack(pack(exp2_approx(weights[g * keys + i] - shift), 0.0f) & 0xFFFF);
+            weights[g * keys + i] = weight;
+            total += weight;
+        }
+        for (u32 step = 16; step; step /= 2)
+            total += __shfl_xor_sync(0xFFFFFFFF, total, step);
+        if (lane == 0) {
+            float before = exp2_approx(most[g] - shift);
+            factor[g] = before;
+            sum[g] = fmaf(sum[g], before, total);
+            most[g] = best;
+        }
+    }
+}
+
 extern "C" __global__ void __launch_bounds__(THREADS)
 attention_mla(const u16* queries, const u8* records, const i32* table, const i32* lengths, float* partial, float* partial_lse,
               u32 heads, u32 page, u32 most_slots, u32 chunk, u32 splits, u32 scale, u32 page_bytes, u32 row_bytes)

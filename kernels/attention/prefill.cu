@@ -35,18 +35,6 @@ DEVICE void load4_transposed(u32* to, u32 address)
                  : "=r"(to[0]), "=r"(to[1]), "=r"(to[2]), "=r"(to[3]) : "r"(address) : "memory");
 }
 
-DEVICE void mma(float* d, const u32* a, const u32* b)
-{
-#if FP16
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32 "
-#else
-    asm volatile("mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32 "
-#endif
-                 "{%0, %1, %2, %3}, {%4, %5, %6, %7}, {%8, %9}, {%0, %1, %2, %3};"
-                 : "+f"(d[0]), "+f"(d[1]), "+f"(d[2]), "+f"(d[3])
-                 : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
-}
-
 DEVICE void store16(u32 to, uint4 x)
 {
     asm volatile("st.shared.v4.b32 [%0], {%1, %2, %3, %4};" ::"r"(to), "r"(x.x), "r"(x.y), "r"(x.z), "r"(x.w) : "memory");
@@ -62,14 +50,12 @@ DEVICE void fetch(u32 to, const Problem& p, const Side& side, u32 request, u32 k
         u32 page = read ? (u32)p.table[request * p.most_pages + (u32)key / p.page] : 0;
         u32 slot = read ? (u32)key % p.page : 0;
 #if KV == KV_16
-        const u8* from = side.codes + (u64)page * side.page + slot * side.slot + kv_head * side.head + chunk * 16;
-        asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to + place(n, chunk)), "l"(from), "r"(read ? 16 : 0)
-                     : "memory");
+        copy16(to + place(n, chunk), codes_at(side, page, slot, kv_head) + chunk * 16, read);
 #else
         store16(to + place(n, chunk), read ? eight(side, page, slot, kv_head, chunk) : make_uint4(0, 0, 0, 0));
 #endif
     }
-    asm volatile("cp.async.commit_group;" ::: "memory");
+    commit();
 }
 
 extern "C" __global__ void __launch_bounds__(THREADS)

@@ -85,94 +85,113 @@ fn faults_of_what_kernels_share_are_caught() {
             ("attention-tree-equal", DECODE, "p.mask_starts[request] + (bit >> 3)", "(bit >> 3)"),
             ("attention-tree-equal", PREFILL, "    if (!p.custom)\n", "    if (true)\n"),
             // Scores.
-            ("attention-real", DECODE, "return s * LOG2_E;", "return s;"),
-            ("attention-capped", "decode d256 bf16", "p.cap > 0.0f", "false"),
+            ("attention-real", PREFILL, "return s * LOG2_E;", "return s;"),
+            ("attention-capped", "prefill d256 bf16", "p.cap > 0.0f", "false"),
+            ("attention-capped", "decode d256 bf16", "return cap * tanh_approx", "return tanh_approx"),
             ("attention-capped", "prefill d256 bf16", "slope * (float)distance", "-slope * (float)distance"),
             // Codes and scales.
             ("attention-swizzled", NVFP4, "if (side.swizzled)", "if (false)"),
             ("attention-swizzled", "prefill d128 nvfp4", "HEAD / 64", "HEAD / 128"),
             (
                 "attention-swizzled",
-                NVFP4,
+                "prefill d64 nvfp4",
                 "column = block % group * 4 + (slot & 3);",
                 "column = block % group * 4 + (block & 3);",
             ),
-            (
-                "attention-every-key",
-                NVFP4,
-                "pack(from_e2m1(two) * scale, from_e2m1(two >> 4) * scale)",
-                "pack(from_e2m1(two >> 4) * scale, from_e2m1(two) * scale)",
-            ),
+            ("attention-every-key", NVFP4, "(codes | codes << 12)", "(codes >> 4 | codes << 16)"),
+            ("attention-every-key", NVFP4, "from_e2m1(codes >> 8 & 0xFF)", "from_e2m1(codes >> 16 & 0xFF)"),
+            ("attention-every-key", NVFP4, "(apart & 0x00070007) << 6", "(apart & 0x00030003) << 6"),
             ("attention-every-key", NVFP4, "    if (exponent == 0)\n", "    if (exponent == 1)\n"),
             ("attention-every-key", "prefill d64 nvfp4", "    if (exponent == 0)\n", "    if (false)\n"),
             ("attention-every-key", NVFP4, "(exponent + 120) << 23", "(exponent + 121) << 23"),
-            ("attention-every-key", NVFP4, "head, chunk / 2)", "head, chunk / 4)"),
+            ("attention-every-key", "prefill d64 nvfp4", "head, n / 2)", "head, n / 4)"),
             (
                 "attention-every-key",
                 "decode d64 e4m3",
                 "(i < 2 ? codes.x : codes.y)",
                 "(i < 2 ? codes.y : codes.x)",
             ),
-            // Sums of weights.
-            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "sum[g] + total"),
-            ("attention-tiles", "decode d128 bf16", "fmaf(sum[g], before, total)", "total"),
-            ("attention-real", DECODE, "total += weight;", "total += 2.0f * weight;"),
-            (
-                "attention-real",
-                DECODE,
-                "for (u32 step = 16; step; step /= 2)\n            total",
-                "for (u32 step = 8; step; step /= 2)\n            total",
-            ),
             // Places.
             (
                 "attention-every-key",
                 DECODE,
-                "slot * side.slot + head * side.head + chunk * KV_EIGHT",
-                "slot * side.head + head * side.slot + chunk * KV_EIGHT",
+                "slot * side.slot + head * side.head;",
+                "slot * side.head + head * side.slot;",
             ),
             ("attention-padded", DECODE, "(u64)page * side.page +", "(u64)page * (side.page & ~127u) +"),
+            ("attention-large-offsets", DECODE, "(u64)page * side.page +", "page * side.page +"),
+            ("attention-large-offsets", PREFILL, "(u64)page * side.page +", "(u64)(i32)(page * side.page) +"),
+            ("attention-large-offsets", "decode d128 nvfp4", "(u64)page * side.page +", "page * side.page +"),
         ],
     );
 }
 
 fn faults_of_decode_are_caught() {
+    const EVERY_KEY: &str = "attention-every-key";
+    const TILES: &str = "attention-tiles";
+    const RINGS: &str = "attention-rings";
     caught(
         "decode.cu",
         "partials",
         &[
-            ("attention-every-key", DECODE, "kv_head * group) * HEAD + i]", "kv_head) * HEAD + i]"),
+            // Places.
+            (EVERY_KEY, DECODE, "kv_head * group + (is_head ? head : 0)", "kv_head + (is_head ? head : 0)"),
+            (EVERY_KEY, DECODE, "p.most_pages + (u32)key / p.page]", "p.most_pages]"),
+            (EVERY_KEY, DECODE, "p.table[request * p.most_pages + ", "p.table["),
+            (EVERY_KEY, DECODE, "source.slot = (u32)key % p.page;", "source.slot = ((u32)key + 1) % p.page;"),
+            (EVERY_KEY, DECODE, "source.values ? p.values : p.keys", "source.values ? p.keys : p.keys"),
+            (EVERY_KEY, DECODE, "(i32)((split + 1) * chunk))", "(i32)((split + 1) * chunk) - 1)"),
+            (EVERY_KEY, DECODE, "group + g) * splits + split;", "group + g) * splits + split / 2;"),
+            (EVERY_KEY, DECODE, "in_quad * 16 + i * 8 + d % 8]", "in_quad * 16 + d % 8 * 2 + i]"),
+            (TILES, "decode d128 bf16", "source.key += TILE_N;", "source.key += KEYS;"),
+            (RINGS, "decode d64 e4m3", "(i32)(threadIdx.x % KEYS)", "(i32)(threadIdx.x % 16)"),
+            // Elements and scales.
+            (EVERY_KEY, DECODE, "i % 2 ? 0x7632 : 0x5410", "i % 2 ? 0x5410 : 0x7632"),
+            (EVERY_KEY, "decode d128 bf16", "+ k % 2 * 4)", "+ (1 - k % 2) * 4)"),
+            (EVERY_KEY, NVFP4, "u32 block = n / 2;", "u32 block = n / 4;"),
             (
-                "attention-every-key",
-                DECODE,
-                "in_page = (u32)table[request * most_pages + (u32)key / page];",
-                "in_page = (u32)table[request * most_pages];",
+                "attention-swizzled",
+                NVFP4,
+                "side.swizzled ? (u32)key : block",
+                "side.swizzled ? block : block",
             ),
-            (
-                "attention-every-key",
-                DECODE,
-                "in_page = (u32)table[request * most_pages +",
-                "in_page = (u32)table[",
-            ),
-            ("attention-every-key", DECODE, "slot = (u32)key % page;", "slot = ((u32)key + 1) % page;"),
-            ("attention-every-key", DECODE, "eight(p.values, value_page_of", "eight(p.keys, value_page_of"),
-            ("attention-every-key", DECODE, "(i32)((split + 1) * chunk))", "(i32)((split + 1) * chunk) - 1)"),
-            ("attention-every-key", DECODE, "= out[g][o] * inverse;", "= out[g][o];"),
-            ("attention-tiles", "decode d128 bf16", "out[g][o] *= factor[g];", ";"),
-            ("attention-real", DECODE, "most[g] + log2_approx(sum[g])", "most[g]"),
-            (
-                "attention-every-key",
-                DECODE,
-                "(u64)row * heads + head) * splits + split;",
-                "(u64)row * heads + head) * splits + split / 2;",
-            ),
-            // What the rules of PTX find.
-            ("attention-real", DECODE, "        __syncthreads();\n        weigh_tile", "        weigh_tile"),
+            (RINGS, NVFP4, "(row * BLOCKS + block) * 4", "(row % 16 * BLOCKS + block) * 4"),
+            // Masks and scores.
+            ("attention-real", DECODE, "(u32)(first + key_of(i) < end)", "(u32)(first + key_of(i) <= end)"),
+            ("attention-tree-equal", DECODE, "        if (custom)\n", "        if (false)\n"),
+            ("attention-capped", "decode d256 bf16", "p.cap > 0.0f", "false"),
+            ("attention-capped", "decode d256 bf16", "key_of(i) - position)", "key_of(i) - position - 1)"),
+            ("attention-real", DECODE, "score[i] * LOG2_E", "score[i]"),
+            // Sums.
+            (RINGS, DECODE, "if (h * 8 >= group)", "if (h >= 1)"),
+            (TILES, "decode d128 bf16", "out[d][h * 2 + 1] *= before;", ";"),
+            (TILES, "decode d128 bf16", "sum[h] *= before;", ";"),
+            (TILES, "decode d128 e4m3", "sum[h] *= before;", "sum[h] = 0.0f;"),
             (
                 "attention-real",
                 DECODE,
-                "            query[thread] = out[g][0];\n            __syncthreads();",
-                "            query[thread] = out[g][0];",
+                "unpack(weights[n][h] & 0xFFFF) +",
+                "2.0f * unpack(weights[n][h] & 0xFFFF) +",
             ),
+            ("attention-real", DECODE, "        sum[h] += __shfl_xor_sync(ALL_LANES, sum[h], 2);\n", ""),
+            ("attention-real", DECODE, "best = fmaxf(best, __shfl_xor_sync(ALL_LANES, best, 2));\n", "\n"),
+            (
+                "attention-real",
+                DECODE,
+                "total = fmaf(factor, sum_of[w * 16 + g], total);",
+                "total += sum_of[w * 16 + g];",
+            ),
+            (EVERY_KEY, DECODE, "? x / total : 0.0f", "? x : 0.0f"),
+            ("attention-real", DECODE, "best + log2_approx(total)", "best"),
+            // What the rules of PTX find.
+            (RINGS, DECODE, "\"n\"(PIECES - 1)", "\"n\"(PIECES)"),
+            (
+                "attention-real",
+                DECODE,
+                "    __syncthreads();\n    // Warps are added",
+                "    // Warps are added",
+            ),
+            (RINGS, DECODE, "    __syncthreads();\n    float* most_of", "    float* most_of"),
         ],
     );
 }
@@ -276,6 +295,22 @@ fn faults_of_records_are_caught() {
             (REAL, "mla", "min(lengths[row], (i32)", "min(lengths[0], (i32)"),
             (REAL, "mla", "        __syncthreads();\n        weigh_tile", "        weigh_tile"),
             (REAL, "mla", "splits + split;", "splits + 0;"),
+            // Sums of weights.
+            (REAL, "mla", "fmaf(sum[g], before, total)", "sum[g] + total"),
+            (REAL, "mla", "fmaf(sum[g], before, total)", "total"),
+            (REAL, "mla", "total += weight;", "total += 2.0f * weight;"),
+            (
+                REAL,
+                "mla",
+                "for (u32 step = 16; step; step /= 2)\n            total",
+                "for (u32 step = 8; step; step /= 2)\n            total",
+            ),
+            (
+                "attention-mla-large-offsets",
+                "mla",
+                "(u64)(slot / page) * page_bytes",
+                "slot / page * page_bytes",
+            ),
         ],
     );
 }
@@ -332,23 +367,24 @@ fn faults_of_merge_are_caught() {
 
 fn legal_changes_raise_no_alarm() {
     let changes: &[(&str, Change)] = &[
-        ("decode.cu", ("attention-real", DECODE, "1.0f / sum[g]", "__frcp_rn(sum[g])")),
-        ("decode.cu", ("attention-real", DECODE, "1.0f / sum[g]", "__fdividef(1.0f, sum[g])")),
-        (
-            "attention.cuh",
-            ("attention-tiles", "decode d128 bf16", "exp2_approx(most[g] - shift)", "exp2f(most[g] - shift)"),
-        ),
-        (
-            "attention.cuh",
-            ("attention-real", DECODE, "float best = most[g];", "float best = fmaxf(most[g], -1000.0f);"),
-        ),
+        ("decode.cu", ("attention-real", DECODE, "x / total", "x * __frcp_rn(total)")),
+        ("decode.cu", ("attention-real", DECODE, "x / total", "__fdividef(x, total)")),
         (
             "decode.cu",
-            ("attention-every-key", DECODE, "c = 0; c < HEAD / 8; ++c", "c = 0; c < HEAD / 8; c += 1"),
+            ("attention-tiles", "decode d128 bf16", "exp2_approx(most[h] - shift)", "exp2f(most[h] - shift)"),
         ),
+        ("decode.cu", ("attention-real", DECODE, "best = -INFINITE, total", "best = -1000.0f, total")),
+        // A shorter ring, other banks, another order of products.
+        ("decode.cu", ("attention-rings", "decode d64 e4m3", "(96 * HEAD)", "(64 * HEAD)")),
+        ("decode.cu", ("attention-every-key", DECODE, "(row & 6)", "(row & 2)")),
         (
-            "attention.cuh",
-            ("attention-real", DECODE, "step = 16; step; step /= 2", "step = 1; step < 32; step *= 2"),
+            "mla.cu",
+            (
+                "attention-mla-real",
+                "mla",
+                "for (u32 step = 16; step; step /= 2)\n            best",
+                "for (u32 step = 1; step < 32; step *= 2)\n            best",
+            ),
         ),
         ("prefill.cu", ("attention-real", PREFILL, "1.0f / sum[h]", "__frcp_rn(sum[h])")),
         ("prefill.cu", ("attention-real", PREFILL, "(chunk ^ (row & 7))", "(chunk ^ (row & 3))")),
@@ -373,7 +409,7 @@ fn legal_changes_raise_no_alarm() {
         ("attention.cuh", ("attention-real", PREFILL, "return s * LOG2_E;", "return __fmul_rn(s, LOG2_E);")),
         (
             "attention.cuh",
-            ("attention-real", DECODE, "float s = product * p.scale;", "float s = p.scale * product;"),
+            ("attention-real", PREFILL, "float s = product * p.scale;", "float s = p.scale * product;"),
         ),
         (
             "attention.cuh",

@@ -24,6 +24,18 @@ record::words! {
 }
 
 record::words! {
+    /// Where the pages of a cache are.
+    #[derive(Default)]
+    Pages {
+        /// One behind the other.
+        #[default]
+        Packed "packed",
+        /// Three at offsets beyond 2^33, 2^32 and 2^31 elements, with nothing in between.
+        Spread "spread",
+    }
+}
+
+record::words! {
     /// Where keys and values are.
     Layout {
         /// Two tensors [pages, slots, heads, elements].
@@ -67,6 +79,9 @@ pub(super) struct Case {
     /// Pages of the cache that no request has.
     #[serde(default)]
     pub(super) spare: usize,
+    /// Where the pages are.
+    #[serde(default)]
+    pub(super) pages: Pages,
     /// Where keys and values are.
     pub(super) layout: Layout,
     /// Which keys a row sees.
@@ -168,6 +183,7 @@ impl Case {
         push(&|case| case.swizzled = false);
         push(&|case| case.natural = false);
         push(&|case| case.spare = 0);
+        push(&|case| case.pages = Pages::Packed);
         push(&|case| case.mask = Mask::Full);
         push(&|case| case.layout = Layout::Hnd);
         all

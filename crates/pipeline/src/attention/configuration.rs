@@ -11,7 +11,7 @@ record::words! {
     Kernel {
         /// Tiles of rows through mma.
         Prefill "prefill",
-        /// Single rows through scalar multiplication.
+        /// Single rows, the heads of a group as a tile of mma.
         Decode "decode",
         /// Single rows over records of latent attention, each with its own table of slots.
         Mla "mla",
@@ -111,7 +111,10 @@ impl Configuration {
     /// The fewest keys of a tile.
     pub(super) const fn tile(&self) -> usize {
         match self.kernel {
-            Kernel::Decode | Kernel::Mla => 128,
+            Kernel::Mla => 128,
+            // Keys of 16 or 32 for each of four warps: elements of 8 and 4 bits take half the bytes.
+            Kernel::Decode if matches!(self.types, Types::E4m3 | Types::Nvfp4) && self.width <= 128 => 128,
+            Kernel::Decode => 64,
             Kernel::Prefill if self.width > 128 => 32,
             Kernel::Prefill => 64,
         }

@@ -13,7 +13,7 @@ use record::{
 };
 
 use super::FAMILY;
-use super::case::{Case, Regime, built_in};
+use super::case::{Case, Pages, Regime, built_in};
 use super::configuration::{self, Configuration, Types};
 use super::coverage::{self, Count, Exposure, Place};
 use super::error::AttentionError;
@@ -30,7 +30,7 @@ use crate::frame::family::{
 use crate::frame::kept::Kept;
 use crate::frame::known::KnownFailure;
 use crate::frame::launch;
-use crate::frame::stream::{PreparedStream, Stored};
+use crate::frame::stream::{self, PreparedStream, Stored};
 use crate::frame::{Memo, TrialError};
 use crate::kernel::{Kernel, KernelError, Library};
 
@@ -370,6 +370,7 @@ impl Trial {
             (case.splits().1 > 1, "several splits"),
             (case.requests.iter().any(|of| of.keys % case.page != 0), "a last page that is not full"),
             (case.requests.iter().any(|of| of.keys == 0), "a request without keys"),
+            (case.pages == Pages::Spread, "pages beyond 2^31 elements"),
             (case.sinks, "sinks"),
             (case.sparse, "a table for each row"),
             (case.window.is_some(), "a window"),
@@ -409,6 +410,23 @@ impl family::Trial for Trial {
 
     fn blocked(&self) -> Option<(StageName, &str)> {
         self.blocked.as_ref().map(|blocked| (PARTIALS.into(), blocked.0.as_str()))
+    }
+
+    fn too_large(&self, free: u64) -> Option<String> {
+        if self.case.pages == Pages::Packed {
+            return None;
+        }
+        // The trial itself reports data that cannot be generated.
+        let data = Data::new(&self.case, self.configuration, self.case.seed).ok()?;
+        let needed: u64 = stream::Problem::buffers(&data).iter().map(|(_, of)| of.size() as u64).sum();
+        let says = || {
+            format!(
+                "a cache of spread pages needs {} MiB, but the GPU has {} MiB free",
+                needed >> 20,
+                free >> 20
+            )
+        };
+        (needed > free).then(says)
     }
 
     fn is_swept(&self) -> bool {

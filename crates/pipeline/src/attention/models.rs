@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::Deserialize;
 use toolchain::header::{self, HeaderError};
 
-use super::case::{Case, Layout, Length, Regime};
+use super::case::{Case, Layout, Length, Pages, Regime};
 use super::configuration::WIDTHS;
 use super::semantics::Mask;
 
@@ -156,6 +156,7 @@ impl Model {
                     requests: vec![Length { rows, keys }],
                     page: 16,
                     spare: 1,
+                    pages: Pages::Packed,
                     layout: Layout::Hnd,
                     mask: Mask::Causal,
                     window: layer.window,

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use record::{StageName, StageResult};
 
-use super::case::{Case, Layout};
+use super::case::{Case, Layout, Pages};
 use super::configuration::{Configuration, Kernel, Types};
 use super::element::Element;
 use super::generate::Data;
@@ -13,6 +13,7 @@ use super::judge::{Pair, Tally};
 use super::problem::{LeftOut, Problem};
 use super::reference::Reference;
 use super::semantics::{Arithmetic, Base, Mask};
+use crate::frame::spread;
 use crate::frame::stream::{self, Content, Step, Stored};
 use crate::kernel::Names;
 
@@ -46,6 +47,44 @@ impl Data {
     /// The most pages of a request.
     fn most_pages(&self) -> usize {
         self.cache.table.iter().map(Vec::len).max().unwrap_or(0).max(1)
+    }
+
+    /// The pages of the device that the pages of the host are.
+    fn places(&self) -> Vec<usize> {
+        let plane = &self.cache.planes[0];
+        let pages = plane.bytes.len() / plane.strides.page;
+        match self.case.pages {
+            Pages::Packed => (0..pages).collect(),
+            Pages::Spread => {
+                spread::places(self.cache.page * self.cache.heads * self.configuration.width, pages)
+            }
+        }
+    }
+
+    /// What a buffer of pages of so many bytes holds on the device.
+    fn paged(&self, bytes: &[u8], page: usize) -> Content {
+        if self.case.pages == Pages::Packed {
+            return Content::Input(bytes.to_vec());
+        }
+        let places = self.places();
+        let last = places.iter().max().map_or(0, |last| last + 1);
+        let pieces =
+            places.iter().zip(bytes.chunks(page)).map(|(place, piece)| (place * page, piece.to_vec()));
+        Content::Sparse(last * page, pieces.collect())
+    }
+
+    /// The pages of each request on the device; of a sparse case its slots, counted over all pages.
+    fn device_table(&self) -> impl Iterator<Item = usize> + '_ {
+        let (places, page, most) = (self.places(), self.cache.page, self.most_pages());
+        let of_device = move |at: usize| match self.cache.by_slot {
+            true => places[at / page] * page + at % page,
+            false => places[at],
+        };
+        // Behind the last page of a request is no page that exists.
+        let line = move |pages: &'_ Vec<usize>| -> Vec<usize> {
+            (0..most).map(|at| pages.get(at).map_or(usize::MAX, |page| of_device(*page))).collect()
+        };
+        self.cache.table.iter().flat_map(line)
     }
 
     /// The values of the expressions and of the arguments of both launches.
@@ -175,25 +214,22 @@ impl stream::Problem for Data {
         let (_, splits) = case.splits();
         let lines = case.rows() * case.heads;
         let width = self.configuration.value_width();
-        let most = self.most_pages();
-        let table = cache.table.iter().flat_map(|pages| {
-            // Behind the last page of a request is no page that exists.
-            (0..most).map(|at| pages.get(at).copied().unwrap_or(usize::MAX))
-        });
         let starts = problem.requests.iter().map(|request| request.rows.start);
         let of_rows = problem.requests.iter().enumerate().flat_map(|(n, of)| of.rows.clone().map(move |_| n));
         let scales = |side: usize| {
             let scales = cache.planes[side].scales.as_ref();
-            scales.map_or_else(|| vec![0; 16], |scales| scales.bytes.as_ref().clone())
+            let none = || Content::Input(vec![0; 16]);
+            scales.map_or_else(none, |scales| self.paged(&scales.bytes, scales.strides.page))
         };
+        let codes = |side: usize| self.paged(&cache.planes[side].bytes, cache.planes[side].strides.page);
         let input = |bytes: Vec<u8>| Content::Input(bytes);
         let tiles = self.tiles();
         let mut buffers = vec![
             ("queries", input(self.queries.clone())),
-            ("keys", input(cache.planes[0].bytes.as_ref().clone())),
-            ("key_scales", input(scales(0))),
-            ("value_scales", input(scales(1))),
-            ("table", input(words(table))),
+            ("keys", codes(0)),
+            ("key_scales", scales(0)),
+            ("value_scales", scales(1)),
+            ("table", input(words(self.device_table()))),
             ("lengths", input(words(problem.requests.iter().map(|request| request.keys.len())))),
             ("starts", input(words(starts.chain([case.rows()])))),
             ("request_of", input(words(of_rows))),
@@ -209,7 +245,7 @@ impl stream::Problem for Data {
             ("lse", Content::Output(lines * 4)),
         ];
         if !self.has_one_tensor() {
-            buffers.push(("values", input(cache.planes[1].bytes.as_ref().clone())));
+            buffers.push(("values", codes(1)));
         }
         buffers
     }

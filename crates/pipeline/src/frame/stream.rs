@@ -23,6 +23,8 @@ use record::{Check, StageName, StageResult, Verdict};
 pub enum Content {
     /// Kernels read it and must not change it.
     Input(Vec<u8>),
+    /// An input of so many bytes of which only some pieces are written: the byte at which each begins, and its bytes.
+    Sparse(usize, Vec<(usize, Vec<u8>)>),
     /// Kernels write all that is read of it: it is unwritten before each run.
     Output(usize),
     /// Kernels change parts of it; it has these bytes before each run.
@@ -40,6 +42,17 @@ pub struct Step {
     pub names: Names,
     /// The buffers of arguments that are not named like them: argument and buffer.
     pub buffers: Vec<(&'static str, &'static str)>,
+}
+
+impl Content {
+    /// The bytes of its buffer.
+    #[must_use]
+    pub fn size(&self) -> usize {
+        match self {
+            Self::Input(bytes) | Self::Updated(bytes) => bytes.len(),
+            Self::Sparse(len, _) | Self::Output(len) => *len,
+        }
+    }
 }
 
 /// What kernels stored: every buffer that is no input, by name.
@@ -108,6 +121,11 @@ impl<'a> Session<'a> {
             let buffer = match content {
                 Content::Input(bytes) | Content::Updated(bytes) => device.allocate(bytes)?,
                 Content::Output(len) => device.allocate_unwritten(len)?,
+                Content::Sparse(len, pieces) => {
+                    let buffer = device.allocate_sparse(len)?;
+                    write_pieces(device, buffer, &pieces)?;
+                    buffer
+                }
             };
             buffers.insert(name, buffer);
         }
@@ -120,7 +138,8 @@ impl<'a> Session<'a> {
             let Some(buffer) = self.buffers.get(name).copied() else { continue };
             match content {
                 Content::Input(bytes) if inputs => self.device.write(buffer, &bytes)?,
-                Content::Input(_) => {}
+                Content::Sparse(_, pieces) if inputs => write_pieces(self.device, buffer, &pieces)?,
+                Content::Input(_) | Content::Sparse(..) => {}
                 Content::Updated(bytes) => self.device.write(buffer, &bytes)?,
                 Content::Output(_) => self.device.forget(buffer)?,
             }
@@ -174,9 +193,8 @@ impl<'a> Session<'a> {
     fn collect(&self) -> Result<Ran, RunError> {
         let mut stored = Stored::new();
         for (name, content) in self.problem.buffers() {
-            let (Some(buffer), false) = (self.buffers.get(name), matches!(content, Content::Input(_))) else {
-                continue;
-            };
+            let is_input = matches!(content, Content::Input(_) | Content::Sparse(..));
+            let (Some(buffer), false) = (self.buffers.get(name), is_input) else { continue };
             match self.device.read(*buffer) {
                 Ok(bytes) => _ = stored.insert(name, bytes),
                 // On a device that tracks initialisation, a result that nobody wrote cannot be read.
@@ -201,14 +219,24 @@ impl<'a> Session<'a> {
     /// The first input that changed, and its first byte that differs.
     fn overwritten(&self) -> Result<Option<(&'static str, usize)>, RunError> {
         for (name, content) in self.problem.buffers() {
-            if let (Content::Input(bytes), Some(buffer)) = (content, self.buffers.get(name))
-                && let Some(byte) = self.device.differs(*buffer, 0, &bytes)?
-            {
-                return Ok(Some((name, byte)));
+            let pieces = match content {
+                Content::Input(bytes) => vec![(0, bytes)],
+                Content::Sparse(_, pieces) => pieces,
+                Content::Output(_) | Content::Updated(_) => continue,
+            };
+            let Some(buffer) = self.buffers.get(name) else { continue };
+            for (at, bytes) in pieces {
+                if let Some(byte) = self.device.differs(*buffer, at, &bytes)? {
+                    return Ok(Some((name, byte)));
+                }
             }
         }
         Ok(None)
     }
+}
+
+fn write_pieces(device: &mut dyn Device, buffer: Buffer, pieces: &[(usize, Vec<u8>)]) -> Result<(), Failure> {
+    pieces.iter().try_for_each(|(at, bytes)| device.write_at(buffer, *at, bytes))
 }
 
 /// Lets every launch but the first begin before its predecessor has ended.

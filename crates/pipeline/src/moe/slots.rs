@@ -4,16 +4,12 @@ use super::dims::Dims;
 use super::layout::padded;
 use super::setup::Setup;
 use crate::frame::admission::Blocked;
+use crate::frame::spread;
 use crate::moe::case::Slots;
-
-/// Element offsets that the weights of some expert exceed if slots are spread: the limits of signed and unsigned 32-bit
-/// integers, and of 32-bit byte offsets with two elements per byte.
-const BEYOND: [usize; 3] = [1 << 33, 1 << 32, 1 << 31];
 
 /// The slots of `routed` experts, in the order of the experts.
 ///
-/// With [`Slots::Spread`], the first three experts lie beyond the limits of 32-bit offsets, the farthest first, in both GEMMs. Each
-/// slot is a few slots beyond the limit, so that an offset truncated to 32 bits hits an empty slot or another expert.
+/// With [`Slots::Spread`], the first three experts lie beyond the limits of 32-bit offsets, the farthest first, in both GEMMs.
 ///
 /// The scales of an expert take a sixteenth of the bytes of its codes, and its biases less if K is 128 or more: their byte offsets
 /// stay below 2^32 until the codes of one GEMM take 64 GiB, which no GPU here holds in addition to the other GEMM's.
@@ -23,8 +19,7 @@ pub fn places(slots: Slots, dims: Dims, routed: usize) -> Vec<usize> {
         Slots::Packed => (0..routed).collect(),
         Slots::Spread => {
             let least = (dims.fc1_cols() * padded(dims.hidden)).min(dims.hidden * padded(dims.inter)).max(1);
-            let far = BEYOND.into_iter().enumerate().map(|(n, limit)| limit.div_ceil(least) + n + 1);
-            far.chain(0..).take(routed).collect()
+            spread::places(least, routed)
         }
     }
 }
@@ -72,8 +67,8 @@ mod tests {
         assert_eq!(count(&slots), slots[0] + 1);
         assert_eq!(slots[3..], [0, 1]);
         for elements in [2 * 96 * 128, 128 * 128] {
-            for (slot, limit) in slots.iter().zip(BEYOND) {
-                assert!(slot * elements > limit, "slot {slot} of {elements} elements");
+            for (slot, limit) in slots.iter().zip([33, 32, 31]) {
+                assert!(slot * elements > 1 << limit, "slot {slot} of {elements} elements");
                 assert!(i32::try_from(slot * elements).is_err());
             }
         }
