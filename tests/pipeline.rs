@@ -1,12 +1,15 @@
 //! The pipeline as tests: the default set of trials, and planted faults that must be caught at the right stage.
 //!
-//! `SM121PROBE_ALL=1` runs every case with every tile, and a thousand seeds spread over cases, tiles, loads and paths.
+//! `SM121PROBE_ALL=1` runs every case with every tile, a thousand seeds spread over cases, tiles, loads and paths, and a
+//! thousand seeds of every kind of attention.
 //! Without NVRTC the trials are ignored with the reason;
 //! `SM121PROBE_REQUIRE=nvrtc` makes that a failure. Trials on a GPU, one after the other, with every check, are
 //! ignored if there is none; `SM121PROBE_REQUIRE=gpu` makes that a failure.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
+#[path = "pipeline/attention_seeds.rs"]
+mod attention_seeds;
 #[path = "pipeline/checks.rs"]
 mod checks;
 #[path = "pipeline/faults.rs"]
@@ -74,8 +77,7 @@ fn main() -> ExitCode {
         target: "sm_121a".parse().unwrap(),
     });
     let mut trials = Vec::new();
-    for n in 0..selected(&shared.cases).len() {
-        let name = name(&selected(&shared.cases)[n]);
+    for (n, name) in selected(&shared.cases).iter().map(name).enumerate() {
         let shared = Arc::clone(&shared);
         trials.push(libtest_mimic::Trial::test(name, move || shared.trial(n)));
     }
@@ -86,6 +88,7 @@ fn main() -> ExitCode {
             let shared = Arc::clone(&shared);
             trials.push(libtest_mimic::Trial::test(format!("seeds.{group:02}"), move || shared.seeds(group)));
         }
+        trials.extend(attention_seeds::trials(&shared));
     }
     for fault in faults::all() {
         let shared = Arc::clone(&shared);

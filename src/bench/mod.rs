@@ -3,7 +3,7 @@
 //! [`summary`] divides the profile of a decode step into classes of kernels, defined by a data file ([`Classes`]). The share
 //! of the MoE GEMMs decides whether tuning their tiles can pay ([`decision`]).
 //!
-//! [`Bench`] times every stage for every tile and number of tokens. The times are compared with the GPU's peak rates
+//! [`Decodes`] times decode steps of attention over long caches. [`Bench`] times every stage for every tile and number of tokens. The times are compared with the GPU's peak rates
 //! ([`bandwidth`], [`rate`]) and the minimum work of each stage ([`work`]); [`regrets`] computes the cost of tile policies.
 
 mod ceiling;
@@ -11,6 +11,7 @@ mod chrome;
 mod classes;
 mod count;
 mod decision;
+mod decode;
 mod error;
 mod nsys;
 mod profile;
@@ -21,6 +22,7 @@ pub use ceiling::{Effort, bandwidth, median, rate, reader};
 pub use classes::{Class, Classes};
 pub use count::{Work, work};
 pub use decision::{CAUTIOUS_FROM, GO_ABOVE, decision};
+pub use decode::Decodes;
 pub use error::BenchError;
 pub use profile::{Kernels, Timed, read, summary};
 pub use regret::regrets;

@@ -41,6 +41,22 @@ pub enum TimingError {
         /// The device's error.
         failure: Failure,
     },
+    /// A decode step of attention failed.
+    #[error("{kernel} with a batch of {batch}: {failure}")]
+    Decode {
+        /// The configuration.
+        kernel: String,
+        /// Requests of the batch.
+        batch: usize,
+        /// The device's error.
+        failure: Failure,
+    },
+}
+
+/// The least and the most of times in milliseconds, in microseconds; infinity if there are none.
+pub(super) fn range(times: &[f32]) -> [f64; 2] {
+    let of = |time: Option<f32>| time.map_or(f64::INFINITY, |time| 1e3 * f64::from(time));
+    [of(times.iter().copied().min_by(f32::total_cmp)), of(times.iter().copied().max_by(f32::total_cmp))]
 }
 
 /// A benchmark: everything that is timed, and how.
@@ -174,17 +190,13 @@ impl Bench<'_> {
             let work = work(*stage, pair, batch.problem.dims, &batch.counts, trial.tile.m as usize);
             let milliseconds = ceiling::median(times);
             let seconds = milliseconds / 1e3;
-            let of = |time: Option<f32>| time.map_or(f64::INFINITY, |t| 1e3 * f64::from(t));
             measured.rows.push(BenchRow {
                 configuration: trial.configuration().name(),
                 tokens,
                 experts: batch.counts.iter().filter(|rows| **rows > 0).count(),
                 stage: (*stage).into(),
                 microseconds: 1e3 * milliseconds,
-                range: [
-                    of(times.iter().copied().min_by(f32::total_cmp)),
-                    of(times.iter().copied().max_by(f32::total_cmp)),
-                ],
+                range: range(times),
                 bytes: work.bytes,
                 weights: work.weights,
                 operations: work.operations,

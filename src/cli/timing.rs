@@ -10,7 +10,8 @@ use super::device::{DeviceArgs, DeviceName};
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::ways::{KernelArgs, WayArgs};
-use crate::bench::{self, Bench, Effort};
+use crate::attention::{self, timing::Step};
+use crate::bench::{self, Bench, Decodes, Effort};
 use crate::frame::compile::Compiler;
 use crate::frame::family::Family as _;
 use crate::job::{self, Context, JobError, Toolchain};
@@ -31,6 +32,8 @@ const TILE: ([u32; 2], u32) = ([64, 128], 128);
 const READ: usize = 1 << 30;
 /// Rounds of the product that measures the tensor cores: a few milliseconds.
 const ROUNDS: u32 = 20_000;
+/// Requests of the batches of decode steps.
+const BATCHES: [usize; 3] = [1, 8, 32];
 /// CTAs of 256 threads per multiprocessor that are enough to hide the latency of memory.
 const CTAS: u32 = 8;
 
@@ -65,6 +68,9 @@ pub(super) struct TimingArgs {
     /// How tokens choose experts
     #[arg(long, value_name = "ROUTING", default_value = "random")]
     routing: Choice,
+    /// Keys of each request of the decode steps of attention; 0 leaves these out
+    #[arg(long, value_name = "N", default_value = "32768", value_parser = clap::value_parser!(u32).range(..=1 << 20))]
+    keys: u32,
     /// Number of timed rounds; the median is reported
     #[arg(long, value_name = "N", default_value = "20", value_parser = clap::value_parser!(u32).range(1..=10000))]
     samples: u32,
@@ -110,6 +116,13 @@ impl TimingArgs {
         let mut trials = plan::trials(case, &tiles, &loads, &self.ways.paths());
         trials.retain(|t| t.path != MmaPath::Gemv || t.config.is_ok());
         trials
+    }
+
+    /// The decode steps that fit into half of the memory of a GPU.
+    fn decode_steps(&self, memory: u64, multiprocessors: usize) -> Vec<Step> {
+        let of = |batch| attention::timing::steps(batch, self.keys as usize, multiprocessors);
+        let batches = BATCHES.iter().filter(|_| self.keys > 0);
+        batches.flat_map(|batch| of(*batch)).filter(|step| step.bytes() <= memory / 2).collect()
     }
 
     /// Opens the GPU and measures the times.
@@ -158,6 +171,16 @@ impl TimingArgs {
             },
         };
         let measured = asked.on(&mut gpu)?;
+        let steps = self.decode_steps(about.memory, usize::try_from(about.multiprocessors).unwrap_or(1));
+        let decodes = Decodes {
+            steps: &steps,
+            library: &kernels,
+            compiler: &compiler,
+            code: asked.code,
+            flush: asked.flush,
+            effort: asked.effort,
+        };
+        let decodes = decodes.on(&mut gpu, measured.bandwidth)?;
         Ok(BenchTable {
             schema: SCHEMA,
             family: MOE.name().to_owned(),
@@ -175,6 +198,7 @@ impl TimingArgs {
             rates: measured.rates,
             regrets: bench::regrets(&measured.rows, &measured.counts, case.top_k + case.shared_experts),
             rows: measured.rows,
+            decodes,
         })
     }
 }

@@ -26,7 +26,8 @@ const HEADER: [&str; 13] = [
     "of_rate",
 ];
 
-/// One row per kernel, number of tokens and stage.
+/// One row per kernel, number of tokens and stage; of a decode step of attention, which has a token of each request, without experts,
+/// weights and operations.
 #[must_use]
 pub fn bench_csv(bench: &BenchTable) -> String {
     let rows = bench.rows.iter().map(|r| {
@@ -46,7 +47,24 @@ pub fn bench_csv(bench: &BenchTable) -> String {
             r.of_rate.map_or(String::new(), |share| format!("{share:.4}")),
         ]
     });
-    table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(rows))
+    let decodes = bench.decodes.iter().map(|r| {
+        vec![
+            r.configuration.to_string(),
+            r.batch.to_string(),
+            String::new(),
+            r.stage.to_string(),
+            format!("{:.3}", r.microseconds),
+            format!("{:.3}", r.range[0]),
+            format!("{:.3}", r.range[1]),
+            r.bytes.to_string(),
+            String::new(),
+            String::new(),
+            String::new(),
+            format!("{:.4}", r.of_bandwidth),
+            String::new(),
+        ]
+    });
+    table(std::iter::once(HEADER.map(str::to_owned).to_vec()).chain(rows).chain(decodes))
 }
 
 /// Tokens in ascending order.
@@ -170,6 +188,29 @@ pub fn bench_markdown(bench: &BenchTable) -> String {
     out.push_str(&stages(bench));
     out.push_str(&gemv(bench));
     out.push_str(&policies(bench));
+    out.push_str(&decodes(bench));
+    out
+}
+
+/// What decode steps of attention read; empty if none was timed.
+fn decodes(bench: &BenchTable) -> String {
+    if bench.decodes.is_empty() {
+        return String::new();
+    }
+    let mut out = "\n## Decode of attention: bytes of keys and values per time, and their share of the measured bandwidth\n\n".to_owned();
+    let names = ["kernel", "batch", "keys", "splits", "microseconds", "GB/s", "share"];
+    out.push_str(&head(&names.map(str::to_owned), Align::Centre));
+    for of in &bench.decodes {
+        out.push_str(&row(&[
+            code(&of.configuration.to_string()),
+            of.batch.to_string(),
+            of.keys.to_string(),
+            of.splits.to_string(),
+            short(of.microseconds),
+            format!("{:.0}", of.bandwidth() / 1e9),
+            percent(of.of_bandwidth),
+        ]));
+    }
     out
 }
 

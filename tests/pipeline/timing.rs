@@ -7,7 +7,8 @@ use emulator::{EmulatorDevice, Options, Programs};
 use libtest_mimic::{Failed, Trial};
 use numerics::random;
 use ptx::arch::{PtxIsa, Target};
-use sm121probe::bench::{self, Bench, Effort, Measured, TimingError};
+use sm121probe::attention::timing::steps;
+use sm121probe::bench::{self, Bench, Decodes, Effort, Measured, TimingError};
 use sm121probe::frame::compile::Compiler;
 use sm121probe::kernel::{Load, MmaPath};
 use sm121probe::moe::case::Routing;
@@ -108,6 +109,7 @@ pub(super) fn trials(shared: &Arc<Shared>) -> Vec<Trial> {
         of("a_kernel_that_fails_is_named", a_failure),
         of("the_reader_reads_every_byte_once", |_| reader()),
         of("products_are_finite", |_| products()),
+        of("decode_steps", decode_steps),
     ]
 }
 
@@ -186,6 +188,51 @@ fn a_failure(shared: &Shared) -> Result<(), Failed> {
     let text = failed.message().unwrap_or_default().to_owned();
     let words = "stage: 8x64x128 native cp_async with 1 tokens: fc1: planted";
     if text == words { Ok(()) } else { Err(text.into()) }
+}
+
+/// Every decode step runs, and reads the bytes of its cache.
+fn decode_steps(shared: &Shared) -> Result<(), Failed> {
+    let target: Target = "sm_121a".parse().map_err(|e| format!("{e}"))?;
+    let compiler =
+        Compiler { nvrtc: &shared.nvrtc, store: shared.store.as_ref(), program: tool().to_owned(), target };
+    // Ten splits for 20 multiprocessors, of which each has more than 512 keys.
+    let steps = steps(2, 5200, 20);
+    let asked = Decodes {
+        steps: &steps,
+        library: &shared.library,
+        compiler: &compiler,
+        code: (ISA, target),
+        flush: 4096,
+        effort: EFFORT,
+    };
+    let bandwidth = 1e9;
+    let rows = asked.on(&mut Clock::new(None), bandwidth).map_err(|e| e.to_string())?;
+    if rows.len() != 2 * 4 {
+        return Err(format!("{rows:?}").into());
+    }
+    for row in &rows {
+        // Keys and values of eight heads; codes of NVFP4 with a byte of scale for 16.
+        let elements = 2 * 2 * 5200 * 8 * if row.configuration.has("d64") { 64 } else { 128 };
+        let bytes = match row.configuration.to_string() {
+            name if name.ends_with("e4m3") => elements,
+            name if name.ends_with("nvfp4") => elements / 2 + elements / 16,
+            _ => elements * 2,
+        };
+        // The clock counts CTAs, a millisecond each.
+        let (microseconds, splits) = (1e3 * 2.0 * 8.0 * 10.0, 10);
+        let share = bytes as f64 / (microseconds / 1e6) / bandwidth;
+        let is_right = row.bytes == bytes
+            && (row.batch, row.keys, row.splits) == (2, 5200, splits)
+            && (row.microseconds - microseconds).abs() < 1e-6
+            && (row.of_bandwidth / share - 1.0).abs() < 1e-9;
+        if !is_right {
+            return Err(format!("{row:?}").into());
+        }
+    }
+    match asked.on(&mut Clock::new(Some(0)), bandwidth) {
+        Err(TimingError::Decode { kernel, batch: 2, .. }) if kernel == "decode d64 bf16" => Ok(()),
+        other => Err(format!("{other:?}").into()),
+    }
 }
 
 fn reader() -> Result<(), Failed> {

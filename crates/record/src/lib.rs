@@ -58,5 +58,5 @@ pub use profile::{ClassTime, Decision, ProfileRow};
 pub use runs::{DeviceRow, VariantRun};
 pub use stage_result::{StageResult, Verdict};
 pub use tiles::{PeerAnswer, PeerRow, PolicyRow, TileRow, TileTable};
-pub use timing::{BenchError, BenchRow, BenchTable, RateRow, RegretRow};
+pub use timing::{BenchError, BenchRow, BenchTable, DecodeRow, RateRow, RegretRow};
 pub use trials::{Check, CheckResult, EMULATOR, TrialRow};

@@ -46,6 +46,9 @@ pub struct BenchTable {
     pub rates: Vec<RateRow>,
     /// The times.
     pub rows: Vec<BenchRow>,
+    /// The times of decode steps of attention.
+    #[serde(default)]
+    pub decodes: Vec<DecodeRow>,
     /// Every policy's choices.
     pub regrets: Vec<RegretRow>,
 }
@@ -129,6 +132,37 @@ pub struct BenchRow {
     pub of_bandwidth: f64,
     /// Multiplied operations per time, as a share of the measured rate; null if the path has no such rate.
     pub of_rate: Option<f64>,
+}
+
+/// One decode step of attention over long caches.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize, JsonSchema)]
+pub struct DecodeRow {
+    /// The kernel configuration.
+    pub configuration: ConfigurationName,
+    /// The stage.
+    pub stage: StageName,
+    /// Requests of the batch, of one row each.
+    pub batch: usize,
+    /// Keys of a request.
+    pub keys: usize,
+    /// Splits of these keys.
+    pub splits: usize,
+    /// Median of the samples in microseconds, by the GPU's events.
+    pub microseconds: f64,
+    /// Minimum and maximum of the samples in microseconds.
+    pub range: [f64; 2],
+    /// Bytes of all keys and values with their block scales.
+    pub bytes: u64,
+    /// Bytes per time, as a share of the measured bandwidth.
+    pub of_bandwidth: f64,
+}
+
+impl DecodeRow {
+    /// Returns bytes per second.
+    #[must_use]
+    pub fn bandwidth(&self) -> f64 {
+        self.bytes as f64 / (self.microseconds / 1e6)
+    }
 }
 
 /// The cost of a policy's tile compared with the best measured tile.

@@ -6,7 +6,7 @@ use sm121probe::bench;
 use sm121probe::frame::family::Family as _;
 use sm121probe::moe::Stage;
 use sm121probe::moe::family::MOE;
-use sm121probe::record::{BenchRow, BenchTable, CodeBy, DeviceRow, RateRow, SCHEMA};
+use sm121probe::record::{BenchRow, BenchTable, CodeBy, DecodeRow, DeviceRow, RateRow, SCHEMA};
 use sm121probe::report;
 
 fn row(tile: &str, path: &str, tokens: usize, stage: Stage, microseconds: f64) -> BenchRow {
@@ -74,6 +74,17 @@ fn table() -> BenchTable {
         }],
         regrets: bench::regrets(&rows, &counts, 2),
         rows,
+        decodes: vec![DecodeRow {
+            configuration: "decode d128 bf16".into(),
+            stage: "partials".into(),
+            batch: 8,
+            keys: 32_768,
+            splits: 17,
+            microseconds: 500.0,
+            range: [400.0, 600.0],
+            bytes: 1_200_000_000,
+            of_bandwidth: 0.8,
+        }],
     }
 }
 
@@ -97,6 +108,7 @@ fn tables_say_who_is_fastest_and_what_policies_cost() {
         "|portable|`threshold`|0 % (8)|100 % (8)|50 %|",
         "|portable|`two_tiles`|50 % (16)|0 % (16)|25 %|",
         "|portable|`select_tile_mn_for_sm120`|– (64)|– (64)|–|",
+        "|`decode d128 bf16`|8|32768|17|500|2400|80 %|",
     ] {
         assert!(md.contains(words), "{words}\n{md}");
     }
@@ -108,7 +120,9 @@ fn csv_holds_every_time_and_json_reads_back() {
     let csv = report::bench_csv(&table);
     let mut reader = csv::Reader::from_reader(csv.as_bytes());
     let rows: Vec<csv::StringRecord> = reader.records().map(Result::unwrap).collect();
-    assert_eq!(rows.len(), table.rows.len());
+    assert_eq!(rows.len(), table.rows.len() + table.decodes.len());
+    let line = "decode d128 bf16,8,,partials,500.000,400.000,600.000,1200000000,,,,0.8000,";
+    assert!(csv.lines().any(|l| l == line), "{csv}");
     let line = "8x64x128 swap_ab portable tma,1,4,fc1,7.500,3.750,15.000,1000,900,10,80,0.6250,0.2500";
     assert!(csv.lines().any(|l| l == line), "{csv}");
     let json = table.to_json().unwrap();

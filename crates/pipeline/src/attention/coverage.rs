@@ -61,6 +61,10 @@ struct At {
     head: usize,
 }
 
+/// The least relative change of a scale of 32 bits that counts. The binary32 sum of a score of 576 products may err by 2^-14 of it, its weight and
+/// its logarithm by as much again each, and the elements of a scale may be an eighth of the score.
+const LEAST: f64 = 1.0 / 512.0;
+
 /// The data of a trial, and the results that follow from them.
 pub(super) struct Exposure<'a> {
     data: &'a Data,
@@ -106,12 +110,12 @@ impl<'a> Exposure<'a> {
         for at in self.keys() {
             if let Some(layout) = self.data.configuration.record() {
                 let mla::Fields { scales_at, rotary_at, .. } = layout.fields();
-                // The lowest byte of a scale of 32 bits moves a score by 2^-16 of it at most: less than binary32 sums may err by.
-                let counts = |byte: &usize| {
-                    !(scales_at..rotary_at).contains(byte) || !(byte - scales_at).is_multiple_of(4)
-                };
-                for byte in (0..layout.row()).filter(counts) {
-                    count(Place::Record, self.record(layout, at, byte));
+                for byte in 0..layout.row() {
+                    // The lowest bit of a code, the highest one of a byte of a scale.
+                    let flip = if (scales_at..rotary_at).contains(&byte) { 0x80 } else { 1 };
+                    if let Some(exposed) = self.record(layout, at, byte, flip) {
+                        count(Place::Record, exposed);
+                    }
                 }
                 continue;
             }
@@ -228,15 +232,12 @@ impl<'a> Exposure<'a> {
         self.data.cache.place(0, at.request, at.key).unwrap_or((usize::MAX, 0))
     }
 
-    /// Whether a change of a byte of a record is exposed: of its lowest bit or, in a scale of 32 bits, of its highest one.
-    fn record(&self, layout: mla::Layout, at: At, byte: usize) -> bool {
+    /// Whether a change of these bits of a byte of a record is exposed; `None` if it changes no number, or a scale by less than [`LEAST`].
+    fn record(&self, layout: mla::Layout, at: At, byte: usize, flip: u8) -> Option<bool> {
         let plane = &self.data.cache.planes[0];
         let (page, slot) = self.place(at);
-        let Some(row) =
-            plane.strides.at(page, slot, 0).and_then(|first| plane.bytes.get(first..first + layout.row()))
-        else {
-            return false;
-        };
+        let first = plane.strides.at(page, slot, 0)?;
+        let row = plane.bytes.get(first..first + layout.row())?;
         let mla::Fields { latent, block, scales_at, rotary_at } = layout.fields();
         let elements = match byte {
             byte if byte < scales_at => byte..byte + 1,
@@ -250,16 +251,23 @@ impl<'a> Exposure<'a> {
             }
         };
         let mut changed = row.to_vec();
-        changed[byte] ^= if (scales_at..rotary_at).contains(&byte) { 0x80 } else { 1 };
+        changed[byte] ^= flip;
         let value = |bytes: &[u8], d: usize| {
             let reading = mla::Reading::default();
             f64::from(layout.value(bytes, (0, 0), (0, 1), d, reading).unwrap_or(f32::NAN))
         };
         let differences: Vec<(usize, f64)> =
             elements.map(|d| (d, value(&changed, d) - value(row, d))).collect();
+        let counts = |&(d, difference): &(usize, f64)| {
+            let is_scale = (scales_at..rotary_at).contains(&byte);
+            difference.is_nan() || difference.abs() > if is_scale { LEAST * value(row, d).abs() } else { 0.0 }
+        };
+        if !differences.iter().any(counts) {
+            return None;
+        }
         let of_value: Vec<(usize, f64)> =
             differences.iter().copied().filter(|(d, _)| *d < self.data.configuration.value_width()).collect();
-        self.key(at, &differences) || self.value(at, &of_value)
+        Some(self.key(at, &differences) || self.value(at, &of_value))
     }
 
     fn found(&self, at: At) -> &[Found] {
@@ -357,15 +365,18 @@ pub(super) fn faults(data: &Data, count: u64, draw: impl Fn(u64) -> u64) -> Coun
         let bits = draw(n);
         n += 1;
         let at = keys[(bits % keys.len() as u64) as usize];
-        let byte = (bits >> 20) as usize % (width + blocks);
+        let place = (bits >> 20) as usize;
+        let byte = place % (width + blocks);
         let flip = ((bits >> 48) % 255 + 1) as u8;
         let is_key = bits >> 60 & 1 == 0;
-        let exposed = match byte.checked_sub(width) {
-            None => {
+        let record = data.configuration.record().map(|layout| (layout, place % layout.row()));
+        let exposed = match (record, byte.checked_sub(width)) {
+            (Some((layout, byte)), _) => exposure.record(layout, at, byte, flip),
+            (None, None) => {
                 let side = if is_key { Place::Key } else { Place::Value };
                 exposure.byte(at, side, byte, exposure.stored(at, side, byte) ^ flip)
             }
-            Some(block) => {
+            (None, Some(block)) => {
                 let side = if is_key { Place::KeyScale } else { Place::ValueScale };
                 // The sign of a ue4m3 is no part of its value.
                 Some(exposure.scale(at, side, block, |byte| byte ^ (flip & 0x7F).max(1)))

@@ -43,8 +43,11 @@ const LARGE: usize = 512;
 /// The case in which some row finds each key.
 const EVERY_KEY: &str = "attention-every-key";
 
+/// The case of records in which some row finds each slot.
+const RECORDS: &str = "attention-mla-one-hot";
+
 /// The kind of cache entry.
-const KIND: &str = "attention-coverage-2";
+const KIND: &str = "attention-coverage-3";
 
 /// The family.
 pub static ATTENTION: Attention = Attention;
@@ -62,7 +65,7 @@ struct Trial {
 }
 
 /// Returns the kernel of a stage of headers.
-fn kernel<'l>(library: &'l Library, stage: &str) -> Result<&'l Kernel, KernelError> {
+pub(super) fn kernel<'l>(library: &'l Library, stage: &str) -> Result<&'l Kernel, KernelError> {
     // The user's kernels come first.
     let found = library.kernels.iter().find(|kernel| kernel.family == FAMILY && kernel.stage == stage);
     found.ok_or_else(|| KernelError::Missing { what: format!("{FAMILY} {stage}"), there: String::new() })
@@ -263,23 +266,32 @@ impl Family for Attention {
     }
 
     fn faults(&self, count: u64) -> Result<Vec<FaultRow>, TrialError> {
-        let Some(case) = find(EVERY_KEY) else { return Ok(Vec::new()) };
-        let case = Arc::new(case.clone());
-        let of = |types: &Types| {
-            let configuration =
-                Configuration { kernel: configuration::Kernel::Decode, width: 128, types: *types };
-            let data = Data::new(&case, configuration, case.seed);
+        let (Some(case), Some(records)) = (find(EVERY_KEY), find(RECORDS)) else { return Ok(Vec::new()) };
+        let of_cache = |types: Types, swizzled: bool| {
+            let configuration = Configuration { kernel: configuration::Kernel::Decode, width: 128, types };
+            let scales = if swizzled { " with swizzled scales" } else { "" };
+            let dimensions = format!("a cache of {}{scales}, heads of 128", types.word());
+            (dimensions, Case { swizzled, ..case.clone() }, configuration)
+        };
+        let mut all: Vec<_> =
+            configuration::PAGED_TYPES.iter().map(|types| of_cache(*types, false)).collect();
+        all.push(of_cache(Types::Nvfp4, true));
+        let of_records = Configuration::all().into_iter().filter(|of| of.record().is_some());
+        all.extend(of_records.map(|of| (format!("records of {}", of.types.word()), records.clone(), of)));
+        let of = |(dimensions, case, configuration): &(String, Case, Configuration)| {
+            let case = Arc::new(case.clone());
+            let data = Data::new(&case, *configuration, case.seed);
             let data = data.map_err(|error| TrialError::Data(Box::new(error)))?;
             let Count { exposed, total } =
                 coverage::faults(&data, count, |n| numerics::random::at(case.seed, n));
             Ok(FaultRow {
                 family: FAMILY.to_owned(),
-                dimensions: format!("a cache of {}, heads of 128", types.word()),
+                dimensions: dimensions.clone(),
                 faults: total,
                 exposed: vec![Exposed { by: "one_hot data".to_owned(), faults: exposed }],
             })
         };
-        configuration::PAGED_TYPES.par_iter().map(of).collect()
+        all.par_iter().map(of).collect()
     }
 
     fn table(&self, set: &[SharedTrial], question: &TableQuestion<'_>) -> Result<TileTable, CodeError> {

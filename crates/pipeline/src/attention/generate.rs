@@ -7,7 +7,7 @@ use numerics::{Rounding, convert};
 
 use super::cache::{Cache, Order, Plane, ScaleOrder, Scales, Strides};
 use super::case::{Case, Layout, Regime};
-use super::configuration::{Configuration, Types};
+use super::configuration::{Configuration, Kernel, Types};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::mla;
@@ -82,6 +82,51 @@ fn put(bytes: &mut [u8], element: Element, first: usize, index: usize, code: u32
 fn sign(seed: u64, key: usize, head: usize, d: usize) -> f64 {
     let bits = draw(seed, Purpose::Key, (key * 64 + head) * 8 + d / 64);
     if bits >> (d % 64) & 1 == 0 { 1.0 } else { -1.0 }
+}
+
+/// Where keys and values of a case on a configuration are in memory, without their bytes.
+pub(super) fn planes(case: &Case, configuration: Configuration) -> [Plane; 2] {
+    let Case { kv_heads, page, .. } = *case;
+    let (element, width) = (configuration.types.cache(), configuration.width);
+    let row = element.bytes(width);
+    let dense = |order| Strides::dense(order, page, kv_heads, row);
+    let padding = [64, 192];
+    let record = configuration.record();
+    let of_records = |layout: mla::Layout| Strides {
+        offset: 0,
+        page: layout.page(page) + if case.layout == Layout::Padded { padding[0] } else { 0 },
+        slot: layout.row(),
+        head: 0,
+    };
+    let of_layout = |side: usize| match case.layout {
+        Layout::Nhd => dense(Order::Nhd),
+        Layout::Hnd => dense(Order::Hnd),
+        Layout::Halves => {
+            Strides { offset: side * row, ..Strides::dense(Order::Hnd, page, kv_heads, 2 * row) }
+        }
+        Layout::Padded => {
+            let dense = dense(Order::Hnd);
+            Strides { page: dense.page + padding[side], ..dense }
+        }
+    };
+    let order = if case.layout == Layout::Nhd { Order::Nhd } else { Order::Hnd };
+    let plane = |side: usize| Plane {
+        name: ["keys", "values"][side],
+        element,
+        bytes: Arc::default(),
+        strides: record.map_or_else(|| of_layout(side), of_records),
+        width: if side == 0 { width } else { configuration.value_width() },
+        scales: (element == Element::Nvfp4).then(|| Scales {
+            bytes: Arc::default(),
+            strides: Strides::dense(order, page, kv_heads, width / BLOCK),
+            order: if side == 1 && case.swizzled { ScaleOrder::Swizzled } else { ScaleOrder::Linear },
+        }),
+        factors: None,
+        odd_first: false,
+        scale_shift: 0,
+        record: record.map(|layout| (layout, mla::Reading::default())),
+    };
+    [plane(0), plane(1)]
 }
 
 /// A generator of one case's numbers.
@@ -291,62 +336,22 @@ impl Generator<'_> {
     /// A cache in the case's layout, and its bytes: keys, values and the block scales of both, all of them NaN.
     fn empty_cache(&self, table: Vec<Vec<usize>>) -> (Cache, [Vec<u8>; 4]) {
         let Case { kv_heads, page, .. } = *self.case;
-        let (element, width) = (self.configuration.types.cache(), self.configuration.width);
         let named = table.iter().map(Vec::len).sum::<usize>();
         let pages = if self.case.sparse { named.div_ceil(page) } else { named } + self.case.spare;
-        let row = element.bytes(width);
-        let dense = |order| Strides::dense(order, page, kv_heads, row);
-        let padding = [64, 192];
-        let record = self.configuration.record();
-        let of_records = |layout: mla::Layout| Strides {
-            offset: 0,
-            page: layout.page(page) + if self.case.layout == Layout::Padded { padding[0] } else { 0 },
-            slot: layout.row(),
-            head: 0,
-        };
-        let of_layout = |side: usize| match self.case.layout {
-            Layout::Nhd => dense(Order::Nhd),
-            Layout::Hnd => dense(Order::Hnd),
-            Layout::Halves => {
-                Strides { offset: side * row, ..Strides::dense(Order::Hnd, page, kv_heads, 2 * row) }
-            }
-            Layout::Padded => {
-                let dense = dense(Order::Hnd);
-                Strides { page: dense.page + padding[side], ..dense }
-            }
-        };
-        let strides = |side: usize| record.map_or_else(|| of_layout(side), of_records);
-        let order = if self.case.layout == Layout::Nhd { Order::Nhd } else { Order::Hnd };
-        let is_nvfp4 = element == Element::Nvfp4;
-        let plane = |side: usize| Plane {
-            name: ["keys", "values"][side],
-            element,
-            bytes: Arc::default(),
-            strides: strides(side),
-            width: if side == 0 { width } else { self.configuration.value_width() },
-            scales: is_nvfp4.then(|| Scales {
-                bytes: Arc::default(),
-                strides: Strides::dense(order, page, kv_heads, width / BLOCK),
-                order: if side == 1 && self.case.swizzled {
-                    ScaleOrder::Swizzled
-                } else {
-                    ScaleOrder::Linear
-                },
-            }),
-            factors: None,
-            odd_first: false,
-            scale_shift: 0,
-            record: record.map(|layout| (layout, mla::Reading::default())),
-        };
+        let planes = planes(self.case, self.configuration);
+        let width = self.configuration.width;
+        let is_nvfp4 = planes[0].scales.is_some();
         // 0x7F7F is a NaN of fp16 and, as 0x7FFF, of bf16; 0x7F of e4m3 and of ue4m3. Codes of e2m1 have none: their scales have.
         // Of records every part is one with 0xFF.
-        let nan = if self.configuration.types == Types::Bf16 || record.is_some() { 0xFF } else { 0x7F };
-        let codes = |side: usize| vec![nan; pages * strides(side).page];
+        let is_record = self.configuration.record().is_some();
+        let nan = if self.configuration.types == Types::Bf16 || is_record { 0xFF } else { 0x7F };
+        let codes = |side: usize| vec![nan; pages * planes[side].strides.page];
         let scales =
             || if is_nvfp4 { vec![0x7F; pages * page * kv_heads * (width / BLOCK)] } else { vec![0; 16] };
         let values = if self.has_one_tensor() { Vec::new() } else { codes(1) };
+        let bytes = [codes(0), values, scales(), scales()];
         let cache = Cache {
-            planes: [plane(0), plane(1)],
+            planes,
             heads: kv_heads,
             page,
             table,
@@ -354,7 +359,7 @@ impl Generator<'_> {
             is_permuted: false,
             value_table: None,
         };
-        (cache, [codes(0), values, scales(), scales()])
+        (cache, bytes)
     }
 
     /// Custom masks: every row sees what a tree of drafts would show it. Bits, packed bits and where requests begin.
@@ -394,10 +399,13 @@ impl Generator<'_> {
             for row in 0..request.rows.len() {
                 problem.visible(request, row).for_each(|key| seen[key] = true);
             }
-            // A tile reads everything between the first and the last key that one of its rows sees.
+            // A tile of rows reads everything between the first and the last key that one of them may see by its range, which is every key of
+            // a custom mask; single rows read what one of them sees.
+            let is_tiled = self.configuration.kernel == Kernel::Prefill;
             let first = seen.iter().position(|seen| *seen).unwrap_or(seen.len());
             let last = seen.iter().rposition(|seen| *seen).map_or(first, |last| last + 1);
-            for key in first..last {
+            let range = if self.case.mask == Mask::Custom { 0..seen.len() } else { first..last };
+            for key in range.filter(|key| is_tiled || seen[*key]) {
                 let Some((page, slot)) = cache.place(0, index, key) else { continue };
                 let at = request.keys.start + key;
                 if let Some(layout) = self.configuration.record() {

@@ -16,6 +16,7 @@
 //! | `models.rs`, `models.yaml` | the layers of models, and those that kernels compute as cases |
 //! | `generate.rs` | the data of a case on a configuration |
 //! | `stages.rs` | launches, and verdicts on what they store |
+//! | `timing.rs` | a decode step over long caches, for `bench` |
 //! | `coverage.rs` | which changes of the inputs the data expose |
 //! | `export.rs` | writes a trial as a dump |
 //! | `family.rs` | what the rest of the tool calls |
@@ -38,6 +39,7 @@ mod problem;
 mod reference;
 mod semantics;
 mod stages;
+pub mod timing;
 mod writer;
 
 pub use error::AttentionError;

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use rayon::prelude::*;
 use record::{StageName, StageResult};
 
+use super::cache::Plane;
 use super::case::{Case, Layout, Pages};
 use super::configuration::{Configuration, Kernel, Types};
 use super::element::Element;
@@ -24,7 +25,7 @@ pub(super) const OUTPUT: &str = "output";
 /// Rows of a tile of the prefill kernel: a row of queries and a head of its group each.
 const TILE_M: usize = 64;
 
-fn words(values: impl IntoIterator<Item = usize>) -> Vec<u8> {
+pub(super) fn words(values: impl IntoIterator<Item = usize>) -> Vec<u8> {
     values.into_iter().flat_map(|x| (x as u32).to_le_bytes()).collect()
 }
 
@@ -89,58 +90,8 @@ impl Data {
 
     /// The values of the expressions and of the arguments of both launches.
     pub(super) fn names(&self) -> Names {
-        let Self { case, cache, .. } = self;
-        let (chunk, splits) = case.splits();
-        let bits = |x: f32| x.to_bits() as usize;
-        let [keys, values] = [&cache.planes[0], &cache.planes[1]];
-        let scale = |side: usize| cache.planes[side].scales.as_ref().map(|scales| scales.strides);
-        let of = |side: usize| {
-            let strides = scale(side);
-            [
-                strides.map_or(0, |strides| strides.page),
-                strides.map_or(0, |strides| strides.slot),
-                strides.map_or(0, |strides| strides.head),
-            ]
-        };
-        let (key_scales, value_scales) = (of(0), of(1));
-        let names = [
-            ("rows", case.rows()),
-            ("tiles", self.tiles().len()),
-            ("tile", self.configuration.tile()),
-            ("head", self.configuration.value_width()),
-            ("group", case.group()),
-            ("heads", case.heads),
-            ("kv_heads", case.kv_heads),
-            ("page", case.page),
-            ("most_pages", self.most_pages()),
-            ("chunk", chunk),
-            ("splits", splits),
-            ("window", case.window.unwrap_or(0)),
-            ("causal", usize::from(case.mask == Mask::Causal)),
-            ("custom", usize::from(case.mask == Mask::Custom)),
-            ("sloped", usize::from(case.slopes)),
-            ("scale", bits(self.scale)),
-            ("cap", bits(case.cap.unwrap_or(0.0))),
-            ("key_page", keys.strides.page),
-            ("key_slot", keys.strides.slot),
-            ("key_head", keys.strides.head),
-            ("key_scale_page", key_scales[0]),
-            ("key_scale_slot", key_scales[1]),
-            ("key_scale_head", key_scales[2]),
-            ("value_page", values.strides.page),
-            ("value_slot", values.strides.slot),
-            ("value_head", values.strides.head),
-            ("value_scale_page", value_scales[0]),
-            ("value_scale_slot", value_scales[1]),
-            ("value_scale_head", value_scales[2]),
-            ("key_swizzled", 0),
-            ("value_swizzled", usize::from(case.swizzled && values.scales.is_some())),
-            ("value_offset", values.strides.offset),
-            ("has_sinks", usize::from(case.sinks)),
-            ("value_scale", bits(self.value_scale)),
-            ("natural", usize::from(case.natural)),
-        ];
-        names.into_iter().map(|(name, value)| (name, value as u64)).collect()
+        let counts = [self.tiles().len(), self.most_pages()];
+        names(&self.case, self.configuration, &self.cache.planes, counts, [self.scale, self.value_scale])
     }
 
     /// Judges the result of each split against the reference on its own keys, without sink and scale of values.
@@ -206,6 +157,68 @@ impl Data {
             .collect();
         lines.into_par_iter().map(one).reduce(Tally::default, Tally::join)
     }
+}
+
+/// The values of the expressions and of the arguments of both launches: of a case on a configuration, with the number of tiles and the most
+/// pages of a request, the factor of scores and that of values.
+pub(super) fn names(
+    case: &Case,
+    configuration: Configuration,
+    planes: &[Plane; 2],
+    [tiles, most_pages]: [usize; 2],
+    [scale_of_scores, value_scale]: [f32; 2],
+) -> Names {
+    let (chunk, splits) = case.splits();
+    let bits = |x: f32| x.to_bits() as usize;
+    let [keys, values] = planes;
+    let scale = |side: usize| planes[side].scales.as_ref().map(|scales| scales.strides);
+    let of = |side: usize| {
+        let strides = scale(side);
+        [
+            strides.map_or(0, |strides| strides.page),
+            strides.map_or(0, |strides| strides.slot),
+            strides.map_or(0, |strides| strides.head),
+        ]
+    };
+    let (key_scales, value_scales) = (of(0), of(1));
+    let names = [
+        ("rows", case.rows()),
+        ("tiles", tiles),
+        ("tile", configuration.tile()),
+        ("head", configuration.value_width()),
+        ("group", case.group()),
+        ("heads", case.heads),
+        ("kv_heads", case.kv_heads),
+        ("page", case.page),
+        ("most_pages", most_pages),
+        ("chunk", chunk),
+        ("splits", splits),
+        ("window", case.window.unwrap_or(0)),
+        ("causal", usize::from(case.mask == Mask::Causal)),
+        ("custom", usize::from(case.mask == Mask::Custom)),
+        ("sloped", usize::from(case.slopes)),
+        ("scale", bits(scale_of_scores)),
+        ("cap", bits(case.cap.unwrap_or(0.0))),
+        ("key_page", keys.strides.page),
+        ("key_slot", keys.strides.slot),
+        ("key_head", keys.strides.head),
+        ("key_scale_page", key_scales[0]),
+        ("key_scale_slot", key_scales[1]),
+        ("key_scale_head", key_scales[2]),
+        ("value_page", values.strides.page),
+        ("value_slot", values.strides.slot),
+        ("value_head", values.strides.head),
+        ("value_scale_page", value_scales[0]),
+        ("value_scale_slot", value_scales[1]),
+        ("value_scale_head", value_scales[2]),
+        ("key_swizzled", 0),
+        ("value_swizzled", usize::from(case.swizzled && values.scales.is_some())),
+        ("value_offset", values.strides.offset),
+        ("has_sinks", usize::from(case.sinks)),
+        ("value_scale", bits(value_scale)),
+        ("natural", usize::from(case.natural)),
+    ];
+    names.into_iter().map(|(name, value)| (name, value as u64)).collect()
 }
 
 impl stream::Problem for Data {
