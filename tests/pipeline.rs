@@ -24,6 +24,8 @@ mod sanitizer;
 mod suffixes;
 #[path = "pipeline/timing.rs"]
 mod timing;
+#[path = "pipeline/twins.rs"]
+mod twins;
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -105,6 +107,7 @@ fn main() -> ExitCode {
     trials.extend(checks::trials(&shared));
     trials.extend(timing::trials(&shared));
     trials.extend(suffixes::trials(&shared));
+    trials.extend(twins::trials(&shared));
     trials.extend(gpu::trials(&shared));
     libtest_mimic::run(&arguments, trials).exit_code()
 }

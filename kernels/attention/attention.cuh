@@ -6,6 +6,7 @@ typedef unsigned short u16;
 typedef unsigned int u32;
 typedef unsigned long long u64;
 typedef int i32;
+typedef long long i64;
 
 #define DEVICE __device__ __forceinline__
 

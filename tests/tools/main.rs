@@ -6,6 +6,7 @@
 #![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 mod attention;
+mod attention_fp4;
 mod cubins;
 mod desk;
 mod driver;
@@ -31,6 +32,7 @@ fn main() -> ExitCode {
     let machine = Machine::look();
     let tests = [
         ("attention", attention::TESTS),
+        ("attention_fp4", attention_fp4::TESTS),
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
         ("families", families::TESTS),

@@ -5,6 +5,7 @@ use std::collections::HashMap;
 use safetensors::Dtype;
 use safetensors::tensor::TensorView;
 use sm121probe::attention::{self, dump};
+use sm121probe::frame::effort::Effort;
 use sm121probe::record::Verdict;
 
 use super::replay::Buffers;
@@ -78,7 +79,7 @@ pub(crate) fn judged(
 ) -> Result<f64, String> {
     let bytes = dump_bytes(buffers, tensors, metadata)?;
     let contents = dump::contents(&bytes).map_err(|error| error.to_string())?;
-    let judgement = attention::judge_contents(&contents).map_err(|error| error.to_string())?;
+    let judgement = attention::judge_contents(&contents, Effort::Every).map_err(|error| error.to_string())?;
     let mut worst = 0.0f64;
     for result in &judgement.results {
         if result.verdict != Verdict::Pass {

@@ -112,8 +112,10 @@ impl Product {
             shape: vec![lines, data.len() / lines.max(1)],
             data: data.to_vec().into(),
         };
-        let weights =
-            |data: &[u8]| Array { shape: vec![1, columns, data.len() / columns.max(1)], data: data.to_vec().into() };
+        let weights = |data: &[u8]| Array {
+            shape: vec![1, columns, data.len() / columns.max(1)],
+            data: data.to_vec().into(),
+        };
         let one = |value: f32| Array { shape: vec![1], data: vec![value].into() };
         let [a_global, b_global] = self.globals;
         let tokens = (0..rows).map(|row| i32::try_from(row).unwrap_or(i32::MAX)).collect();
@@ -126,7 +128,10 @@ impl Product {
             w2_blocks: Some(weights(&self.b)),
             w2_scales: Some(weights(&self.b_scales)),
             w2_global: self.pair.weight().has_global().then(|| one(b_global)),
-            w2_bias: self.bias.as_ref().map(|bias| Array { shape: vec![1, columns], data: bias.clone().into() }),
+            w2_bias: self
+                .bias
+                .as_ref()
+                .map(|bias| Array { shape: vec![1, columns], data: bias.clone().into() }),
             fc2_out: Some(Array { shape: vec![rows, columns], data: stored.into() }),
             ..Tensors::default()
         }

@@ -135,6 +135,9 @@ pub struct Plane {
     pub odd_first: bool,
     /// How many keys behind a key the one is whose scales and factors it gets: none, unless a kernel has a fault.
     pub scale_shift: i64,
+    /// Whether the slots of an element are beside one another: e2m1 codes [heads, elements, slots] in each page, and a scale for 16 slots,
+    /// as an mma that sums over keys in blocks needs them. The strides of slots are then not used.
+    pub transposed: bool,
     /// The layout of records, of which these are the first elements, and how their scales are read.
     pub record: Option<(mla::Layout, mla::Reading)>,
 }
@@ -165,6 +168,16 @@ impl Plane {
     /// Appends a head of a slot, with the scales of another or of its own; the first byte that is missing on an error.
     fn append(&self, at: At, scale: At, slots: usize, to: &mut Vec<f32>) -> Result<(), usize> {
         let (page, slot, head) = at;
+        if self.transposed {
+            for d in 0..self.width {
+                let [code, scale] = self.transposed_at(at, slots, d).ok_or(usize::MAX)?;
+                let bytes = self.bytes.get(code..=code).ok_or(code)?;
+                let scales = self.scales.as_ref().map_or(&[][..], |scales| scales.bytes.as_slice());
+                let scale = numerics::Format::Ue4m3.decode(u32::from(*scales.get(scale).ok_or(scale)?));
+                to.push(self.element.value(bytes, slot % 2).ok_or(code)? * scale);
+            }
+            return Ok(());
+        }
         let first = self.strides.at(page, slot, head).ok_or(usize::MAX)?;
         if let Some((layout, reading)) = self.record {
             let of_page = self.strides.at(page, 0, 0).ok_or(usize::MAX)?;
@@ -191,6 +204,14 @@ impl Plane {
             to.push(value * scale);
         }
         Ok(())
+    }
+
+    /// The bytes with the code and with the scale of an element of a slot in a transposed plane.
+    pub(super) fn transposed_at(&self, (page, slot, head): At, slots: usize, d: usize) -> Option<[usize; 2]> {
+        let column = d * slots + slot;
+        let code = self.strides.at(page, 0, head)? + column / 2;
+        let scale = self.scales.as_ref()?.strides.at(page, 0, head)? + column / BLOCK;
+        Some([code, scale])
     }
 
     fn factor(&self, (page, slot, head): At) -> Option<f32> {

@@ -101,6 +101,9 @@ pub(super) struct Case {
     /// Whether the block scales of NVFP4 values are swizzled.
     #[serde(default)]
     pub(super) swizzled: bool,
+    /// Whether the block scales of NVFP4 keys are swizzled.
+    #[serde(default)]
+    pub(super) key_swizzled: bool,
     /// Keys of a split; all of them if absent.
     #[serde(default)]
     pub(super) split: Option<usize>,
@@ -181,6 +184,7 @@ impl Case {
         push(&|case| case.slopes = false);
         push(&|case| case.cap = None);
         push(&|case| case.swizzled = false);
+        push(&|case| case.key_swizzled = false);
         push(&|case| case.natural = false);
         push(&|case| case.spare = 0);
         push(&|case| case.pages = Pages::Packed);
@@ -206,7 +210,7 @@ impl Case {
             let what = "a sparse case has requests of one row, one head of keys, and neither mask, window, cap nor slopes";
             return Some(("sparse", what.to_owned()));
         }
-        if page == 0 || self.swizzled && !page.is_multiple_of(4) {
+        if page == 0 || (self.swizzled || self.key_swizzled) && !page.is_multiple_of(4) {
             return Some((
                 "page",
                 format!("{page} slots: at least 1, and a multiple of 4 for swizzled scales"),

@@ -4,6 +4,7 @@ use record::ConfigurationName;
 
 use super::element::Element;
 use super::mla;
+use crate::kernel::{Kernel as Source, MmaPath};
 
 record::words! {
     /// The kernel of the partial results.
@@ -11,6 +12,8 @@ record::words! {
     Kernel {
         /// Tiles of rows through mma.
         Prefill "prefill",
+        /// Tiles of rows through block-scaled mma of NVFP4: queries and weights are quantized.
+        PrefillFp4 "prefill_fp4",
         /// Single rows, the heads of a group as a tile of mma.
         Decode "decode",
         /// Single rows over records of latent attention, each with its own table of slots.
@@ -58,11 +61,24 @@ impl Types {
 /// The types of caches of keys and values apart.
 pub(super) const PAGED_TYPES: [Types; 4] = [Types::Bf16, Types::Fp16, Types::E4m3, Types::Nvfp4];
 
+/// The stages of the record, in order.
+pub(super) const QUERIES: &str = "queries";
+pub(super) const PARTIALS: &str = "partials";
+pub(super) const OUTPUT: &str = "output";
+
+/// Stages of headers: of the partial results with quantized queries, and of the kernels besides.
+pub(super) const PREFILL_FP4: &str = Kernel::PrefillFp4.word();
+pub(super) const QUANTIZE_QUERIES: &str = "quantize_queries";
+pub(super) const MERGE: &str = "merge";
+
 /// The records of the kernel for latent attention.
 const RECORD: mla::Layout = mla::Layout::Fp8;
 
 /// The widths of a head in elements.
 pub(super) const WIDTHS: [usize; 3] = [64, 128, 256];
+
+/// The widths of a head that the kernel of block-scaled mma has.
+const FP4_WIDTHS: [usize; 2] = [64, 128];
 
 /// A configuration.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
@@ -73,6 +89,16 @@ pub(super) struct Configuration {
     pub(super) width: usize,
     /// The types of queries and of the cache.
     pub(super) types: Types,
+    /// How block-scaled products are summed, by the instruction or without it; `None` for kernels that have none.
+    pub(super) path: Option<MmaPath>,
+}
+
+/// A launch of a configuration: its stage in the record, that of its kernel's header, and the macros.
+#[derive(Debug, Clone)]
+pub(super) struct Launched {
+    pub(super) stage: &'static str,
+    pub(super) header: &'static str,
+    pub(super) defines: Vec<(String, String)>,
 }
 
 impl Configuration {
@@ -80,11 +106,45 @@ impl Configuration {
     pub(super) fn all() -> Vec<Self> {
         let of_kernel = |kernel: Kernel| {
             let of_width =
-                move |width| PAGED_TYPES.into_iter().map(move |types| Self { kernel, width, types });
+                move |width| PAGED_TYPES.into_iter().map(move |types| Self::plain(kernel, width, types));
             WIDTHS.into_iter().flat_map(of_width).collect::<Vec<_>>()
         };
-        let mla = Self { kernel: Kernel::Mla, width: RECORD.width(), types: Types::Fp8DsMla };
-        [Kernel::Prefill, Kernel::Decode].into_iter().flat_map(of_kernel).chain([mla]).collect()
+        let fp4 = FP4_WIDTHS.into_iter().flat_map(|width| {
+            [MmaPath::Native, MmaPath::Portable]
+                .map(|path| Self { path: Some(path), ..Self::plain(Kernel::PrefillFp4, width, Types::Nvfp4) })
+        });
+        let mla = Self::plain(Kernel::Mla, RECORD.width(), Types::Fp8DsMla);
+        let plain = [Kernel::Prefill, Kernel::Decode].into_iter().flat_map(of_kernel);
+        plain.chain(fp4).chain([mla]).collect()
+    }
+
+    /// A configuration of a kernel without block-scaled products.
+    pub(super) const fn plain(kernel: Kernel, width: usize, types: Types) -> Self {
+        Self { kernel, width, types, path: None }
+    }
+
+    /// Whether queries and weights are quantized to NVFP4, and values are stored with their slots beside one another.
+    pub(super) const fn is_fp4(&self) -> bool {
+        matches!(self.kernel, Kernel::PrefillFp4)
+    }
+
+    /// Its launches, in order.
+    pub(super) fn launches(&self) -> Vec<Launched> {
+        let quantizes = Launched {
+            stage: QUERIES,
+            header: QUANTIZE_QUERIES,
+            defines: self.defines_of(&["HEAD", "FP16"]),
+        };
+        let partials = Launched { stage: PARTIALS, header: self.kernel.word(), defines: self.defines() };
+        let merge = Launched { stage: OUTPUT, header: MERGE, defines: self.defines_of(&["HEAD", "FP16"]) };
+        let first = self.is_fp4().then_some(quantizes);
+        first.into_iter().chain([partials, merge]).collect()
+    }
+
+    /// The capabilities that a kernel needs in it.
+    pub(super) fn needs<'k>(&self, kernel: &'k Source) -> impl Iterator<Item = &'k str> {
+        let of_path = self.path.and_then(|path| kernel.needs_of.get(&path));
+        kernel.needs.iter().chain(of_path.into_iter().flatten()).map(String::as_str)
     }
 
     /// The layout of its records, if its cache holds such.
@@ -105,7 +165,8 @@ impl Configuration {
 
     /// Returns its name in the record: `prefill d128 bf16`.
     pub(super) fn name(&self) -> ConfigurationName {
-        format!("{} d{} {}", self.kernel.word(), self.width, self.types.word()).into()
+        let path = self.path.map(|path| format!(" {}", path.word())).unwrap_or_default();
+        format!("{} d{} {}{path}", self.kernel.word(), self.width, self.types.word()).into()
     }
 
     /// The fewest keys of a tile.
@@ -116,15 +177,15 @@ impl Configuration {
             Kernel::Decode if matches!(self.types, Types::E4m3 | Types::Nvfp4) && self.width <= 128 => 128,
             Kernel::Decode => 64,
             Kernel::Prefill if self.width > 128 => 32,
-            Kernel::Prefill => 64,
+            Kernel::Prefill | Kernel::PrefillFp4 => 64,
         }
     }
 
-    /// Returns the macros that the kernel which merges splits is compiled with: fewer, so that configurations share its code.
-    pub(super) fn defines_of_merge(&self) -> Vec<(String, String)> {
+    /// Returns the macros of a kernel that reads no cache: fewer, so that configurations share its code.
+    fn defines_of(&self, names: &[&str]) -> Vec<(String, String)> {
         self.defines()
             .into_iter()
-            .filter(|(name, _)| name == "HEAD" || name == "FP16")
+            .filter(|(name, _)| names.contains(&name.as_str()))
             .chain([("KV".to_owned(), "0".to_owned())])
             .collect()
     }
@@ -137,12 +198,15 @@ impl Configuration {
             Element::Nvfp4 => 2,
             _ => 0,
         };
-        vec![
+        let path = self.path.map(|path| number("NATIVE", usize::from(path == MmaPath::Native)));
+        let mut all = vec![
             number("HEAD", self.value_width()),
             number("FP16", usize::from(self.types == Types::Fp16)),
             number("KV", kv),
             number("TILE_N", self.tile()),
             number("MOST_GROUP", super::case::MOST_GROUP),
-        ]
+        ];
+        all.extend(path);
+        all
     }
 }

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use numerics::Format;
 use serde::{Deserialize, Serialize};
 
 use super::case::Regime;
@@ -119,14 +120,26 @@ impl<'a> Exposure<'a> {
                 }
                 continue;
             }
-            for side in [Place::Key, Place::Value] {
+            let is_transposed = self.data.cache.planes[1].transposed;
+            let rows = if is_transposed { &[Place::Key][..] } else { &[Place::Key, Place::Value] };
+            let scales =
+                if is_transposed { &[Place::KeyScale][..] } else { &[Place::KeyScale, Place::ValueScale] };
+            if is_transposed {
+                for d in 0..self.data.configuration.width {
+                    count(Place::Value, self.code_of_column(at, d));
+                    if at.key.is_multiple_of(BLOCK) {
+                        count(Place::ValueScale, self.scale_of_column(at, d));
+                    }
+                }
+            }
+            for side in rows.iter().copied() {
                 for byte in 0..self.data.configuration.types.cache().bytes(self.data.configuration.width) {
                     count(side, self.codes(at, side, byte));
                 }
             }
             if self.data.cache.planes[0].scales.is_some() {
                 for block in 0..blocks {
-                    for side in [Place::KeyScale, Place::ValueScale] {
+                    for side in scales.iter().copied() {
                         count(side, self.scale(at, side, block, |byte| byte ^ 1));
                     }
                 }
@@ -189,7 +202,7 @@ impl<'a> Exposure<'a> {
         let scale = |d: usize| {
             let scales = plane.scales.as_ref()?;
             let of = scales.at(page, slot, at.head, d / BLOCK, plane.width / BLOCK)?;
-            Some(numerics::Format::Ue4m3.decode(u32::from(*scales.bytes.get(of)?)))
+            Some(Format::Ue4m3.decode(u32::from(*scales.bytes.get(of)?)))
         };
         let value = |bytes: &[u8], d: usize| {
             f64::from(plane.element.value(bytes, d).unwrap_or(f32::NAN) * scale(d).unwrap_or(1.0))
@@ -216,7 +229,7 @@ impl<'a> Exposure<'a> {
         };
         let of = scales.at(page, slot, at.head, block, plane.width / BLOCK);
         let Some(old) = of.and_then(|of| scales.bytes.get(of).copied()) else { return false };
-        let decode = |byte: u8| f64::from(numerics::Format::Ue4m3.decode(byte.into()));
+        let decode = |byte: u8| f64::from(Format::Ue4m3.decode(byte.into()));
         let difference = decode(change(old)) - decode(old);
         let row = plane.bytes.get(first..).unwrap_or_default();
         let of_element =
@@ -226,6 +239,56 @@ impl<'a> Exposure<'a> {
             Place::ValueScale => self.value(at, &all),
             _ => self.key(at, &all),
         }
+    }
+
+    /// The code and the scale of an element of a value whose slots are beside one another.
+    fn stored_of_column(&self, at: At, d: usize) -> Option<(u8, u8)> {
+        let plane = &self.data.cache.planes[1];
+        let (page, slot) = self.place(at);
+        let [code, scale] = plane.transposed_at((page, slot, at.head), self.data.case.page, d)?;
+        let byte = *plane.bytes.get(code)?;
+        Some((byte >> (slot % 2 * 4) & 15, *plane.scales.as_ref()?.bytes.get(scale)?))
+    }
+
+    /// Whether a change of the lowest bit of such a code is exposed.
+    fn code_of_column(&self, at: At, d: usize) -> bool {
+        let Some((code, scale)) = self.stored_of_column(at, d) else { return false };
+        let value =
+            |code: u8| f64::from(Format::E2m1.decode(code.into()) * Format::Ue4m3.decode(scale.into()));
+        self.column((at.request, at.head), d, &[(at.row, value(code ^ 1) - value(code))])
+    }
+
+    /// Whether a change of the lowest bit of the scale that a key shares with those behind it is exposed.
+    fn scale_of_column(&self, at: At, d: usize) -> bool {
+        let keys = at.key..(at.key + BLOCK).min(self.data.problem.requests[at.request].keys.len());
+        let moved = keys.filter_map(|key| {
+            let of_key = At { key, row: at.row + key - at.key, ..at };
+            let (code, scale) = self.stored_of_column(of_key, d)?;
+            let value = |scale: u8| Format::E2m1.decode(code.into()) * Format::Ue4m3.decode(scale.into());
+            let by = value(scale ^ 1) - value(scale);
+            Some((of_key.row, f64::from(by)))
+        });
+        self.column((at.request, at.head), d, &moved.collect::<Vec<_>>())
+    }
+
+    /// Whether an output exposes that elements of some values move: the row of each among all keys, and by how much.
+    fn column(&self, at: (usize, usize), d: usize, moved: &[(usize, f64)]) -> bool {
+        let element = self.data.configuration.types.queries();
+        let scale = self.data.problem.semantics.value_scale;
+        let all = self.found.get(&at).map_or(&[][..], Vec::as_slice);
+        all.iter().any(|found| {
+            let share = |row: &usize| {
+                let index = found.line.keys.binary_search_by_key(row, |key| key.0);
+                index.map_or(0.0, |index| found.line.keys[index].2 / found.line.total * scale)
+            };
+            let by: f64 = moved.iter().map(|(row, by)| share(row) * by).sum();
+            match found.row.output[d] {
+                Expected::Number { value, .. } => {
+                    !found.row.output[d].accepts(element.nearest(value + by), element)
+                }
+                _ => false,
+            }
+        })
     }
 
     fn place(&self, at: At) -> (usize, usize) {
@@ -417,7 +480,7 @@ mod tests {
 
     fn data(case: &str, width: usize, types: Types) -> Data {
         let case = built_in().cases.iter().find(|of| of.name == case).unwrap().clone();
-        let configuration = Configuration { kernel: Kernel::Decode, width, types };
+        let configuration = Configuration::plain(Kernel::Decode, width, types);
         Data::new(&Arc::new(case.clone()), configuration, case.seed).unwrap()
     }
 
@@ -429,6 +492,23 @@ mod tests {
                 for (place, Count { exposed, total }) in Exposure::new(&data).counts() {
                     assert_eq!(exposed, total, "{place:?} {types:?} {width}");
                 }
+            }
+        }
+    }
+
+    #[test]
+    fn every_byte_that_the_kernel_of_block_scaled_mma_reads_is_exposed() {
+        let case = built_in().cases.iter().find(|of| of.name == "attention-every-key").unwrap().clone();
+        let all: Vec<Configuration> =
+            Configuration::all().into_iter().filter(Configuration::is_fp4).collect();
+        assert_eq!(all.len(), 4);
+        for configuration in all {
+            let data = Data::new(&Arc::new(case.clone()), configuration, case.seed).unwrap();
+            let counts = Exposure::new(&data).counts();
+            let keys: usize = case.requests.iter().map(|of| of.keys * case.kv_heads).sum();
+            assert_eq!(counts[&Place::Value].total, (keys * configuration.width) as u64);
+            for (place, Count { exposed, total }) in counts {
+                assert_eq!(exposed, total, "{place:?} {}", configuration.name());
             }
         }
     }

@@ -81,6 +81,11 @@ impl Element {
         }
     }
 
+    /// The largest finite number.
+    pub const fn largest(self) -> f64 {
+        self.range().2
+    }
+
     /// The nearest value of the type, ties to even; beyond the largest an infinity, NaN for NaN.
     pub fn nearest(self, x: f64) -> f64 {
         if !x.is_finite() || x == 0.0 {

@@ -160,8 +160,9 @@ fn metadata(data: &Data, target: &str) -> HashMap<String, String> {
         say(key, all.join(","));
     }
     if data.cache.planes[0].scales.is_some() && data.configuration.width.is_multiple_of(4 * BLOCK) {
-        say("k_scale_layout", "linear".to_owned());
-        say("v_scale_layout", if case.swizzled { "swizzled" } else { "linear" }.to_owned());
+        for (key, is_swizzled) in [("k_scale_layout", case.key_swizzled), ("v_scale_layout", case.swizzled)] {
+            say(key, if is_swizzled { "swizzled" } else { "linear" }.to_owned());
+        }
     }
     said
 }

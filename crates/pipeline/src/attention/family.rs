@@ -14,12 +14,14 @@ use record::{
 
 use super::FAMILY;
 use super::case::{Case, Pages, Regime, built_in};
-use super::configuration::{self, Configuration, Types};
+use super::configuration::{
+    self, Configuration, Launched, MERGE, OUTPUT, PARTIALS, PREFILL_FP4, QUANTIZE_QUERIES, QUERIES, Types,
+};
 use super::coverage::{self, Count, Exposure, Place};
 use super::error::AttentionError;
 use super::export;
 use super::generate::Data;
-use super::stages::{self, OUTPUT, PARTIALS};
+use super::stages;
 use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
 use crate::frame::code::{Assembler, CodeError};
 use crate::frame::compile::KernelSource;
@@ -32,10 +34,7 @@ use crate::frame::known::KnownFailure;
 use crate::frame::launch;
 use crate::frame::stream::{self, PreparedStream, Stored};
 use crate::frame::{Memo, TrialError};
-use crate::kernel::{Kernel, KernelError, Library};
-
-/// The stage of headers of the kernel that merges splits.
-const MERGE: &str = "merge";
+use crate::kernel::{FactorRule, Kernel, KernelContract, KernelError, Library};
 
 /// The most keys of a request whose data are searched for places that expose nothing.
 const LARGE: usize = 512;
@@ -85,9 +84,30 @@ fn trials(case: &Case, configurations: impl IntoIterator<Item = Configuration>) 
     configurations.into_iter().map(of).collect()
 }
 
-/// The configurations whose kernels read tables as a case has them.
+/// The configurations whose kernels compute a case.
 fn fitting(case: &Case) -> Vec<Configuration> {
-    Configuration::all().into_iter().filter(|of| stages::fits(case, *of)).collect()
+    Configuration::all().into_iter().filter(|of| stages::blocked(case, *of).is_none()).collect()
+}
+
+/// Checks the quantization that a kernel declares.
+fn check_quantization(kernel: &Kernel) -> Result<(), (&'static str, String)> {
+    let wanted = match kernel.stage.as_str() {
+        QUANTIZE_QUERIES => &[FactorRule::Argument][..],
+        PREFILL_FP4 => &[FactorRule::TileMaximum, FactorRule::RunningMaximum],
+        _ => return kernel.declares_no_quantization(),
+    };
+    let words = wanted.iter().map(|rule| rule.word()).collect::<Vec<_>>().join(" or ");
+    match kernel.contract.quantizes {
+        Some(of) if wanted.contains(&of.factor) => Ok(()),
+        Some(_) => Err(("contract", format!("the factor of this stage is {words}"))),
+        None => {
+            let fields = "rounding: nearest_even, scale: sixth_of_largest";
+            let message = format!(
+                "a kernel of this stage declares `quantizes: {{{fields}, factor: …}}`; the factor is {words}"
+            );
+            Err(("contract", message))
+        }
+    }
 }
 
 /// The trials of a case on some of its configurations.
@@ -123,6 +143,7 @@ impl Family for Attention {
             title: "Attention over a paged cache".to_owned(),
             leading: "kernel".to_owned(),
             stages: vec![
+                stage(QUERIES, "quantizes the queries, where a configuration does"),
                 stage(PARTIALS, "computes the attention of each split of the keys"),
                 stage(OUTPUT, "merges the splits, with the sink"),
             ],
@@ -135,15 +156,16 @@ impl Family for Attention {
     }
 
     fn check_kernel(&self, kernel: &Kernel) -> Result<(), (&'static str, String)> {
-        match kernel.stage.as_str() {
-            "prefill" | "decode" | "mla" | MERGE => Ok(()),
-            other => Err((
+        let kernels = configuration::Kernel::ALL.iter().map(|of| of.word());
+        let stages: Vec<&str> = kernels.chain([QUANTIZE_QUERIES]).collect();
+        if kernel.stage != MERGE && !stages.contains(&kernel.stage.as_str()) {
+            let (other, known) = (&kernel.stage, stages.join(", "));
+            return Err((
                 "stage",
-                format!(
-                    "unknown stage `{other}`; the stages of {FAMILY} are prefill, decode, mla and {MERGE}"
-                ),
-            )),
+                format!("unknown stage `{other}`; the stages of {FAMILY} are {known} and {MERGE}"),
+            ));
         }
+        check_quantization(kernel)
     }
 
     fn kernel_of<'l>(
@@ -152,12 +174,9 @@ impl Family for Attention {
         configuration: &ConfigurationName,
         stage: &StageName,
     ) -> Option<&'l Kernel> {
-        let of = if *stage == *OUTPUT {
-            MERGE
-        } else {
-            Configuration::all().into_iter().find(|of| of.name() == *configuration)?.kernel.stage()
-        };
-        kernel(library, of).ok()
+        let of = Configuration::all().into_iter().find(|of| of.name() == *configuration)?;
+        let launched = of.launches().into_iter().find(|launched| *stage == *launched.stage)?;
+        kernel(library, launched.header).ok()
     }
 
     fn cases(&self) -> Vec<CaseName> {
@@ -268,7 +287,7 @@ impl Family for Attention {
     fn faults(&self, count: u64) -> Result<Vec<FaultRow>, TrialError> {
         let (Some(case), Some(records)) = (find(EVERY_KEY), find(RECORDS)) else { return Ok(Vec::new()) };
         let of_cache = |types: Types, swizzled: bool| {
-            let configuration = Configuration { kernel: configuration::Kernel::Decode, width: 128, types };
+            let configuration = Configuration::plain(configuration::Kernel::Decode, 128, types);
             let scales = if swizzled { " with swizzled scales" } else { "" };
             let dimensions = format!("a cache of {}{scales}, heads of 128", types.word());
             (dimensions, Case { swizzled, ..case.clone() }, configuration)
@@ -298,9 +317,8 @@ impl Family for Attention {
         let chosen: BTreeSet<ConfigurationName> = set.iter().map(|trial| trial.configuration()).collect();
         let row = |of: Configuration| {
             let mut row = question.row(FAMILY, of.name());
-            let kernel = kernel(question.library, of.kernel.stage())?;
-            let needs = kernel.needs.iter().map(String::as_str);
-            row.blocked = question.toolchain.and_then(|toolchain| toolchain.lacking(needs));
+            let kernel = kernel(question.library, of.kernel.word())?;
+            row.blocked = question.toolchain.and_then(|toolchain| toolchain.lacking(of.needs(kernel)));
             // No option of a case changes the code; its group changes the shared memory.
             let case = built_in().cases.iter().max_by_key(|case| case.group());
             let size = case.and_then(|case| size(kernel, case, of));
@@ -335,6 +353,11 @@ pub enum WriteError {
     /// The trial is one of another family, or did not end.
     #[error("the trial stored no results: run it without --dump to see why")]
     Results,
+    /// Its cache has a layout that dumps do not have.
+    #[error(
+        "{0} stores values as columns of keys, for which the dump format has no name: dump another configuration"
+    )]
+    Layout(ConfigurationName),
     /// Its data cannot be generated.
     #[error(transparent)]
     Data(#[from] AttentionError),
@@ -356,6 +379,9 @@ pub fn write_dump(
 ) -> Result<(), WriteError> {
     let trial: &Trial = trial.as_family().ok_or(WriteError::Results)?;
     let stored: &Stored = outcome.stored.downcast_ref().ok_or(WriteError::Results)?;
+    if trial.configuration.is_fp4() {
+        return Err(WriteError::Layout(trial.configuration.name()));
+    }
     let data = Data::new(&trial.case, trial.configuration, seed.unwrap_or(trial.case.seed))?;
     Ok(export::write(&data, stored, target, path)?)
 }
@@ -374,6 +400,12 @@ impl Trial {
         Ok(counts)
     }
 
+    /// What its kernels declare.
+    fn contracts(&self, library: &Library) -> Result<Vec<KernelContract>, KernelError> {
+        let of = |launched: Launched| kernel(library, launched.header).map(|kernel| kernel.contract);
+        self.configuration.launches().into_iter().map(of).collect()
+    }
+
     /// What it exercises, in phrases.
     fn met(&self) -> Vec<String> {
         let case = &self.case;
@@ -389,6 +421,7 @@ impl Trial {
             (case.cap.is_some(), "a soft cap"),
             (case.slopes, "slopes"),
             (case.swizzled && self.configuration.types == Types::Nvfp4, "swizzled scales"),
+            (case.key_swizzled && self.configuration.types == Types::Nvfp4, "swizzled scales of keys"),
             (case.mask == super::semantics::Mask::Custom, "a custom mask"),
         ];
         met.extend(also.into_iter().filter(|(is, _)| *is).map(|(_, phrase)| phrase.to_owned()));
@@ -410,14 +443,16 @@ impl family::Trial for Trial {
     }
 
     fn choices(&self) -> Vec<Choice> {
-        let Configuration { kernel, width, types } = self.configuration;
+        let Configuration { kernel, width, types, path } = self.configuration;
         let word = |axis, value: &str| Choice { axis, order: 0, value: value.to_owned() };
         let order = u32::try_from(width).unwrap_or(u32::MAX);
-        vec![
+        let path = path.map(|path| word("MMA path", path.word()));
+        let all = [
             word("kernel", kernel.word()),
             Choice { axis: "head", order, value: width.to_string() },
             word("types", types.word()),
-        ]
+        ];
+        all.into_iter().chain(path).collect()
     }
 
     fn blocked(&self) -> Option<(StageName, &str)> {
@@ -455,12 +490,9 @@ impl family::Trial for Trial {
     }
 
     fn features(&self) -> Features {
-        let Configuration { kernel, width, types } = self.configuration;
-        let of = kernel.word();
-        let mut configured = BTreeSet::from([
-            format!("{of} d{width} {}", types.word()),
-            format!("{of} page {}", self.case.page),
-        ]);
+        let of = self.configuration.kernel.word();
+        let mut configured =
+            BTreeSet::from([self.configuration.name().to_string(), format!("{of} page {}", self.case.page)]);
         configured.extend(self.met().into_iter().map(|met| format!("{of}: {met}")));
         Features { configured, ..Features::default() }
     }
@@ -473,11 +505,10 @@ impl family::Trial for Trial {
         if self.blocked.is_some() {
             return Ok(Vec::new());
         }
-        let of = |kernel, defines| KernelSource { kernel, defines };
-        Ok(vec![
-            of(kernel(library, self.configuration.kernel.stage())?, self.configuration.defines()),
-            of(kernel(library, MERGE)?, self.configuration.defines_of_merge()),
-        ])
+        let of = |launched: Launched| {
+            Ok(KernelSource { kernel: kernel(library, launched.header)?, defines: launched.defines })
+        };
+        self.configuration.launches().into_iter().map(of).collect()
     }
 
     fn admitted(
@@ -487,9 +518,9 @@ impl family::Trial for Trial {
         limits: Limits,
     ) -> Result<SharedTrial, KernelError> {
         let mut blocked = self.blocked.clone();
-        for stage in [self.configuration.kernel.stage(), MERGE] {
-            let kernel = kernel(library, stage)?;
-            let needs = kernel.needs.iter().map(String::as_str);
+        for launched in self.configuration.launches() {
+            let kernel = kernel(library, launched.header)?;
+            let needs = self.configuration.needs(kernel);
             let lacking = toolchain.and_then(|toolchain| toolchain.lacking(needs)).map(Blocked);
             let exceeding = || size(kernel, &self.case, self.configuration)?.within(limits).err();
             blocked = blocked.or(lacking).or_else(exceeding);
@@ -520,9 +551,8 @@ impl family::Trial for Trial {
     }
 
     fn key(&self, library: &Library, _: Option<Model>) -> Option<String> {
-        let of = |stage| kernel(library, stage).map(|kernel| kernel.contract.deterministic);
-        let deterministic = of(self.configuration.kernel.stage()).ok()? && of(MERGE).ok()?;
-        Some(format!("{:?} {:?} {deterministic}", self.case, self.configuration))
+        let contracts = self.contracts(library).ok()?;
+        Some(format!("{:?} {:?} {contracts:?}", self.case, self.configuration))
     }
 
     fn prepared(
@@ -534,15 +564,16 @@ impl family::Trial for Trial {
     ) -> Result<Box<dyn Prepared>, TrialError> {
         let seed = seed.unwrap_or(self.case.seed);
         let (case, configuration) = (Arc::clone(&self.case), self.configuration);
+        let of_partials = kernel(library, configuration.kernel.word())?.contract;
         let data = move |n: u64| {
             let data = Data::new(&case, configuration, seed.wrapping_add(n << 32));
-            Ok(stages::shared(data.map_err(|error| TrialError::Data(Box::new(error)))?))
+            let data = data.map_err(|error| TrialError::Data(Box::new(error)))?;
+            Ok(stages::shared(data.declared_by(&of_partials)))
         };
-        let of = |stage| kernel(library, stage).map(|kernel| kernel.contract.deterministic);
         Ok(Box::new(PreparedStream {
             problem: data(0)?,
             variant: Box::new(data),
-            deterministic: of(self.configuration.kernel.stage())? && of(MERGE)?,
+            deterministic: self.contracts(library)?.iter().all(|contract| contract.deterministic),
         }))
     }
 
@@ -557,6 +588,10 @@ impl family::Trial for Trial {
     }
 
     fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<String> {
+        // Hypotheses are about dumps, whose format has no values as columns of keys.
+        if self.configuration.is_fp4() {
+            return None;
+        }
         let stored: &Stored = outcome.stored.downcast_ref()?;
         let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed)).ok()?;
         let bytes = export::bytes(&data, stored, &target.to_string()).ok()?;

@@ -12,7 +12,9 @@ use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::mla;
 use super::problem::{HeadMap, Problem, Request, Shape, Side};
-use super::semantics::{Arithmetic, Denominator, Empty, Mask, Semantics};
+use super::quantize::Quantized;
+use super::semantics::{Arithmetic, Denominator, Empty, Mask, ProductSum, Semantics, TwoLevel};
+use crate::kernel::{FactorRule, KOrder, KernelContract};
 
 /// The data of a case on a configuration.
 #[derive(Debug, Clone)]
@@ -26,14 +28,24 @@ pub(super) struct Data {
     /// The packed mask, and the byte at which each request begins.
     pub(super) mask: Vec<u8>,
     pub(super) mask_starts: Vec<usize>,
-    /// The factors of scores: of all, of keys, and the product of both as kernels get it.
+    /// The factors of scores: of all, of keys, of quantized queries, and their product as kernels get it.
     pub(super) sm_scale: f32,
     pub(super) key_scale: f32,
+    pub(super) query_factor: f32,
     pub(super) scale: f32,
     /// The factor of values.
     pub(super) value_scale: f32,
-    /// The problem as numbers.
+    /// The problem as numbers; quantized queries are those that a quantizer must store, without their factor.
     pub(super) problem: Problem,
+    /// Whether the kernel of partial results declares the order of its sums, and weights relative to the largest score so far.
+    declared: Declared,
+}
+
+/// What the kernel of partial results declares of sums and of weights.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Declared {
+    order: KOrder,
+    factor: FactorRule,
 }
 
 /// What a stream of numbers is for.
@@ -109,20 +121,44 @@ pub(super) fn planes(case: &Case, configuration: Configuration) -> [Plane; 2] {
             Strides { page: dense.page + padding[side], ..dense }
         }
     };
+    let is_transposed = |side: usize| side == 1 && configuration.is_fp4();
+    // A page of transposed values has its heads one after the other in every layout.
+    let of_columns = |of_slot: usize| {
+        let head = page * width / of_slot;
+        Strides { offset: 0, page: kv_heads * head, slot: 0, head }
+    };
+    let strides = |side: usize| match record {
+        Some(layout) => of_records(layout),
+        None if is_transposed(side) => {
+            let padded = if case.layout == Layout::Padded { padding[side] } else { 0 };
+            let dense = of_columns(2);
+            Strides { page: dense.page + padded, ..dense }
+        }
+        None => of_layout(side),
+    };
     let order = if case.layout == Layout::Nhd { Order::Nhd } else { Order::Hnd };
     let plane = |side: usize| Plane {
         name: ["keys", "values"][side],
         element,
         bytes: Arc::default(),
-        strides: record.map_or_else(|| of_layout(side), of_records),
+        strides: strides(side),
         width: if side == 0 { width } else { configuration.value_width() },
         scales: (element == Element::Nvfp4).then(|| Scales {
             bytes: Arc::default(),
-            strides: Strides::dense(order, page, kv_heads, width / BLOCK),
-            order: if side == 1 && case.swizzled { ScaleOrder::Swizzled } else { ScaleOrder::Linear },
+            strides: if is_transposed(side) {
+                of_columns(BLOCK)
+            } else {
+                Strides::dense(order, page, kv_heads, width / BLOCK)
+            },
+            order: if [case.key_swizzled, case.swizzled][side] {
+                ScaleOrder::Swizzled
+            } else {
+                ScaleOrder::Linear
+            },
         }),
         factors: None,
         odd_first: false,
+        transposed: is_transposed(side),
         scale_shift: 0,
         record: record.map(|layout| (layout, mla::Reading::default())),
     };
@@ -185,12 +221,32 @@ impl Generator<'_> {
         }
     }
 
-    /// The queries of a row: normal numbers, or the signs of the key that is to be found.
-    fn query(&self, row: usize, head: usize, d: usize, hot: usize) -> f64 {
+    /// The size of a block of queries: of some that are to be quantized the scale becomes subnormal or zero, or is at its limit.
+    fn size_of_queries(&self, row: usize, head: usize, block: usize) -> f64 {
+        let bits = draw(self.seed, Purpose::Query, (row * 64 + head) * 32 + block + (1 << 41));
+        match (self.configuration.is_fp4(), bits % 16) {
+            (true, 0) => libm::exp2(-17.0),
+            (true, 1) => libm::exp2(-20.0),
+            (true, 2) => 4.0,
+            _ => 1.0,
+        }
+    }
+
+    /// Sizes of elements that are to be quantized, in units of twice a block scale: most lie halfway between two codes, and neighbours get
+    /// unlike ones, none of them zero.
+    const TIES: [f64; 8] = [12.0, 1.5, 10.0, 2.5, 7.0, 3.5, 8.0, 5.0];
+
+    /// The queries of a row: normal numbers, or the signs of the key that is to be found, for the first time or again.
+    fn query(&self, row: usize, head: usize, d: usize, (hot, again): (usize, bool)) -> f64 {
         let bits = draw(self.seed, Purpose::Query, (row * 64 + head) * 512 + d);
         match self.case.regime {
             Regime::Equal => 0.0,
-            Regime::Real => normal(bits) * 2.0,
+            Regime::Real => normal(bits) * 2.0 * self.size_of_queries(row, head, d / BLOCK),
+            Regime::OneHot if self.configuration.is_fp4() => {
+                // Where every bit of the key is exposed by another row, an element may become zero: 0.5 is a quarter of the block scale.
+                let size = if again && d % 8 == 1 { 0.5 } else { Self::TIES[d % 8] };
+                size * sign(self.seed, hot, head / self.case.group(), d)
+            }
             // Neighbours differ, so that changes of two codes of a byte do not cancel.
             Regime::OneHot => (8 + d % 2) as f64 * sign(self.seed, hot, head / self.case.group(), d),
             Regime::Low => -(1500.0 + (bits % 64) as f64 * 8.0) * 64.0 / self.configuration.width as f64,
@@ -238,8 +294,15 @@ impl Data {
             (_, Regime::Equal | Regime::OneHot) => [0.5, 2.0],
             _ => [0.37_f32, 1.7],
         };
+        let query_factor = match (configuration.is_fp4(), case.regime) {
+            (false, _) => 1.0,
+            (true, Regime::Equal | Regime::OneHot) => 0.015_625,
+            // The largest elements get scales near 448.
+            (true, Regime::Real) => 0.0031,
+            (true, Regime::Low) => 1.9,
+        };
         let sm_scale = (1.0 / (configuration.width as f64).sqrt()) as f32;
-        let scale = sm_scale * key_scale;
+        let scale = sm_scale * key_scale * query_factor;
         let semantics = Semantics {
             mask: case.mask,
             window: case.window,
@@ -273,7 +336,10 @@ impl Data {
         let queries = of.queries(&problem);
         let element = configuration.types.queries();
         let count = case.rows() * case.heads * configuration.width;
-        problem.queries = Arc::new((0..count).filter_map(|n| element.value(&queries, n)).collect());
+        let given: Vec<f32> = (0..count).filter_map(|n| element.value(&queries, n)).collect();
+        let is_fp4 = configuration.is_fp4();
+        let used = if is_fp4 { Quantized::of(&given, query_factor).values() } else { given };
+        problem.queries = Arc::new(used);
         let lengths = || problem.requests.iter().map(|request| request.keys.len()).enumerate();
         // The kernels multiply codes of eight bits by a scale of 32 in binary32.
         let exact = |side: Side| Side { rounded: None, ..side };
@@ -289,27 +355,55 @@ impl Data {
             mask_starts,
             sm_scale,
             key_scale,
+            query_factor,
             scale,
             value_scale,
             problem,
+            declared: Declared { order: KOrder::Ascending, factor: FactorRule::TileMaximum },
         })
     }
 
+    /// The same data for a kernel of partial results with this contract.
+    pub(super) fn declared_by(mut self, contract: &KernelContract) -> Self {
+        let factor = contract.quantizes.map_or(self.declared.factor, |of| of.factor);
+        self.declared = Declared { order: contract.k_order, factor };
+        self
+    }
+
+    /// The queries of a head of a row as they are stored before any kernel.
+    pub(super) fn given(&self, row: usize, head: usize) -> Vec<f32> {
+        let (element, width) = (self.configuration.types.queries(), self.configuration.width);
+        let first = (row * self.case.heads + head) * width;
+        (first..first + width).filter_map(|n| element.value(&self.queries, n)).collect()
+    }
+
     /// What the kernels may round.
-    pub(super) const fn arithmetic(&self) -> Arithmetic {
+    pub(super) fn arithmetic(&self) -> Arithmetic {
+        let is_fp4 = self.configuration.is_fp4();
+        let two_level = TwoLevel {
+            running: self.declared.factor == FactorRule::RunningMaximum,
+            tile: self.configuration.tile(),
+            split: self.case.splits().0,
+        };
         Arithmetic {
-            weights: self.configuration.types.queries(),
-            denominator: Denominator::Rounded,
+            weights: if is_fp4 { Element::F32 } else { self.configuration.types.queries() },
+            denominator: if is_fp4 { Denominator::Unrounded } else { Denominator::Rounded },
             rescaled: 0,
             merges: 0,
             partials: Some(Element::F32),
-            tile: self.configuration.tile(),
+            // Tiles that begin at multiples of their keys may have fewer at both ends.
+            tile: if is_fp4 { self.configuration.tile() / 2 } else { self.configuration.tile() },
             queries: None,
             products: None,
             elements: None,
             exact_elements: true,
             accumulator: Element::F32,
             headroom: 1.0,
+            sum: match (is_fp4, self.declared.order) {
+                (true, KOrder::Ascending) => ProductSum::BlockScaled,
+                _ => ProductSum::Any,
+            },
+            two_level: is_fp4.then_some(two_level),
         }
     }
 }
@@ -416,6 +510,10 @@ impl Generator<'_> {
                 for head in 0..cache.heads {
                     for side in 0..2 {
                         let plane = &cache.planes[side];
+                        if plane.transposed {
+                            self.fill_columns(plane, (page, slot, head), at, bytes);
+                            continue;
+                        }
                         let Some(to) = plane.strides.at(page, slot, head) else { continue };
                         let memory = if side == 1 && bytes[1].is_empty() { 0 } else { side };
                         for d in 0..width {
@@ -433,6 +531,19 @@ impl Generator<'_> {
                     }
                 }
             }
+        }
+    }
+
+    /// Stores a value whose slots are beside one another: a code in each column, and the scale that 16 slots share.
+    fn fill_columns(&self, plane: &Plane, place: (usize, usize, usize), at: usize, bytes: &mut [Vec<u8>; 4]) {
+        let (_, slot, head) = place;
+        let element = plane.element;
+        // The same number for the keys of a block, whose slots are those of one page.
+        let block = at - slot % BLOCK;
+        for d in 0..plane.width {
+            let Some([code_at, scale_at]) = plane.transposed_at(place, self.case.page, d) else { continue };
+            put(&mut bytes[1], element, code_at, slot % 2, code(element, self.value(at, head, d)));
+            bytes[3][scale_at] = self.block_scale(Purpose::ValueScale, block * 8 + d / 32, head, d % 32);
         }
     }
 
@@ -472,6 +583,7 @@ impl Generator<'_> {
                     // Rows and the heads of a group take the keys one after the other.
                     let n = row * self.case.group() + head % self.case.group();
                     let hot = visible.get(n % visible.len().max(1)).map_or(0, |key| request.keys.start + key);
+                    let hot = (hot, n >= visible.len());
                     let first = (at * heads + head) * width * 2;
                     for d in 0..width {
                         put(&mut bytes, element, first, d, code(element, self.query(at, head, d, hot)));

@@ -74,6 +74,32 @@ impl Tally {
         self.add_decided(at, expected, found, (Element::F32, decides))
     }
 
+    /// Counts an element of a quantized tensor, a code or a scale, by the least and the greatest number that it may be.
+    pub(super) fn add_within(
+        &mut self,
+        at: (Pair, usize),
+        (least, most): (f64, f64),
+        found: f64,
+        what: &str,
+    ) -> bool {
+        self.checked += 1;
+        self.decided += u64::from(least == most || least * most > 0.0);
+        let right = (least..=most).contains(&found);
+        if !right {
+            self.mismatches += 1;
+            self.worst = f64::INFINITY;
+            let wanted = if least == most { format!("{least:e}") } else { format!("{least:e} to {most:e}") };
+            self.keep_first(at, || format!("{what} {found:e} instead of {wanted}"));
+        }
+        right
+    }
+
+    fn keep_first(&mut self, at: (Pair, usize), note: impl FnOnce() -> String) {
+        if self.first.as_ref().is_none_or(|(first, _)| at < *first) {
+            self.first = Some((at, note()));
+        }
+    }
+
     fn add_decided(
         &mut self,
         at: (Pair, usize),
@@ -92,9 +118,7 @@ impl Tally {
         self.decided += 1;
         self.mismatches += 1;
         self.excess += over.min(1e9).ln_1p() / std::f64::consts::LN_2;
-        if self.first.as_ref().is_none_or(|(first, _)| at < *first) {
-            self.first = Some((at, format!("{found:e} instead of {}", allowed_values(expected, element))));
-        }
+        self.keep_first(at, || format!("{found:e} instead of {}", allowed_values(expected, element)));
         false
     }
 

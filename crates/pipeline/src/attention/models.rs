@@ -164,6 +164,7 @@ impl Model {
                     slopes: false,
                     cap: layer.cap,
                     swizzled: false,
+                    key_swizzled: false,
                     split: Some(256),
                     natural: false,
                     regime: Regime::Real,

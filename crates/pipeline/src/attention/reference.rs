@@ -8,7 +8,11 @@ use std::collections::BTreeMap;
 use super::dump::{LseQuantity, LseReading};
 use super::element::{Element, Roundoff, U};
 use super::problem::{Problem, Request, lowest_bit};
-use super::semantics::{Arithmetic, Base, Denominator, Empty, MergeFault, ScoreOrder, WrongMerge};
+use super::semantics::{
+    Arithmetic, Base, Denominator, Empty, MergeFault, ProductSum, ScoreOrder, WrongMerge,
+};
+
+mod two_level;
 
 /// The relative error of ex2.approx (PTX ISA).
 const EX2: f64 = 1.0 / 4_194_304.0;
@@ -229,7 +233,7 @@ impl<'a> Reference<'a> {
         let query = self.problem.query(request.rows.start + row, head);
         let query_bit = lowest_bit(query);
         let of_query: f64 = query.iter().map(|q| f64::from(q.abs())).sum();
-        let kappa = 1.5 * shape.width as f64 * U;
+        let kappa = self.kappa(shape.width as f64);
         let slope = self.problem.slopes.get(head).map(|slope| f64::from(*slope));
         let mut keys = Vec::new();
         for key in self.problem.visible(request, row) {
@@ -291,6 +295,15 @@ impl<'a> Reference<'a> {
             });
         }
         Ok(keys)
+    }
+
+    /// The relative error of a sum of so many products.
+    fn kappa(&self, products: f64) -> f64 {
+        match self.arithmetic.sum {
+            ProductSum::Any => 1.5 * products * U,
+            // N steps, each of which cuts its result by 2u and adds it with u; 4.9 has what the terms lose.
+            ProductSum::BlockScaled => (products / 64.0).ceil() * (3.0 * U + 20.0 * libm::exp2(-35.0)),
+        }
     }
 
     /// The error of a score by roundings of the elements of a query, and of their products with those of a key; `size` is the sum of the
@@ -371,9 +384,8 @@ impl<'a> Reference<'a> {
             None => 0.0,
         };
         // Splits are merged by weights that are computed from their logarithms.
-        if self.arithmetic.partials.is_some() && !exact {
-            let of_merge = 4.0 * U * (most.abs() + libm::log2(keys.len().max(1) as f64)) + 2.0 * LG2;
-            let merge = libm::expm1(of_merge * std::f64::consts::LN_2) + 2.0 * EX2;
+        if !exact {
+            let merge = self.merge_error(most, keys.len());
             keys.iter_mut().for_each(|key| key.eta += merge);
         }
         Common {
@@ -385,6 +397,15 @@ impl<'a> Reference<'a> {
             sink: with_sink / total,
             sink_eta,
         }
+    }
+
+    /// The relative error of the weight of a split.
+    fn merge_error(&self, most: f64, keys: usize) -> f64 {
+        if self.arithmetic.partials.is_none() {
+            return 0.0;
+        }
+        let of_merge = 4.0 * U * (most.abs() + libm::log2(keys.max(1) as f64)) + 2.0 * LG2;
+        libm::expm1(of_merge * std::f64::consts::LN_2) + 2.0 * EX2
     }
 
     /// Computes the weights of a head of a row of a request; `None` if it sees no key, or a score is not a finite number.
@@ -424,6 +445,10 @@ impl<'a> Reference<'a> {
         let common = self.weigh(&mut keys, sink);
         let lse = self.logarithms(&keys, &common);
         let most = [keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t)), common.most];
+        if let Some(of) = self.arithmetic.two_level {
+            let output = self.output_of_codes(of, &keys, &common, request, shape.kv_head(1, head));
+            return Row { output, lse, most };
+        }
         if let Some(merge) = self.problem.semantics.merge {
             merge_wrongly(&mut keys, &common, request, merge);
         }

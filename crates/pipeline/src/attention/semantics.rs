@@ -192,6 +192,26 @@ pub struct Semantics {
     pub empty: Empty,
 }
 
+/// How products of elements are summed.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum ProductSum {
+    /// In binary32, in any order.
+    Any,
+    /// By one block-scaled mma after another, each of 64 products that it cuts once (docs/numerics.md, 4.9).
+    BlockScaled,
+}
+
+/// Weights in NVFP4, quantized at two levels: relative to a maximum, which becomes 448·6, and with a scale for 16 keys.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct TwoLevel {
+    /// Whether that is the largest score of a row so far, instead of that of its tile.
+    pub running: bool,
+    /// Keys of a tile, which begins at a multiple of them.
+    pub tile: usize,
+    /// Keys of a split.
+    pub split: usize,
+}
+
 /// What the arithmetic of a kernel may round; docs/numerics.md, 14, has the bound that follows.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Arithmetic {
@@ -221,6 +241,10 @@ pub struct Arithmetic {
     pub accumulator: Element,
     /// The number by which weights are divided, so that these sums do not overflow: it enlarges what is lost of small numbers.
     pub headroom: f64,
+    /// How products are summed.
+    pub sum: ProductSum,
+    /// How weights are quantized; `None` if they are rounded to their type.
+    pub two_level: Option<TwoLevel>,
 }
 
 impl Arithmetic {
@@ -243,6 +267,8 @@ impl Arithmetic {
             exact_elements: false,
             accumulator: Element::F32,
             headroom: 1.0,
+            sum: ProductSum::Any,
+            two_level: None,
         };
         match kernel {
             Kernel::Any => any,

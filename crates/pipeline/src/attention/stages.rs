@@ -1,4 +1,5 @@
-//! The launches of a problem, and the verdicts of its stages: results of splits, then the merged output.
+//! The launches of a problem, and the verdicts of its stages: quantized queries where a configuration has them, results of splits, then
+//! the merged output.
 
 use std::sync::Arc;
 
@@ -7,20 +8,17 @@ use record::{StageName, StageResult};
 
 use super::cache::Plane;
 use super::case::{Case, Layout, Pages};
-use super::configuration::{Configuration, Kernel, Types};
-use super::element::Element;
+use super::configuration::{Configuration, Kernel, OUTPUT, PARTIALS, QUERIES, Types};
+use super::element::{BLOCK, Element};
 use super::generate::Data;
 use super::judge::{Pair, Tally};
 use super::problem::{LeftOut, Problem};
+use super::quantize::Quantized;
 use super::reference::Reference;
 use super::semantics::{Arithmetic, Base, Mask};
 use crate::frame::spread;
 use crate::frame::stream::{self, Content, Step, Stored};
 use crate::kernel::Names;
-
-/// The stages, in order.
-pub(super) const PARTIALS: &str = "partials";
-pub(super) const OUTPUT: &str = "output";
 
 /// Rows of a tile of the prefill kernel: a row of queries and a head of its group each.
 const TILE_M: usize = 64;
@@ -91,18 +89,63 @@ impl Data {
     /// The values of the expressions and of the arguments of both launches.
     pub(super) fn names(&self) -> Names {
         let counts = [self.tiles().len(), self.most_pages()];
-        names(&self.case, self.configuration, &self.cache.planes, counts, [self.scale, self.value_scale])
+        names(
+            &self.case,
+            self.configuration,
+            &self.cache.planes,
+            counts,
+            [self.scale, self.value_scale, self.query_factor],
+        )
+    }
+
+    /// The queries that a kernel quantized.
+    fn quantized(stored: &Stored) -> Option<Quantized> {
+        let of = |name: &str| stored.get(name).cloned();
+        Some(Quantized { codes: of("query_codes")?, scales: of("query_scales")? })
+    }
+
+    /// Judges the quantized queries, element by element.
+    fn queries(&self, stored: &Stored) -> Tally {
+        let Some(quantized) = Self::quantized(stored) else { return Tally::default() };
+        let heads = self.case.heads;
+        let one = |(request, row, head): (usize, usize, usize)| {
+            let line = self.problem.requests[request].rows.start + row;
+            let at = (Pair { request, row, head }, line * heads + head);
+            quantized.judge(&self.given(line, head), self.query_factor, at)
+        };
+        self.lines().into_par_iter().map(one).reduce(Tally::default, Tally::join)
+    }
+
+    /// The problem of the kernel of partial results: what was stored before it replaces what should be.
+    fn of_stored(&self, stored: &Stored) -> Problem {
+        let problem = self.problem.clone();
+        match Self::quantized(stored) {
+            Some(quantized) => Problem { queries: Arc::new(quantized.values()), ..problem },
+            None => problem,
+        }
+    }
+
+    /// Every head of every row of every request.
+    fn lines(&self) -> Vec<(usize, usize, usize)> {
+        let requests = self.problem.requests.iter().enumerate();
+        requests
+            .flat_map(|(request, of)| {
+                let heads = self.case.heads;
+                (0..of.rows.len()).flat_map(move |row| (0..heads).map(move |head| (request, row, head)))
+            })
+            .collect()
     }
 
     /// Judges the result of each split against the reference on its own keys, without sink and scale of values.
     fn partials(&self, stored: &Stored) -> Tally {
         let (chunk, splits) = self.case.splits();
         let mut tally = Tally::default();
+        let of_stored = self.of_stored(stored);
         let (Some(partial), Some(lse)) = (stored.get("partial"), stored.get("partial_lse")) else {
             return tally;
         };
         for split in 0..splits {
-            let mut problem = Problem { sinks: Vec::new(), ..self.problem.clone() };
+            let mut problem = Problem { sinks: Vec::new(), ..of_stored.clone() };
             problem.semantics.value_scale = 1.0;
             problem.semantics.left_out = LeftOut::AllButSplit(split * chunk, chunk);
             let arithmetic = Arithmetic { partials: None, ..self.arithmetic() };
@@ -114,12 +157,12 @@ impl Data {
         tally
     }
 
-    /// Judges the output against the reference from the inputs.
+    /// Judges the output against the reference from the inputs, or from quantized queries as they are stored.
     fn merged(&self, stored: &Stored) -> Tally {
         let (Some(out), Some(lse)) = (stored.get("out"), stored.get("lse")) else { return Tally::default() };
         let base = if self.case.natural { Base::E } else { Base::Two };
         let element = self.configuration.types.queries();
-        self.rows(&self.problem, self.arithmetic(), |line| (out, element, line, lse, base))
+        self.rows(&self.of_stored(stored), self.arithmetic(), |line| (out, element, line, lse, base))
     }
 
     /// Judges every head of every row: `find` returns the bytes of outputs, their type, the index of the row in them, the bytes of
@@ -149,13 +192,7 @@ impl Data {
             tally.add_lse((pair, width), &of_lse, value(lse, Element::F32, at));
             tally
         };
-        let lines: Vec<(usize, usize, usize)> = (0..problem.requests.len())
-            .flat_map(|request| {
-                let rows = 0..problem.requests[request].rows.len();
-                rows.flat_map(move |row| (0..heads).map(move |head| (request, row, head)))
-            })
-            .collect();
-        lines.into_par_iter().map(one).reduce(Tally::default, Tally::join)
+        self.lines().into_par_iter().map(one).reduce(Tally::default, Tally::join)
     }
 }
 
@@ -166,7 +203,7 @@ pub(super) fn names(
     configuration: Configuration,
     planes: &[Plane; 2],
     [tiles, most_pages]: [usize; 2],
-    [scale_of_scores, value_scale]: [f32; 2],
+    [scale_of_scores, value_scale, query_factor]: [f32; 3],
 ) -> Names {
     let (chunk, splits) = case.splits();
     let bits = |x: f32| x.to_bits() as usize;
@@ -211,7 +248,8 @@ pub(super) fn names(
         ("value_scale_page", value_scales[0]),
         ("value_scale_slot", value_scales[1]),
         ("value_scale_head", value_scales[2]),
-        ("key_swizzled", 0),
+        ("key_swizzled", usize::from(case.key_swizzled && keys.scales.is_some())),
+        ("query_factor", bits(query_factor)),
         ("value_swizzled", usize::from(case.swizzled && values.scales.is_some())),
         ("value_offset", values.strides.offset),
         ("has_sinks", usize::from(case.sinks)),
@@ -257,6 +295,11 @@ impl stream::Problem for Data {
             ("out", Content::Output(lines * width * 2)),
             ("lse", Content::Output(lines * 4)),
         ];
+        if self.configuration.is_fp4() {
+            let elements = lines * self.configuration.width;
+            buffers.push(("query_codes", Content::Output(elements / 2)));
+            buffers.push(("query_scales", Content::Output(elements / BLOCK)));
+        }
         if !self.has_one_tensor() {
             buffers.push(("values", codes(1)));
         }
@@ -266,23 +309,26 @@ impl stream::Problem for Data {
     fn steps(&self) -> Vec<Step> {
         let names = self.names();
         let values = if self.has_one_tensor() { "keys" } else { "values" };
-        vec![
-            Step {
-                stage: PARTIALS.into(),
-                kernel: 0,
-                names: names.clone(),
-                buffers: vec![("values", values)],
-            },
-            Step { stage: OUTPUT.into(), kernel: 1, names, buffers: Vec::new() },
-        ]
+        let step = |(kernel, stage): (usize, &str)| {
+            let buffers = if stage == PARTIALS { vec![("values", values)] } else { Vec::new() };
+            Step { stage: stage.to_owned().into(), kernel, names: names.clone(), buffers }
+        };
+        let stages = self.configuration.launches().into_iter().map(|launched| launched.stage);
+        stages.enumerate().map(step).collect()
     }
 
     fn stage_of(&self, buffer: &str) -> StageName {
-        if buffer.starts_with("partial") { PARTIALS.into() } else { OUTPUT.into() }
+        match buffer {
+            "query_codes" | "query_scales" => QUERIES.into(),
+            "partial" | "partial_lse" => PARTIALS.into(),
+            _ => OUTPUT.into(),
+        }
     }
 
     fn judge(&self, stored: &Stored) -> Vec<StageResult> {
-        vec![self.partials(stored).result(PARTIALS, ""), self.merged(stored).result(OUTPUT, "")]
+        let queries = self.configuration.is_fp4().then(|| self.queries(stored).result(QUERIES, ""));
+        let partials = self.partials(stored).result(PARTIALS, "");
+        queries.into_iter().chain([partials, self.merged(stored).result(OUTPUT, "")]).collect()
     }
 }
 
@@ -301,9 +347,28 @@ pub(super) fn blocked(case: &Case, configuration: Configuration) -> Option<Strin
         };
         return Some(reason.to_owned());
     }
-    let blocks = configuration.width / 16;
+    if configuration.is_fp4() {
+        let lacking = match () {
+            () if !case.page.is_multiple_of(BLOCK) => Some(format!(
+                "{BLOCK} keys share a scale of values, and pages of {} slots divide them",
+                case.page
+            )),
+            () if case.layout == Layout::Halves => {
+                Some("its values are columns of keys, which have no place beside a key".to_owned())
+            }
+            () if case.swizzled => {
+                Some("scales of its values belong to keys: they have no 4x4 tiles".to_owned())
+            }
+            () => None,
+        };
+        if lacking.is_some() {
+            return lacking;
+        }
+    }
+    let blocks = configuration.width / BLOCK;
     // Tiles of 4 slots by 4 blocks.
-    let uneven = configuration.types == Types::Nvfp4 && case.swizzled && !blocks.is_multiple_of(4);
+    let swizzled = case.swizzled || case.key_swizzled;
+    let uneven = configuration.types == Types::Nvfp4 && swizzled && !blocks.is_multiple_of(4);
     uneven.then(|| format!("{blocks} blocks of a head are no multiple of 4, which swizzled scales need"))
 }
 
@@ -317,11 +382,4 @@ pub(super) fn sizes(case: &Case, configuration: Configuration) -> Names {
 /// Problems of other data for the same launches.
 pub(super) fn shared(data: Data) -> Arc<dyn stream::Problem> {
     Arc::new(data)
-}
-
-impl Kernel {
-    /// The stage of headers that its kernel has.
-    pub(super) const fn stage(self) -> &'static str {
-        self.word()
-    }
 }

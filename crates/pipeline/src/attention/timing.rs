@@ -63,6 +63,7 @@ impl Step {
             slopes: false,
             cap: None,
             swizzled: false,
+            key_swizzled: false,
             split: Some(keys.div_ceil(splits).max(1)),
             natural: false,
             regime: Regime::Real,
@@ -71,7 +72,7 @@ impl Step {
             sparse: false,
             configurations: Vec::new(),
         };
-        let configuration = Configuration { kernel: Kernel::Decode, width, types };
+        let configuration = Configuration::plain(Kernel::Decode, width, types);
         let planes = generate::planes(&case, configuration);
         Self { case, configuration, planes }
     }
@@ -108,7 +109,7 @@ impl Step {
     /// # Errors
     /// [`KernelError`] if the library has none.
     pub fn source<'l>(&self, library: &'l Library) -> Result<KernelSource<'l>, KernelError> {
-        let kernel = family::kernel(library, self.configuration.kernel.stage())?;
+        let kernel = family::kernel(library, self.configuration.kernel.word())?;
         Ok(KernelSource { kernel, defines: self.configuration.defines() })
     }
 
@@ -123,7 +124,7 @@ impl Step {
         let of_request = self.case.most_keys().div_ceil(PAGE).max(1);
         let scale = 1.0 / (self.configuration.width as f32).sqrt();
         let names =
-            stages::names(&self.case, self.configuration, &self.planes, [0, of_request], [scale, 1.0]);
+            stages::names(&self.case, self.configuration, &self.planes, [0, of_request], [scale, 1.0, 1.0]);
         let buffers = self.buffers(device)?;
         let argument = |name: &str| argument(name, &buffers, &names);
         launch::prepared(device, kernel, module, &names, argument)

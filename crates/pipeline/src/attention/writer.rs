@@ -10,16 +10,10 @@ use rayon::prelude::*;
 use record::{Place, StageResult, Verdict};
 
 use super::cache::{Cache, Order, ScaleOrder};
-use super::dump::is_power_of_two;
 use super::element::{BLOCK, Element};
 use super::judge::Judgement;
+use super::quantize::quotient;
 use crate::frame::diagnosis::{Diagnosis, Explanation};
-
-/// How far a quotient of binary32 operations may be from the exact one, relative to it.
-const SLACK: f64 = 1.0 / 2_097_152.0;
-
-/// The largest finite ue4m3.
-const MOST_SCALE: f64 = 448.0;
 
 const SIDES: [&str; 2] = ["keys", "values"];
 
@@ -76,25 +70,6 @@ impl Wrong {
         });
         let skipped = StageResult::skipped(SIDES[side], "");
         StageResult { verdict, worst_over_bound, mismatches: self.wrong, place, note, ..skipped }
-    }
-}
-
-/// The least and the greatest number of a type that a quotient may become, at most `most` in magnitude.
-fn quotient(x: f64, divisor: f64, element: Element, most: f64) -> (f64, f64) {
-    let slack = if is_power_of_two(divisor.abs()) { 0.0 } else { SLACK };
-    let exact = x / divisor;
-    let round = |x: f64| element.nearest(x).clamp(-most, most);
-    let (a, b) = (round(exact * (1.0 - slack)), round(exact * (1.0 + slack)));
-    (a.min(b), a.max(b))
-}
-
-/// The largest finite number of a type.
-const fn most(element: Element) -> f64 {
-    match element {
-        Element::E4m3 => 448.0,
-        Element::E5m2 => 57_344.0,
-        Element::Nvfp4 => 6.0,
-        Element::F32 | Element::Bf16 | Element::F16 => f64::INFINITY,
     }
 }
 
@@ -156,8 +131,7 @@ impl Written {
                 let scale = f64::from(numerics::Format::Ue4m3.decode(stored.into()));
                 let largest =
                     source[d..d + BLOCK].iter().fold(0.0, |most: f64, x| most.max(f64::from(x.abs())));
-                let (least, greatest) =
-                    quotient(largest, 6.0 * self.factors[side], Element::E4m3, MOST_SCALE);
+                let (least, greatest) = quotient(largest, 6.0 * self.factors[side], Element::E4m3);
                 if !(least..=greatest).contains(&scale) {
                     wrong.add((token, head, d), || {
                         format!("scale {scale:e} instead of {least:e} to {greatest:e}")
@@ -168,8 +142,7 @@ impl Written {
             let of = if plane.odd_first { d ^ 1 } else { d };
             let found = f64::from(element.value(bytes, of).unwrap_or(f32::NAN));
             let x = f64::from(source[d]);
-            let (least, greatest) =
-                if divisor == 0.0 { (0.0, 0.0) } else { quotient(x, divisor, element, most(element)) };
+            let (least, greatest) = if divisor == 0.0 { (0.0, 0.0) } else { quotient(x, divisor, element) };
             let right = (least..=greatest).contains(&found) || x.is_nan() && found.is_nan();
             if !right {
                 wrong.add((token, head, d), || match least == greatest {

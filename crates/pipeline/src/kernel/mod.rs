@@ -6,4 +6,7 @@ mod model;
 
 pub use expression::{ExpressionError, Names, evaluate};
 pub use library::{Check, KernelError, Library};
-pub use model::{Atomics, ExpKind, FormatNeeds, KOrder, Kernel, KernelContract, Load, MmaPath};
+pub use model::{
+    Atomics, BlockScaleRule, ExpKind, FactorRule, FormatNeeds, KOrder, Kernel, KernelContract, Load, MmaPath,
+    Quantization, QuotientRounding,
+};

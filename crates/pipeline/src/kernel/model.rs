@@ -92,6 +92,46 @@ impl Atomics {
     }
 }
 
+record::words! {
+    /// How a kernel rounds quotients when it quantizes.
+    QuotientRounding {
+        /// To the nearest number of the type, ties to even, at most the largest.
+        NearestEven "nearest_even",
+    }
+}
+
+record::words! {
+    /// The block scale of a quantizer of NVFP4.
+    BlockScaleRule {
+        /// A sixth of the largest magnitude of the block, so that this becomes 6.
+        SixthOfLargest "sixth_of_largest",
+    }
+}
+
+record::words! {
+    /// The factor above the block scales of a quantizer of NVFP4.
+    FactorRule {
+        /// An argument of the kernel, one for the tensor.
+        Argument "argument",
+        /// Of weights of attention: relative to the largest score of a row in a tile of keys, which becomes 448·6.
+        TileMaximum "tile_maximum",
+        /// Of weights of attention: relative to the largest score of a row so far, which becomes 448·6.
+        RunningMaximum "running_maximum",
+    }
+}
+
+/// How a kernel quantizes to NVFP4: e2m1 codes, a ue4m3 scale for 16 of them, and a factor above both.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Quantization {
+    /// How quotients become codes and scales.
+    pub rounding: QuotientRounding,
+    /// The scale of a block.
+    pub scale: BlockScaleRule,
+    /// The factor above the block scales.
+    pub factor: FactorRule,
+}
+
 /// The numerical contract that a kernel declares.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -110,6 +150,9 @@ pub struct KernelContract {
     /// The atomic additions that it sums with.
     #[serde(default)]
     pub atomics: Atomics,
+    /// How it quantizes to NVFP4 what it stores or multiplies, in families in which that is a kernel's choice.
+    #[serde(default)]
+    pub quantizes: Option<Quantization>,
 }
 
 /// The capabilities that a kernel needs for operand formats beside its family's first.
@@ -208,4 +251,21 @@ pub struct Kernel {
     pub contract: KernelContract,
     /// Whether it comes from a user's folder. It is then preferred for its stage, even if the case requests another variant.
     pub own: bool,
+}
+
+impl Kernel {
+    /// Checks that it declares no quantization, for stages in which that is no choice of a kernel.
+    ///
+    /// # Errors
+    /// The key of the header, and what is wrong with it.
+    pub fn declares_no_quantization(&self) -> Result<(), (&'static str, String)> {
+        match self.contract.quantizes {
+            None => Ok(()),
+            Some(_) => {
+                let message =
+                    format!("`{}` does not choose how it quantizes: remove `quantizes`", self.stage);
+                Err(("contract", message))
+            }
+        }
+    }
 }

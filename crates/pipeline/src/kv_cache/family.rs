@@ -101,7 +101,7 @@ impl Family for KvCache {
 
     fn check_kernel(&self, kernel: &Kernel) -> Result<(), (&'static str, String)> {
         match kernel.stage.as_str() {
-            STAGE => Ok(()),
+            STAGE => kernel.declares_no_quantization(),
             other => Err(("stage", format!("unknown stage `{other}`; the stage of {FAMILY} is {STAGE}"))),
         }
     }

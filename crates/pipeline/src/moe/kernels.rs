@@ -130,6 +130,7 @@ pub(super) fn check(kernel: &Kernel) -> Result<(), (&'static str, String)> {
         let message = "`paths` and `load` are required for a GEMM and not allowed for other stages";
         return Err(("stage", message.to_owned()));
     }
+    kernel.declares_no_quantization()?;
     match kernel.formats.keys().find(|word| FormatPair::from_word(word).is_none()) {
         Some(word) => {
             let known = FormatPair::listed();

@@ -69,6 +69,7 @@ impl File<'_> {
             factors: None,
             odd_first: false,
             scale_shift: 0,
+            transposed: false,
             record: Some((layout, mla::Reading::default())),
         };
         let planes = [plane(width), plane(value_width)];
@@ -420,6 +421,7 @@ impl File<'_> {
             factors,
             odd_first: false,
             scale_shift: 0,
+            transposed: false,
             record: None,
         })
     }

@@ -187,6 +187,8 @@ struct WrongStage {
     experts: Vec<usize>,
     /// Whether every wrong element that is known is the same number.
     is_constant: bool,
+    /// Whether its inputs are missing, so that it is judged from earlier tensors.
+    is_from_afar: bool,
 }
 
 impl WrongStage {
@@ -221,7 +223,14 @@ impl WrongStage {
             };
             Ok(SampledPart { part, taken })
         };
-        Ok(Self { stage, declared: Changes::default(), parts: [part(0)?, part(1)?], experts, is_constant })
+        Ok(Self {
+            stage,
+            declared: Changes::default(),
+            parts: [part(0)?, part(1)?],
+            experts,
+            is_constant,
+            is_from_afar: !absent.is_empty(),
+        })
     }
 
     const fn of(&self, scope: Scope) -> &SampledPart {
@@ -335,7 +344,9 @@ impl Suspect for WrongStage {
     fn takes_pairs(&self) -> bool {
         let (_, tensors) = &self.parts[0].part;
         let bytes = |array: &Option<Array<u8>>| array.as_ref().map_or(0, |array| array.data.len());
-        !self.is_constant && bytes(&tensors.w13_blocks) + bytes(&tensors.w2_blocks) <= MOST_PAIRED
+        !self.is_constant
+            && !self.is_from_afar
+            && bytes(&tensors.w13_blocks) + bytes(&tensors.w2_blocks) <= MOST_PAIRED
     }
 
     fn indices(&self) -> Vec<BTreeSet<u32>> {

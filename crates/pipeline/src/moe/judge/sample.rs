@@ -17,6 +17,9 @@ const SAMPLE: [(usize, usize); 2] = [(6, 48), (64, 512)];
 /// Tokens of other stages on which a change is tried first, and on which it is verified.
 const TOKENS: [usize; 2] = [8, 64];
 
+/// The same where a stage is judged from afar: each token takes all products of a layer.
+const TOKENS_FROM_AFAR: [usize; 2] = [2, 16];
+
 /// Products that a change may take where a stage is judged from afar: beyond them the search would take minutes.
 const MOST_PRODUCTS: [usize; 2] = [1 << 24, 1 << 27];
 
@@ -268,11 +271,10 @@ impl Inputs<'_> {
             Stage::Route | Stage::Finalize => wrong,
             _ => wrong.iter().filter_map(|row| of_rows.get(*row).copied()).collect(),
         };
-        let products = match absent.is_empty() || matches!(stage, Stage::Route | Stage::Permute) {
-            true => 1,
-            false => dims.hidden * dims.inter * dims.top_k * 3,
-        };
-        let most = TOKENS[n].min(MOST_PRODUCTS[n] / products.max(1));
+        let is_near = absent.is_empty() || matches!(stage, Stage::Route | Stage::Permute);
+        let products = if is_near { 1 } else { dims.hidden * dims.inter * dims.top_k * 3 };
+        let most = if is_near { TOKENS[n] } else { TOKENS_FROM_AFAR[n] };
+        let most = most.min(MOST_PRODUCTS[n] / products.max(1));
         if most == 0 && products > MOST_PRODUCTS[1] {
             let add = absent.iter().map(|name| format!("`{name}`")).collect::<Vec<_>>().join(", ");
             return Err(format!(
