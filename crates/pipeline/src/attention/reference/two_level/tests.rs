@@ -320,6 +320,5 @@ fn of_a_thousand_weights_of_random_data_few_have_two_codes() {
             }
         }
     }
-    println!("{open} of {all}");
     assert!(all > 10_000 && open * 1000 < all * 5, "{open} of {all}");
 }
