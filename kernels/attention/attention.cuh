@@ -111,6 +111,8 @@ DEVICE float tanh_approx(float x)
 DEVICE float from_ue4m3(u32 code)
 {
     u32 exponent = code >> 3 & 15, mantissa = code & 7;
+    if ((code & 0x7F) == 0x7F)
+        return __uint_as_float(0x7FFFFFFF);
     if (exponent == 0)
         return (float)mantissa * 0.001953125f;
     return __uint_as_float((exponent + 120) << 23 | mantissa << 20);

@@ -420,10 +420,13 @@ fn faults_of_some_heads_alone_are_named_and_none_is_named_wrongly() {
     said.check(60);
 }
 
+/// A change of a kernel.
+type Change = fn(&World, &mut Knobs);
+
 #[test]
 fn faults_of_logarithms_alone_are_named() {
     let mut said = Said::default();
-    let faults: [(fn(&World, &mut Knobs), &str); 4] = [
+    let faults: [(Change, &str); 4] = [
         (
             |_, k| k.sink = |_, _, _, _| None,
             "the logarithms: are lse_base 2, lse_layout rows_heads, lse_sink excluded",
