@@ -3,18 +3,23 @@
 //! Public examples are named by repository and number: fi is flashinfer-ai/flashinfer, vl vllm-project/vllm, sg sgl-project/sglang,
 //! fa Dao-AILab/flash-attention, lc ggml-org/llama.cpp.
 
+mod masks;
+mod operands;
+mod pages;
+mod scales;
+
 use std::ops::Range;
 use std::sync::Arc;
 
 use super::Hypothesis;
-use crate::attention::cache::{Order, ScaleOrder};
-use crate::attention::dump::{Dump, Stored};
+use crate::attention::cache::Order;
+use crate::attention::dump::Dump;
 use crate::attention::element::Element;
 use crate::attention::mla;
 use crate::attention::mla::ScaleOf;
-use crate::attention::problem::{HeadMap, LeftOut, Request, WindowOf, WindowStart};
+use crate::attention::problem::{HeadMap, WindowOf, WindowStart};
 use crate::attention::semantics::{
-    Arithmetic, Denominator, Empty, Kernel, Mask, MergeFault, ScoreOrder, SinkOf, Split, WrongMerge,
+    Arithmetic, Denominator, Empty, Kernel, Mask, MergeFault, SinkOf, Split, WrongMerge,
 };
 
 /// A dump with one change.
@@ -196,7 +201,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "the bits of the mask are read otherwise",
         look: "the packing of the mask: lowest bit first, requests on bytes, rows without padding",
         seen: "fi 4198, fi 4199",
-        variants: mask_bits,
+        variants: masks::mask_bits,
     },
     Hypothesis {
         name: "pages are read in the other order of heads and slots",
@@ -271,13 +276,13 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "the table of pages is read wrongly",
         look: "the index into the table of pages",
         seen: "sg 36531, fi 2638, fi 3022",
-        variants: tables,
+        variants: pages::tables,
     },
     Hypothesis {
         name: "keys are left out",
         look: "the loop over tiles and splits: its end, and the merge",
         seen: "fi 4382, fa 2329, fi 1971",
-        variants: left_out,
+        variants: pages::left_out,
     },
     Hypothesis {
         name: "results of splits are merged wrongly",
@@ -381,7 +386,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "the block scales are read in another layout",
         look: "the layout of the scales that the writer stores and that the kernel reads",
         seen: "vl 50084, vl 50085, vl 50288, vl 46329, fi 3097",
-        variants: scale_orders,
+        variants: scales::scale_orders,
     },
     Hypothesis {
         name: "the scales of records are read in another layout",
@@ -438,7 +443,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "the block scales of another place are used",
         look: "the index of the scale",
         seen: "fi 3608",
-        variants: scale_places,
+        variants: scales::scale_places,
     },
     Hypothesis {
         name: "the nibbles of a byte are exchanged",
@@ -462,7 +467,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "a scale of the cache is applied wrongly",
         look: "the scales of keys (a factor of scores) and of values (a factor of the output)",
         seen: "fi 1023, fi 3097, sg 18396, sg 20705",
-        variants: scales,
+        variants: scales::scales,
     },
     Hypothesis {
         name: "the scale of scores is wrong",
@@ -490,7 +495,7 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "the soft cap is applied wrongly",
         look: "whether the kernel receives the cap, and the order of scale, cap and slope",
         seen: "vl 56578",
-        variants: soft_caps,
+        variants: operands::soft_caps,
     },
     Hypothesis {
         name: "the slopes of ALiBi are wrong",
@@ -589,13 +594,13 @@ pub(super) const ALL: &[Hypothesis] = &[
         name: "other queries are read",
         look: "the strides of the queries, and the elements of a head that the kernel is compiled for",
         seen: "fi 4299, sparkinfer 330",
-        variants: queries,
+        variants: operands::queries,
     },
     Hypothesis {
         name: "the output is permuted",
         look: "the store of the accumulators: fragments, rows and heads",
         seen: "fa 2553",
-        variants: permutations,
+        variants: operands::permutations,
     },
 ];
 
@@ -616,423 +621,6 @@ pub(super) fn roundings(dump: &Dump) -> Vec<(String, Dump)> {
             d.arithmetic.denominator = Denominator::Either;
         });
         all.push((format!("`weights` {}", weights.word()), other));
-    }
-    all
-}
-
-/// Caps that are missing, others, or in another order.
-fn soft_caps(dump: &Dump) -> Vec<(String, Dump)> {
-    let Some(cap) = dump.semantics.cap else {
-        // Those of published models: a kernel may be compiled for one.
-        let caps = [15.0, 20.0, 30.0, 50.0, 100.0].map(|cap| (cap, format!("none is declared, it is {cap}")));
-        return each(dump, caps, |d, cap| d.semantics.cap = Some(cap));
-    };
-    let mut all = vec![("it is missing".to_owned(), with(dump, |d| d.semantics.cap = None))];
-    let log2 = std::f64::consts::LOG2_E;
-    let factors = [
-        (0.5, "half of it"),
-        (2.0, "twice as large"),
-        (log2, "times log2 e"),
-        (1.0 / log2, "without log2 e"),
-    ];
-    let others = factors.map(|(factor, how)| (factor, how.to_owned()));
-    all.extend(each(dump, others, |d, factor| d.semantics.cap = Some(cap * factor)));
-    let orders = [
-        (ScoreOrder::CapFirst, "before the scale of scores"),
-        (ScoreOrder::SlopeLast, "before the slopes are added"),
-    ];
-    all.extend(each(dump, orders.map(|(o, s)| (o, s.to_owned())), |d, order| d.semantics.score = order));
-    all
-}
-
-/// Queries of other rows or heads, or without their last elements.
-fn queries(dump: &Dump) -> Vec<(String, Dump)> {
-    let (heads, width) = (dump.shape.heads, dump.shape.width);
-    let rows = dump.queries.len() / (heads * width).max(1);
-    let read = |from: &dyn Fn(usize, usize, usize) -> Option<usize>| {
-        let elements = (0..rows * heads * width).map(|n| {
-            let at = from(n / width / heads, n / width % heads, n % width);
-            at.and_then(|at| dump.queries.get(at)).copied().unwrap_or_default()
-        });
-        with(dump, |d| d.queries = Arc::new(elements.collect()))
-    };
-    let at = |row: usize, head: usize, d: usize| Some((row * heads + head) * width + d);
-    let mut all = vec![
-        ("of the next row".to_owned(), read(&|row, head, d| at((row + 1) % rows, head, d))),
-        ("of the previous row".to_owned(), read(&|row, head, d| at((row + rows - 1) % rows, head, d))),
-        ("of the next head".to_owned(), read(&|row, head, d| at(row, (head + 1) % heads, d))),
-        ("of the previous head".to_owned(), read(&|row, head, d| at(row, (head + heads - 1) % heads, d))),
-        ("of head 0".to_owned(), read(&|row, _, d| at(row, 0, d))),
-        ("of row 0".to_owned(), read(&|_, head, d| at(0, head, d))),
-        (
-            "as [heads, rows, elements]".to_owned(),
-            read(&|row, head, d| Some((head * rows + row) * width + d)),
-        ),
-        ("elements of pairs exchanged".to_owned(), read(&|row, head, d| at(row, head, d ^ 1))),
-        (
-            "halves of a head exchanged".to_owned(),
-            read(&|row, head, d| at(row, head, (d + width / 2) % width)),
-        ),
-    ];
-    let mut counts = vec![width / 2, width / 4 * 3, width / 16 * 16, width / 32 * 32, width / 64 * 64];
-    counts.extend([width.saturating_sub(16), width.saturating_sub(32), 64, 128, 192, 256, 512]);
-    counts.retain(|count| (1..width).contains(count));
-    counts.sort_unstable();
-    counts.dedup();
-    for count in counts {
-        let detail = format!("only the first {count} elements");
-        all.push((detail, read(&|row, head, d| if d < count { at(row, head, d) } else { None })));
-    }
-    all
-}
-
-/// Masks whose bits are reversed in each byte, or whose rows are padded.
-fn mask_bits(dump: &Dump) -> Vec<(String, Dump)> {
-    if dump.semantics.mask != Mask::Custom {
-        return Vec::new();
-    }
-    /// Rows and keys of a request.
-    type Size = (usize, usize);
-    let bit = |request: &Request, at: usize| {
-        let bits = request.rows.len() * request.mask_stride;
-        let found = if at < bits { dump.mask.get(request.mask + at) } else { None };
-        found.copied().unwrap_or(false)
-    };
-    let set = |of: &dyn Fn(&Request, usize, usize) -> bool| {
-        let mut bits = vec![false; dump.mask.len()];
-        for request in &dump.requests {
-            for row in 0..request.rows.len() {
-                for key in 0..request.mask_stride {
-                    if let Some(to) = bits.get_mut(request.mask + row * request.mask_stride + key) {
-                        *to = of(request, row, key);
-                    }
-                }
-            }
-        }
-        with(dump, |d| d.mask = Arc::new(bits))
-    };
-    let read = |at: fn(usize, usize, Size) -> Option<usize>| {
-        set(&|request, row, key| {
-            at(row, key, (request.rows.len(), request.mask_stride)).is_some_and(|at| bit(request, at))
-        })
-    };
-    let reversed = |row: usize, key: usize, (_, keys): Size| {
-        let bit = row * keys + key;
-        Some(bit / 8 * 8 + 7 - bit % 8)
-    };
-    // The last keys are the rows' own: among them, rows and keys change places.
-    let transposed = |row: usize, key: usize, (rows, keys): Size| {
-        let first = keys.saturating_sub(rows);
-        Some(if key < first { row * keys + key } else { (key - first) * keys + first + row })
-    };
-    let padded = |stride: usize| {
-        set(&|request, row, key| bit(request, row * request.mask_stride.next_multiple_of(stride) + key))
-    };
-    let mut all: Vec<(String, Dump)> = [8, 16, 32, 64, 128]
-        .map(|stride| (format!("rows begin on multiples of {stride} bits"), padded(stride)))
-        .to_vec();
-    all.extend(
-        [
-            ("the highest bit of a byte first", read(reversed)),
-            ("shifted by one key", read(|row, key, (_, keys)| Some(row * keys + key + 1))),
-            (
-                "shifted by one key the other way",
-                read(|row, key, (_, keys)| (row * keys + key).checked_sub(1)),
-            ),
-            ("of the first row for all", read(|_, key, _| Some(key))),
-            ("of the next row", read(|row, key, (_, keys)| Some((row + 1) * keys + key))),
-            ("of the row before", read(|row, key, (_, keys)| Some(row.checked_sub(1)? * keys + key))),
-            ("rows and keys exchanged among the draft", read(transposed)),
-            (
-                "without the keys before the draft",
-                read(|row, key, (rows, keys)| Some(row * keys + key.checked_sub(keys.saturating_sub(rows))?)),
-            ),
-            ("inverted", set(&|request, row, key| !bit(request, row * request.mask_stride + key))),
-            (
-                "inverted among the draft",
-                set(&|request, row, key| {
-                    let is_draft = key + request.rows.len() >= request.mask_stride;
-                    bit(request, row * request.mask_stride + key) != is_draft
-                }),
-            ),
-            (
-                "every key before the draft is visible, and of the draft the row's own and those before it",
-                set(&|request, row, key| key <= row + request.mask_stride.saturating_sub(request.rows.len())),
-            ),
-        ]
-        .map(|(what, dump)| (what.to_owned(), dump)),
-    );
-    all
-}
-
-/// Tables whose pages are repeated, shifted, of another request or not used.
-fn tables(dump: &Dump) -> Vec<(String, Dump)> {
-    let table = &dump.cache.table;
-    let read = |of: &dyn Fn(usize, usize) -> Option<usize>| {
-        let other = table.iter().enumerate().map(|(request, pages)| {
-            (0..pages.len()).map(|at| of(request, at).unwrap_or(pages[at])).collect()
-        });
-        with(dump, |d| d.cache.table = other.collect())
-    };
-    let page = |request: usize, at: usize| table.get(request)?.get(at).copied();
-    let most = table.iter().map(Vec::len).max().unwrap_or(0);
-    let mut all = vec![
-        ("the first page for all".to_owned(), read(&|request, _| page(request, 0))),
-        ("the previous page".to_owned(), read(&|request, at| page(request, at.saturating_sub(1)))),
-        ("the next page".to_owned(), read(&|request, at| page(request, at + 1))),
-        ("pages in the order of the cache".to_owned(), read(&|request, at| Some(page(request, 0)? + at))),
-        ("as if it were not there".to_owned(), read(&|request, at| Some(request * most + at))),
-        (
-            "the pages of the next request".to_owned(),
-            read(&|request, at| page((request + 1) % table.len(), at)),
-        ),
-        ("the pages of request 0".to_owned(), read(&|_, at| page(0, at))),
-    ];
-    // One entry alone, of all requests that have it.
-    for wrong in (0..most).take(SINGLE_ENTRIES) {
-        let single = |of: &dyn Fn(usize) -> Option<usize>| {
-            read(&|request, at| if at == wrong { of(request) } else { None })
-        };
-        let next = |request: usize| (request + 1) % table.len();
-        let entries: [(&str, Dump); 6] = [
-            ("page 0 of the cache", single(&|_| Some(0))),
-            ("its first entry", single(&|request| page(request, 0))),
-            ("its entry before", single(&|request| page(request, wrong.checked_sub(1)?))),
-            ("its next entry", single(&|request| page(request, wrong + 1))),
-            ("the next page of the cache", single(&|request| page(request, wrong).map(|page| page + 1))),
-            ("the entry of the next request", single(&|request| page(next(request), wrong))),
-        ];
-        all.extend(entries.map(|(what, dump)| (format!("entry {wrong} alone is {what}"), dump)));
-    }
-    for slots in [1, 8, 16, 32, 64, 128, 256, dump.cache.heads].into_iter().filter(|n| *n != dump.cache.page)
-    {
-        if !dump.cache.by_slot && dump.cache.page > 1 {
-            all.push((format!("as if a page had {slots} slots"), with(dump, |d| d.cache.page = slots)));
-        }
-    }
-    if let Some(values) = &dump.cache.value_table {
-        all.push(("those of keys for values".to_owned(), with(dump, |d| d.cache.value_table = None)));
-        let of_values = with(dump, |d| d.cache.table.clone_from(values));
-        all.push(("those of values for keys".to_owned(), of_values));
-    }
-    all
-}
-
-/// The most pages that are left out alone, and the most entries of a table that are read wrongly alone.
-const SINGLE_PAGES: usize = 64;
-const SINGLE_ENTRIES: usize = 32;
-
-fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
-    let page = dump.cache.page;
-    let mut all = vec![
-        (LeftOut::Before(1), "the first key".to_owned()),
-        (LeftOut::Before(page), "the first page".to_owned()),
-    ];
-    for tile in [16, 32, 64, 128, page] {
-        all.push((LeftOut::Tail(tile), format!("those behind the last whole tile of {tile}")));
-    }
-    let mut multiples = vec![1, 16, 32, 64, 128, 256, page];
-    multiples.sort_unstable();
-    multiples.dedup();
-    for multiple in multiples {
-        let of =
-            if multiple == 1 { String::new() } else { format!(" whose lengths are multiples of {multiple}") };
-        for parts in 2..=8 {
-            let last =
-                (LeftOut::LastPart(parts, multiple), format!("those of the last of {parts} splits{of}"));
-            let all_but = LeftOut::AllButLastPart(parts, multiple);
-            all.extend([last, (all_but, format!("all but those of the last of {parts} splits{of}"))]);
-        }
-    }
-    let mut pieces = vec![(page, "page"), (1, "key")];
-    pieces.extend([(16, "tile of 16"), (32, "tile of 32"), (64, "tile of 64"), (128, "tile of 128")]);
-    for (size, what) in pieces {
-        for rest in 0..2 {
-            let which = ["even", "odd"][rest];
-            all.push((LeftOut::Pieces(size, 2, rest), format!("every {what} with an {which} number")));
-        }
-    }
-    // One page alone, of all requests that have it.
-    let most = dump.cache.table.iter().map(Vec::len).max().unwrap_or(0);
-    for at in (1..most).take(SINGLE_PAGES) {
-        all.push((LeftOut::Pieces(page, usize::MAX, at), format!("those of page {at} of the table")));
-    }
-    for count in [1, page, 16, 32, 64, 128, 256] {
-        all.push((LeftOut::AfterFirst(count), format!("all but the first {count}")));
-    }
-    // A kernel that leaves out every key of a request stores nothing that this could tell from other faults.
-    let keys: Vec<usize> =
-        dump.requests.iter().map(|request| request.keys.len()).filter(|n| *n > 0).collect();
-    let leaves_some = |left: &LeftOut| keys.iter().all(|keys| left.leaves_some(*keys));
-    all.retain(|(left, _)| !matches!(left, LeftOut::Tail(1)) && leaves_some(left));
-    each(dump, all, |d, left| d.semantics.left_out = left)
-}
-
-fn scale_orders(dump: &Dump) -> Vec<(String, Dump)> {
-    let mut all = Vec::new();
-    let orders = |side: usize| dump.cache.planes[side].scales.as_ref().map(|scales| scales.order);
-    for side in 0..2 {
-        let Some(stored) = orders(side) else { continue };
-        for order in ScaleOrder::ALL.iter().filter(|order| **order != stored) {
-            let other = with(dump, |d| {
-                d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.order = *order);
-            });
-            all.push((
-                format!("those of {} are {} and are read as {}", SIDES[side], stored.word(), order.word()),
-                other,
-            ));
-        }
-    }
-    if let (Some(keys), Some(values)) = (orders(0), orders(1)) {
-        for (order, other) in
-            [(ScaleOrder::Linear, ScaleOrder::Swizzled), (ScaleOrder::Swizzled, ScaleOrder::Linear)]
-        {
-            if (keys, values) == (other, other) {
-                let both = with(dump, |d| {
-                    for scales in d.cache.planes.iter_mut().filter_map(|plane| plane.scales.as_mut()) {
-                        scales.order = order;
-                    }
-                });
-                all.push((
-                    format!("those of both are {} and are read as {}", other.word(), order.word()),
-                    both,
-                ));
-            }
-        }
-    }
-    all
-}
-
-fn scale_places(dump: &Dump) -> Vec<(String, Dump)> {
-    let scales = |side: usize| dump.cache.planes[side].scales.as_ref();
-    let (Some(keys), Some(values)) = (scales(0), scales(1)) else { return Vec::new() };
-    let mut all = Vec::new();
-    for side in 0..2 {
-        for (shift, what) in [(1, "next key"), (-1, "key before")] {
-            let other = with(dump, |d| d.cache.planes[side].scale_shift = shift);
-            all.push((format!("of {}, those of the {what}", SIDES[side]), other));
-        }
-    }
-    all.extend([
-        (
-            "those of keys for values".to_owned(),
-            with(dump, |d| d.cache.planes[1].scales = Some(keys.clone())),
-        ),
-        (
-            "those of values for keys".to_owned(),
-            with(dump, |d| d.cache.planes[0].scales = Some(values.clone())),
-        ),
-    ]);
-    for side in 0..2 {
-        let steps = |strides: crate::attention::cache::Strides| {
-            [(1, "block"), (strides.slot, "slot"), (strides.head, "head")]
-        };
-        let Some(of) = scales(side) else { continue };
-        for (step, what) in steps(of.strides) {
-            let next = with(dump, |d| {
-                d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.strides.offset += step);
-            });
-            all.push((format!("of {}, those of the next {what}", SIDES[side]), next));
-        }
-    }
-    all
-}
-
-fn scales(dump: &Dump) -> Vec<(String, Dump)> {
-    let [_, k, v, k_global, v_global] = dump.scales;
-    let mut all = Vec::new();
-    for (name, of) in [("k_scale", k), ("k_global", k_global)] {
-        let factors = [(1.0 / of, "is missing"), (of, "is applied twice"), (1.0 / (of * of), "is inverted")];
-        let factors = factors.map(|(factor, how)| (factor, format!("{name} {how}")));
-        all.extend(each(dump, factors, |d, factor| d.semantics.scale *= factor));
-    }
-    for (name, of) in [("v_scale", v), ("v_global", v_global)] {
-        let factors = [(1.0 / of, "is missing"), (of, "is applied twice"), (1.0 / (of * of), "is inverted")];
-        let factors = factors.map(|(factor, how)| (factor, format!("{name} {how}")));
-        all.extend(each(dump, factors, |d, factor| d.semantics.value_scale *= factor));
-    }
-    for (name, key, value) in [("k_scale and v_scale", k, v), ("k_global and v_global", k_global, v_global)] {
-        all.push((
-            format!("{name} are exchanged"),
-            with(dump, |d| {
-                d.semantics.scale *= value / key;
-                d.semantics.value_scale *= key / value;
-            }),
-        ));
-        all.push((
-            format!("{name} are both missing"),
-            with(dump, |d| {
-                d.semantics.scale /= key;
-                d.semantics.value_scale /= value;
-            }),
-        ));
-    }
-    for (name, key, value) in [("k_scale", k, v), ("k_global", k_global, v_global)] {
-        all.push((
-            format!("{name} is used for values"),
-            with(dump, |d| d.semantics.value_scale *= key / value),
-        ));
-        all.push((
-            format!("that of values is used for keys, not {name}"),
-            with(dump, |d| d.semantics.scale *= value / key),
-        ));
-    }
-    // Factors of heads or slots.
-    for side in 0..2 {
-        if dump.cache.planes[side].factors.is_some() {
-            let missing = with(dump, |d| d.cache.planes[side].factors = None);
-            all.push((format!("the factors of {} are missing", SIDES[side]), missing));
-        }
-    }
-    all
-}
-
-/// Outputs whose elements were stored in other places: the stored output is put into the order that such a kernel had.
-fn permutations(dump: &Dump) -> Vec<(String, Dump)> {
-    let Some(stored) = &dump.output else { return Vec::new() };
-    let (heads, width) = (dump.shape.heads, dump.shape.value_width);
-    let rows = stored.values.len() / (heads * width).max(1);
-    // The element that such a kernel stored in the place (row, head, d).
-    type From = fn((usize, usize, usize), (usize, usize, usize)) -> (usize, usize, usize);
-    let from: [(&str, From); 13] = [
-        ("columns of pairs exchanged", |(row, head, d), _| (row, head, d ^ 1)),
-        ("halves of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 4)),
-        ("tiles of 8 columns exchanged", |(row, head, d), _| (row, head, d ^ 8)),
-        ("8×8 tiles transposed", |(row, head, d), _| (row / 8 * 8 + d % 8, head, d / 8 * 8 + row % 8)),
-        ("halves of a head exchanged", |(row, head, d), (_, _, width)| (row, head, (d + width / 2) % width)),
-        ("heads in reverse", |(row, head, d), (_, heads, _)| (row, heads - 1 - head, d)),
-        ("heads and columns exchanged", |(row, head, d), (_, heads, width)| {
-            let at = head * width + d;
-            (row, at % heads, at / heads)
-        }),
-        ("rows of 8 exchanged", |(row, head, d), _| (row ^ 8, head, d)),
-        ("rows and heads exchanged", |(row, head, d), (rows, heads, _)| {
-            let at = row * heads + head;
-            (at % rows, at / rows, d)
-        }),
-        ("the next row", |(row, head, d), (rows, ..)| ((row + 1) % rows, head, d)),
-        ("the previous row", |(row, head, d), (rows, ..)| ((row + rows - 1) % rows, head, d)),
-        ("the next head", |(row, head, d), (_, heads, _)| (row, (head + 1) % heads, d)),
-        ("the previous head", |(row, head, d), (_, heads, _)| (row, (head + heads - 1) % heads, d)),
-    ];
-    let mut all = Vec::new();
-    for (name, from) in from {
-        // What such a kernel stored nowhere stays as it is, and so stays wrong.
-        let mut values = stored.values.as_ref().clone();
-        for row in 0..rows {
-            for head in 0..heads {
-                for d in 0..width {
-                    let (to_row, to_head, to_d) = from((row, head, d), (rows, heads, width));
-                    let found = stored.values[(row * heads + head) * width + d];
-                    if to_row < rows && to_d < width {
-                        values[(to_row * heads + to_head) * width + to_d] = found;
-                    }
-                }
-            }
-        }
-        let values = Arc::new(values);
-        let other = with(dump, |d| d.output = Some(Stored { values, ..stored.clone() }));
-        all.push((name.to_owned(), other));
     }
     all
 }
