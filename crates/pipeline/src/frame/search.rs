@@ -145,6 +145,8 @@ pub struct Answer {
     pub undecided: Vec<String>,
     /// The wrong elements on which explanations were verified.
     pub verified: u64,
+    /// The region of those.
+    pub region: Region,
 }
 
 impl<'s, S: Suspect> Search<'s, S> {
@@ -197,6 +199,7 @@ impl<'s, S: Suspect> Search<'s, S> {
             next: self.next,
             undecided: self.undecided,
             verified: self.full.wrong.len() as u64,
+            region: self.region,
         }
     }
 

@@ -94,14 +94,18 @@ fn explain_stage(
         diagnosis.extent = format!("stage {}, {words}{place}", wrong.stage);
     }
     let value = Stage::from_name(&wrong.stage).and_then(|stage| stored_value(stage, tensors, places));
-    if let Some(value) = value {
-        diagnosis.extent += &format!(", each wrong value is {value}");
-    }
+    let of_value = value.map(|value| format!(", each wrong value is {value}")).unwrap_or_default();
+    diagnosis.extent += &of_value;
     let Some(search) = Search::new(&suspect) else {
         diagnosis.unsearched = Some("no element of the sample is wrong".to_owned());
         return diagnosis;
     };
     let answer = search.answer();
+    if *is_sample {
+        let words = answer.region.words(suspect.axes());
+        diagnosis.extent = format!("stage {}, of the sample {words}{place}", wrong.stage);
+        diagnosis.extent += &of_value;
+    }
     // Wider bounds accept more, whatever is wrong: they are no explanation, but may be what the kernel does.
     let any_order = suspect.declared.then(Box::new(|contract: &mut Contract, _: &mut Tensors| {
         (contract.fc1, contract.fc2) = (Accumulation::UNKNOWN, Accumulation::UNKNOWN);
