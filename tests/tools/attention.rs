@@ -13,6 +13,7 @@ pub(super) const TESTS: &[Test] = &[
     ("faults_of_prefill_are_caught", &[Need::Nvrtc], faults_of_prefill_are_caught),
     ("faults_of_records_are_caught", &[Need::Nvrtc], faults_of_records_are_caught),
     ("faults_of_merge_are_caught", &[Need::Nvrtc], faults_of_merge_are_caught),
+    ("a_wrong_result_names_its_last_write", &[Need::Nvrtc], a_wrong_result_names_its_last_write),
     ("legal_changes_raise_no_alarm", &[Need::Nvrtc], legal_changes_raise_no_alarm),
 ];
 
@@ -341,6 +342,13 @@ fn faults_of_records_are_caught() {
             ),
         ],
     );
+}
+
+fn a_wrong_result_names_its_last_write() {
+    let fault = ("attention-sinks", "decode d128 bf16", "sinks[head] * LOG2_E", "sinks[head]");
+    let all = both_streams(&gate("merge.cu", &fault));
+    let written = "last written by kernel attention_merge, PTX line ";
+    assert!(all.contains(written) && all.contains("`st.global"), "{all}");
 }
 
 fn faults_of_merge_are_caught() {

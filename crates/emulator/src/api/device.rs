@@ -1,5 +1,7 @@
 //! The interface of a device that runs kernels, the emulator or a GPU: memory, arguments, launches and failures.
 
+use std::ops::Range;
+
 use numerics::random;
 use serde::{Deserialize, Serialize};
 
@@ -215,6 +217,14 @@ pub trait Device {
     /// # Errors
     /// As [`Device::read`], and if the buffer ends before `bytes` do.
     fn differs(&self, buffer: Buffer, at: usize, bytes: &[u8]) -> Result<Option<usize>, Failure>;
+
+    /// Watches bytes of a buffer in later launches, for [`Device::last_write`]; `None` ends that. Devices that cannot do so ignore it.
+    fn watch(&mut self, _bytes: Option<(Buffer, Range<usize>)>) {}
+
+    /// The instruction that wrote the watched bytes last, in words; `None` if none did, or if the device cannot tell.
+    fn last_write(&self) -> Option<String> {
+        None
+    }
 
     /// Whether a launch has read a buffer; `None` if the device cannot tell.
     fn is_read(&self, _buffer: Buffer) -> Option<bool> {

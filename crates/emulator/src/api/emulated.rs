@@ -1,6 +1,7 @@
 //! The emulator as a [`Device`].
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use crate::api::device::{
@@ -8,7 +9,7 @@ use crate::api::device::{
     TensorMapSpec, first_difference,
 };
 use crate::api::observe::{Conflicts, Executed, Observer};
-use crate::api::trap::{Stop, StreamStop, Trap};
+use crate::api::trap::{Place, Stop, StreamStop, Trap};
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_type::{Swizzle, TensorType};
 use crate::front::program::Program;
@@ -17,7 +18,7 @@ use crate::run::directed::{Directed, MOST_APART};
 use crate::run::launch::{self, Options};
 use crate::run::stream::InStream;
 use crate::run::turns::Turns;
-use crate::run::watchpoint::Watchpoints;
+use crate::run::watchpoint::{LastWrite, Watchpoints};
 
 /// Cache of decoded modules, keyed by their text and shared by the devices of a run.
 #[derive(Default)]
@@ -50,13 +51,15 @@ pub struct EmulatorDevice {
     options: Options,
     /// Conflicts of lanes in the launches so far, without those of directed schedules.
     conflicts: Conflicts,
+    /// The last write to the watched bytes.
+    last_write: Option<Place>,
     /// Rows that warps executed in all launches.
     pub warp_instructions: u64,
 }
 
-/// Collects the conflicts of a stream.
+/// Collects the conflicts of a stream, and the last write to bytes that are watched.
 #[derive(Default)]
-struct Conflicting(Conflicts);
+struct Conflicting(Conflicts, Option<Place>);
 
 impl Observer for Conflicting {
     const WATCHES: bool = false;
@@ -65,6 +68,10 @@ impl Observer for Conflicting {
 
     fn conflicts(&mut self, conflicts: &Conflicts) {
         self.0 = conflicts.clone();
+    }
+
+    fn written(&mut self, write: &LastWrite) {
+        self.1.clone_from(&write.place);
     }
 }
 
@@ -80,6 +87,7 @@ impl EmulatorDevice {
             graphs: Vec::new(),
             options: Options { check_loads: true, check_fences: true, ..options },
             conflicts: Conflicts::default(),
+            last_write: None,
             warp_instructions: 0,
         }
     }
@@ -169,6 +177,20 @@ impl Device for EmulatorDevice {
         Ok(first_difference(stored, bytes).map(|byte| at + byte))
     }
 
+    fn watch(&mut self, bytes: Option<(Buffer, Range<usize>)>) {
+        self.last_write = None;
+        let watched = bytes.and_then(|(buffer, bytes)| {
+            let base = self.address(buffer).ok()?;
+            let range = base + bytes.start as u64..base + bytes.end as u64;
+            Some(Arc::new(Watchpoints::of_results(vec![range])))
+        });
+        self.options.watchpoints = watched;
+    }
+
+    fn last_write(&self) -> Option<String> {
+        self.last_write.as_ref().map(ToString::to_string)
+    }
+
     fn is_read(&self, buffer: Buffer) -> Option<bool> {
         Some(self.memory.uses(self.address(buffer).ok()?).read)
     }
@@ -251,6 +273,10 @@ impl Device for EmulatorDevice {
             _ => drop(before),
         }
         self.memory.own_all();
+        if let Some(mut place) = found.1 {
+            place.read_source();
+            self.last_write = Some(place);
+        }
         if self.options.directed.is_none() {
             let Conflicts { lanes, lane_rows, .. } = found.0;
             self.conflicts.lanes.extend(lanes);

@@ -1,10 +1,11 @@
 //! The launches of a problem, and the verdicts of its stages: quantized queries where a configuration has them, results of splits, then
 //! the merged output.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use rayon::prelude::*;
-use record::{StageName, StageResult};
+use record::{Place, StageName, StageResult};
 
 use super::cache::Plane;
 use super::case::{Case, Layout, Pages};
@@ -315,6 +316,25 @@ impl stream::Problem for Data {
         };
         let stages = self.configuration.launches().into_iter().map(|launched| launched.stage);
         stages.enumerate().map(step).collect()
+    }
+
+    fn bytes_of(&self, stage: &StageName, place: &Place) -> Option<(&'static str, Range<usize>)> {
+        let at = |axis: &str| place.index(axis);
+        let request = self.problem.requests.get(at("request")?)?;
+        let line = (request.rows.start + at("row")?) * self.case.heads + at("head")?;
+        let width = self.configuration.value_width();
+        let element = |buffer: &'static str, index: usize, bytes: usize| {
+            Some((buffer, index * bytes..(index + 1) * bytes))
+        };
+        // A logarithm stands behind the elements of its row. Of several splits the place does not tell which.
+        match at("d") {
+            Some(d) if *stage == *OUTPUT && d < width => element("out", line * width + d, 2),
+            _ if *stage == *OUTPUT => element("lse", line, 4),
+            Some(d) if *stage == *PARTIALS && self.case.splits().1 == 1 && d < width => {
+                element("partial", line * width + d, 4)
+            }
+            _ => None,
+        }
     }
 
     fn stage_of(&self, buffer: &str) -> StageName {

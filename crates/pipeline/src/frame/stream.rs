@@ -16,7 +16,7 @@ use super::compile::Compiled;
 use super::{Memo, RunError, TrialError, launch};
 use crate::frame::family::{Checked, Outcome, Prepared};
 use crate::kernel::{Kernel, Names};
-use record::{Check, StageName, StageResult, Verdict};
+use record::{Check, Place, StageName, StageResult, Verdict};
 
 /// What a buffer holds before a run, and what kernels do with it.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -65,6 +65,11 @@ pub trait Problem: Send + Sync {
 
     /// Returns the launches, in order; at least one.
     fn steps(&self) -> Vec<Step>;
+
+    /// The buffer and the bytes in it that hold a result at a place of a stage, where a place tells them.
+    fn bytes_of(&self, _stage: &StageName, _place: &Place) -> Option<(&'static str, Range<usize>)> {
+        None
+    }
 
     /// Returns the stage that writes a buffer.
     fn stage_of(&self, buffer: &str) -> StageName;
@@ -207,6 +212,17 @@ impl<'a> Session<'a> {
         Ok(Ran { stored, stopped: None })
     }
 
+    /// Runs the steps again to find the instruction that wrote bytes of a buffer last, in words; `None` if the device cannot tell.
+    fn last_write(&mut self, seed: u64, name: &str, bytes: Range<usize>) -> Option<String> {
+        let buffer = *self.buffers.get(name)?;
+        self.begin(false).ok()?;
+        self.device.watch(Some((buffer, bytes)));
+        let ran = self.run(seed);
+        let last = self.device.last_write();
+        self.device.watch(None);
+        last.filter(|_| ran.is_ok_and(|ran| ran.stopped.is_none()))
+    }
+
     /// The inputs with contents that no launch has read: beside a wrong result, the first clue.
     fn unread(&self) -> Vec<&'static str> {
         let inputs = self.problem.buffers().into_iter().filter(|(name, content)| {
@@ -312,6 +328,14 @@ impl Subject for Runs<'_, '_> {
                 unread
                     .iter()
                     .for_each(|name| result.note += &format!("; `{name}` was never read by any launch"));
+            }
+            let wrong = stages.iter_mut().find(|result| !result.verdict.conforms());
+            if let Some(wrong) = wrong
+                && let Some(place) = &wrong.place
+                && let Some((buffer, bytes)) = self.session.problem.bytes_of(&wrong.stage, place)
+                && let Some(last) = self.session.last_write(seed, buffer, bytes)
+            {
+                wrong.note += &format!("; last written by {last}");
             }
         }
         if self.runs > 0 && !finished {

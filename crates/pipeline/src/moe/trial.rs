@@ -204,6 +204,10 @@ impl Subject for Repeats<'_, '_> {
         {
             let unread = self.session.unread();
             unread.iter().for_each(|name| wrong.note += &format!("; `{name}` was never read by any launch"));
+            let stage = Stage::from_name(&wrong.stage).zip(wrong.place.as_ref());
+            if let Some(last) = stage.and_then(|(stage, place)| self.session.last_write(seed, stage, place)) {
+                wrong.note += &format!("; last written by {last}");
+            }
         }
         self.last = Some(outcome);
         Ok(Ended { left, finished })

@@ -2,6 +2,7 @@
 
 use emulator::Turns;
 use emulator::device::Failure;
+use record::Place;
 
 use super::{Before, Ran, STEPS, Session};
 use crate::frame::RunError;
@@ -64,6 +65,26 @@ impl Session<'_> {
                 && self.run.device.read(**buffer).is_ok_and(|bytes| !bytes.is_empty())
         });
         inputs.map(|(name, _)| *name).collect()
+    }
+
+    /// Runs the stages again to find the instruction that wrote an element of a stage's result last, in words; `None` if the device cannot
+    /// tell, or the stage stores no bf16 of its own.
+    pub(in crate::moe) fn last_write(&mut self, seed: u64, stage: Stage, place: &Place) -> Option<String> {
+        let dims = &self.run.dims;
+        let (name, columns) = match stage {
+            Stage::Fc1 => ("fc1_out", dims.fc1_cols()),
+            Stage::Fc2 => ("fc2_out", dims.hidden),
+            Stage::Finalize => ("output", dims.hidden),
+            _ => return None,
+        };
+        let first = 2 * (place.index("row")? * columns + place.index("col")?);
+        let buffer = *self.run.buffers.get(name)?;
+        self.again().ok()?;
+        self.run.device.watch(Some((buffer, first..first + 2)));
+        let ran = self.run(seed);
+        let last = self.run.device.last_write();
+        self.run.device.watch(None);
+        last.filter(|_| ran.is_ok_and(|ran| ran.stopped.is_none()))
     }
 
     /// Marks everything that stages write completely as unwritten; the state that kernels keep from launch to launch stays.
