@@ -193,8 +193,10 @@ fn the_newest_toolkit_of_this_machine_has_what_kernels_need_for_sm_121a_and_not_
             let lacking = admission::lacking([kernel], FormatPair::default(), path, toolchain);
             // Block-scaled mma and tensormap.replace need the suffix.
             let suffixed = match kernel.load {
-                // Attention in NVFP4 has it on one of its paths.
-                None => kernel.needs_of.get(&path).is_some_and(|needs| !needs.is_empty()),
+                // Attention in NVFP4 has it on its native path.
+                None => {
+                    path == MmaPath::Native && kernel.needs_of.get(&path).is_some_and(|of| !of.is_empty())
+                }
                 Some(Load::Direct) => false,
                 Some(Load::TmaReplace) => true,
                 Some(Load::CpAsync | Load::Tma) => path == MmaPath::Native,
