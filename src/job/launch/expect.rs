@@ -131,18 +131,23 @@ impl Session {
     }
 }
 
-/// Judges a product.
-fn check_product(buffer: &Buffer, product: &Product, bytes: &[u8]) -> Checked {
-    let mut checked = Checked {
+/// The result of a buffer of which nothing was compared yet.
+fn nothing_compared(buffer: &Buffer, limit: Limit) -> Checked {
+    Checked {
         buffer: buffer.name.clone(),
         elements: buffer.shape.count(),
         wrong: 0,
         first: None,
         compared: 0,
         largest: 0.0,
-        limit: Limit::Bound(None),
+        limit,
         why: None,
-    };
+    }
+}
+
+/// Judges a product.
+fn check_product(buffer: &Buffer, product: &Product, bytes: &[u8]) -> Checked {
+    let mut checked = nothing_compared(buffer, Limit::Bound(None));
     match product.judge(buffer.shape.element, bytes) {
         Ok(ProductResult { result, diagnosis }) => {
             checked.compared = checked.elements;
@@ -175,16 +180,7 @@ impl Values<'_> {
     fn check(&self, buffer: &Buffer, bytes: &[u8], (memory, address): (&GlobalMemory, u64)) -> Checked {
         let element = buffer.shape.element;
         let tolerance = self.tolerance;
-        let mut checked = Checked {
-            buffer: buffer.name.clone(),
-            elements: buffer.shape.count(),
-            wrong: 0,
-            first: None,
-            compared: 0,
-            largest: 0.0,
-            limit: Limit::Tolerance(tolerance),
-            why: None,
-        };
+        let mut checked = nothing_compared(buffer, Limit::Tolerance(tolerance));
         let whole = memory.is_written(address, 0, bytes.len());
         for n in 0..checked.elements {
             let (Some(got), Some(want)) = (element.code_at(bytes, n), self.element.code_at(self.bytes, n))

@@ -172,7 +172,7 @@ mod tests {
     use super::*;
 
     /// Elements of f32 that have bytes in these runs, from the first to the one before the end.
-    fn said(dims: &[usize], bytes: &[(usize, usize)]) -> String {
+    fn region_words(dims: &[usize], bytes: &[(usize, usize)]) -> String {
         let shape = Shape::new(Element::F32, dims.to_vec()).unwrap();
         let runs: Vec<Range<usize>> = bytes.iter().map(|(from, to)| *from..*to).collect();
         Elements::of_bytes(&shape, &runs).unwrap().to_string()
@@ -180,15 +180,15 @@ mod tests {
 
     #[test]
     fn elements_are_named_by_rows_and_columns_where_they_are_a_rectangle() {
-        assert_eq!(said(&[64, 128], &[(4 * 4096, 4 * 8192)]), "elements 4096 to 8191, rows 32 to 63");
-        assert_eq!(said(&[4, 8], &[(16, 32), (48, 64)]), "8 elements, columns 4 to 7 of rows 0 to 1");
-        assert_eq!(said(&[4, 8], &[(32, 64)]), "elements 8 to 15, columns 0 to 7 of row 1");
-        assert_eq!(said(&[4, 8], &[(124, 128)]), "element 31, column 7 of row 3");
-        assert_eq!(said(&[4, 8], &[(20, 40)]), "elements 5 to 9");
-        assert_eq!(said(&[4, 8], &[(0, 4), (12, 20)]), "3 elements between 0 and 4");
-        assert_eq!(said(&[16], &[(8, 12)]), "element 2");
+        assert_eq!(region_words(&[64, 128], &[(4 * 4096, 4 * 8192)]), "elements 4096 to 8191, rows 32 to 63");
+        assert_eq!(region_words(&[4, 8], &[(16, 32), (48, 64)]), "8 elements, columns 4 to 7 of rows 0 to 1");
+        assert_eq!(region_words(&[4, 8], &[(32, 64)]), "elements 8 to 15, columns 0 to 7 of row 1");
+        assert_eq!(region_words(&[4, 8], &[(124, 128)]), "element 31, column 7 of row 3");
+        assert_eq!(region_words(&[4, 8], &[(20, 40)]), "elements 5 to 9");
+        assert_eq!(region_words(&[4, 8], &[(0, 4), (12, 20)]), "3 elements between 0 and 4");
+        assert_eq!(region_words(&[16], &[(8, 12)]), "element 2");
         // A byte of an element is the element.
-        assert_eq!(said(&[16], &[(9, 10), (11, 17)]), "elements 2 to 4");
+        assert_eq!(region_words(&[16], &[(9, 10), (11, 17)]), "elements 2 to 4");
         let shape = Shape::new(Element::named("e2m1").unwrap(), vec![8]).unwrap();
         let bytes = 1..3;
         let some = Elements::of_bytes(&shape, std::slice::from_ref(&bytes)).unwrap();

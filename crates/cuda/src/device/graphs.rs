@@ -71,7 +71,7 @@ const NAMED: usize = 4;
 
 impl Unlaunched {
     /// `None` if there is no kernel among this work.
-    fn of<'a>(what: &'static str, work: impl Iterator<Item = &'a Work>) -> Option<Self> {
+    fn from_work<'a>(what: &'static str, work: impl Iterator<Item = &'a Work>) -> Option<Self> {
         let kernels = work.filter_map(|work| match work {
             Work::Launch(kernel) => Some(Arc::clone(&kernel.function.name)),
             _ => None,
@@ -243,7 +243,7 @@ impl Graphs {
     /// The instance, if it has kernels and was never launched.
     pub(crate) fn unlaunched_instance(&self, instance: u64) -> Option<Unlaunched> {
         let held = self.instances.get(&instance).filter(|held| !held.launched)?;
-        Unlaunched::of(
+        Unlaunched::from_work(
             "a graph was instantiated and never launched",
             held.steps.iter().map(|step| &step.work),
         )
@@ -253,7 +253,7 @@ impl Graphs {
     pub(crate) fn unlaunched_graph(&self, graph: u64) -> Option<Unlaunched> {
         let nodes = self.graphs.get(&graph).filter(|_| !self.taken.contains(&graph))?;
         let work = nodes.iter().filter_map(|node| self.nodes.get(node)).map(|node| &node.work);
-        Unlaunched::of("a graph was recorded and never instantiated", work)
+        Unlaunched::from_work("a graph was recorded and never instantiated", work)
     }
 
     pub(crate) fn instance(&self, instance: u64) -> Result<&Instance, Status> {

@@ -338,7 +338,7 @@ impl Data {
         let count = case.rows() * case.heads * configuration.width;
         let given: Vec<f32> = (0..count).filter_map(|n| element.value(&queries, n)).collect();
         let is_fp4 = configuration.is_fp4();
-        let used = if is_fp4 { Quantized::of(&given, query_factor).values() } else { given };
+        let used = if is_fp4 { Quantized::from_queries(&given, query_factor).values() } else { given };
         problem.queries = Arc::new(used);
         let lengths = || problem.requests.iter().map(|request| request.keys.len()).enumerate();
         // The kernels multiply codes of eight bits by a scale of 32 in binary32.

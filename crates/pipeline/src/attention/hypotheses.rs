@@ -82,7 +82,7 @@ struct WrongDump<'a> {
 }
 
 impl WrongDump<'_> {
-    const fn of(&self, scope: Scope) -> &Sample<'_> {
+    const fn sample_of(&self, scope: Scope) -> &Sample<'_> {
         match scope {
             Scope::Few => &self.few,
             Scope::Sample => &self.sample,
@@ -154,7 +154,7 @@ impl Suspect for WrongDump<'_> {
     }
 
     fn judge(&self, variant: &Dump, scope: Scope) -> Option<Outcome> {
-        let sample = self.of(scope);
+        let sample = self.sample_of(scope);
         let subject = sample.subject(variant)?;
         let reading = self.reading.and_then(|_| variant.lse.as_ref()?.readings.first().copied());
         let judged = |pairs: &[Pair]| match reading {

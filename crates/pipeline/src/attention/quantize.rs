@@ -40,7 +40,7 @@ fn largest(block: &[f32]) -> f64 {
 
 impl Quantized {
     /// Quantizes queries without any slack.
-    pub(super) fn of(queries: &[f32], factor: f32) -> Self {
+    pub(super) fn from_queries(queries: &[f32], factor: f32) -> Self {
         let code = |format, x: f64| {
             numerics::convert::f64_to(format, x, numerics::Rounding::NearestEven, true, false) as u8
         };
@@ -102,7 +102,7 @@ mod tests {
         // Odd multiples of a scale of 1/64: no code lies at a tie.
         let queries: Vec<f32> = (0..64).map(|n| (n * 37 % 65) as f32 * 0.11 - 3.0).collect();
         for factor in [1.0, 0.25, 0.0031_f32] {
-            let right = Quantized::of(&queries, factor);
+            let right = Quantized::from_queries(&queries, factor);
             assert_eq!(right.judge(&queries, factor, (PAIR, 0)).mismatches, 0);
             for (n, x) in right.values().iter().enumerate() {
                 let step = f64::from(factor) * scale_value(right.scales[n / BLOCK]);
@@ -125,7 +125,7 @@ mod tests {
     #[test]
     fn a_code_beyond_the_largest_is_the_largest() {
         // The scale of 1.4 · 2^-9 / 6 is 0: all codes are 0. That of 1.4 · 2^-9 is 2^-9, of which the element is more than 6.
-        let one = |x: f32| Quantized::of(&[x; BLOCK], 1.0);
+        let one = |x: f32| Quantized::from_queries(&[x; BLOCK], 1.0);
         assert_eq!(one(1.4 / 512.0).scales, [0]);
         assert_eq!(one(1.4 / 512.0).codes, [0; 8]);
         let saturated = one(6.0 * 1.4 / 512.0);

@@ -237,7 +237,7 @@ impl WrongStage {
         })
     }
 
-    const fn of(&self, scope: Scope) -> &SampledPart {
+    const fn sampled_part(&self, scope: Scope) -> &SampledPart {
         match scope {
             Scope::Few | Scope::Sample => &self.parts[0],
             Scope::Full => &self.parts[1],
@@ -293,7 +293,7 @@ impl WrongStage {
 
     /// Judges a scope by changes: what is wrong, in places of the whole problem.
     fn judged(&self, changes: &Changes, scope: Scope) -> Option<(StageJudgement, Vec<Place>)> {
-        let sampled = self.of(scope);
+        let sampled = self.sampled_part(scope);
         let (contract, tensors) =
             sampled.problem(self.stage, &self.experts, &changes.made(&sampled.part)?)?;
         let judgement = Inputs::new(&contract, &tensors).ok()?.of_stage(self.stage)?;
@@ -363,7 +363,7 @@ impl Suspect for WrongStage {
     }
 
     fn effect(&self, changes: &Changes) -> Option<Part> {
-        let sampled = self.of(Scope::Full);
+        let sampled = self.sampled_part(Scope::Full);
         sampled.problem(self.stage, &self.experts, &changes.made(&sampled.part)?)
     }
 }

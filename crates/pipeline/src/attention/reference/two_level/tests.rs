@@ -149,7 +149,7 @@ fn run(data: &Data, knobs: &Knobs) -> Stored {
         for (row, head) in
             of.rows.clone().enumerate().flat_map(|(row, _)| (0..case.heads).map(move |head| (row, head)))
         {
-            let queries = Quantized::of(&data.given(of.rows.start + row, head), data.query_factor);
+            let queries = Quantized::from_queries(&data.given(of.rows.start + row, head), data.query_factor);
             put("query_codes", queries.codes);
             put("query_scales", queries.scales);
             let parts: Vec<(Vec<f32>, f32)> = (0..splits)
