@@ -196,8 +196,8 @@ impl Ran {
                 continue;
             }
             *count += 1;
-            if let Some(text) = runner.explained(trial.as_ref(), target) {
-                wrong.note = format!("{}; {}", wrong.note, text.trim_end().replace('\n', "; "));
+            if let Some(found) = runner.explained(trial.as_ref(), target) {
+                wrong.note = format!("{}; {}", wrong.note, found.text().trim_end().replace('\n', "; "));
             }
         }
     }

@@ -149,6 +149,24 @@ impl Case {
         (chunk, keys.div_ceil(chunk))
     }
 
+    /// Cases with other data, and with enough keys to tell pages and tiles apart, each with its data in words.
+    pub(super) fn more_telling(&self) -> Vec<(String, Self)> {
+        let mut out = Vec::new();
+        for (regime, ahead) in [(Regime::Real, 1), (Regime::OneHot, 2)] {
+            let seed = self.seed.wrapping_add(ahead);
+            let words = format!("the data of regime {} and seed {seed}", regime.word());
+            out.push((words, Self { regime, seed, ..self.clone() }));
+        }
+        // Keys of three pages and a part tell pages, tiles and splits apart.
+        let seed = self.seed.wrapping_add(3);
+        let mut larger = Self { regime: Regime::Real, seed, ..self.clone() };
+        let keys = self.page * 3 + self.page.div_ceil(2);
+        larger.requests.iter_mut().for_each(|request| request.keys = request.keys.max(keys));
+        out.push((format!("requests of at least {keys} keys, regime real and seed {seed}"), larger));
+        out.retain(|(_, other)| other != self && other.wrong().is_none());
+        out
+    }
+
     /// The cases one step smaller, the largest steps first.
     pub(super) fn smaller(&self) -> Vec<Self> {
         let mut all = Vec::new();

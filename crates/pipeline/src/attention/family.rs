@@ -25,6 +25,7 @@ use super::stages;
 use crate::frame::admission::{Blocked, LaunchSize, Limits, Toolchain};
 use crate::frame::code::{Assembler, CodeError};
 use crate::frame::compile::KernelSource;
+use crate::frame::diagnosis::Diagnosis;
 use crate::frame::effort::Effort;
 use crate::frame::family::{
     self, CaseName, Choice, Family, Features, Part, Prepared, SharedTrial, TableQuestion,
@@ -587,7 +588,7 @@ impl family::Trial for Trial {
         toolchain::header::file_text(&case)
     }
 
-    fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<String> {
+    fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<Diagnosis> {
         // Hypotheses are about dumps, whose format has no values as columns of keys.
         if self.configuration.is_fp4() {
             return None;
@@ -596,6 +597,14 @@ impl family::Trial for Trial {
         let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed)).ok()?;
         let bytes = export::bytes(&data, stored, &target.to_string()).ok()?;
         let judgement = super::judge_contents(&super::dump::contents(&bytes).ok()?, Effort::Every).ok()?;
-        judgement.diagnosis.map(|found| found.text())
+        judgement.diagnosis
+    }
+
+    fn more_telling(&self) -> Vec<(String, SharedTrial)> {
+        let of = |(data, case): (String, Case)| {
+            let trial = trials(&case, [self.configuration]).into_iter().next()?;
+            trial.blocked().is_none().then_some((data, trial))
+        };
+        self.case.more_telling().into_iter().filter_map(of).collect()
     }
 }

@@ -3,6 +3,7 @@
 //! Each hypothesis changes one thing: how the cache is read, which keys a row sees, a factor. [`crate::frame::search`] tries them; here are
 //! the samples of pairs that they are judged on, and the words of the answer.
 
+mod apart;
 mod fitted;
 mod lse;
 mod table;
@@ -14,7 +15,7 @@ use super::error::AttentionError;
 use super::judge::{Judged, Pair, Subject, spread};
 use crate::frame::diagnosis::Diagnosis;
 use crate::frame::region::Region;
-use crate::frame::search::{Candidate, Outcome, Scope, Search, Suspect};
+use crate::frame::search::{Answer, Candidate, Cause, Outcome, Scope, Search, Suspect};
 
 /// Wrong pairs that most variants are tried on alone.
 const FEW: usize = 4;
@@ -169,6 +170,12 @@ impl Suspect for WrongDump<'_> {
         })
     }
 
+    fn told_apart_by(&self, variants: [Cause<'_, Dump>; 2]) -> Option<String> {
+        // Readings of logarithms differ once the output does, which they do not change.
+        let pairs = (self.reading.is_none()).then_some(self.few.wrong.as_slice())?;
+        apart::INPUTS.iter().find(|input| self.differ_with(input, variants, pairs)).map(|input| input.name.to_owned())
+    }
+
     fn effect(&self, variant: &Dump) -> Option<Effect> {
         let reading = self.reading.and_then(|_| variant.lse.as_ref()?.readings.first().copied());
         let expected = self.full.subject(variant)?.fingerprint(&self.full.wrong, reading);
@@ -221,18 +228,12 @@ fn explain_wrong(
     let count = judged.output.mismatches;
     let unsearched = answer.is_none().then(|| "no element of the sample is wrong".to_owned());
     let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
-    let (explanations, next, undecided) =
-        answer.map(|answer| (answer.explanations, answer.next, answer.undecided)).unwrap_or_default();
-    Ok(Diagnosis {
-        wrong: count,
-        verified,
-        explanations,
-        next,
-        undecided,
-        roundings,
-        unsearched,
-        arithmetic: None,
-        extent,
+    let found = Diagnosis { wrong: count, verified, roundings, unsearched, extent, ..Diagnosis::default() };
+    Ok(match answer {
+        Some(Answer { explanations, next, undecided, question, .. }) => {
+            Diagnosis { explanations, next, undecided, question, ..found }
+        }
+        None => found,
     })
 }
 

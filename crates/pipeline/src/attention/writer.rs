@@ -228,7 +228,8 @@ pub(super) fn judge(written: &Written) -> Judgement {
         let fits = |(seen, what, look, other): (&str, String, &str, Written)| {
             let explains = is_right(&other, step) && is_right(&other, 1);
             explains.then(|| Explanation {
-                what,
+                what: what.clone(),
+                cause: what,
                 look: look.to_owned(),
                 seen: seen.to_owned(),
                 same: Vec::new(),
@@ -238,15 +239,11 @@ pub(super) fn judge(written: &Written) -> Judgement {
             wrong,
             verified: wrong,
             explanations: written.hypotheses().into_iter().filter_map(fits).collect(),
-            next: None,
-            undecided: Vec::new(),
-            roundings: Vec::new(),
-            unsearched: None,
-            arithmetic: None,
             extent: format!(
                 "{wrong} of {checked} elements, {} of keys and {} of values",
                 sides[0].wrong, sides[1].wrong
             ),
+            ..Diagnosis::default()
         }
     });
     let [keys, values] = sides;

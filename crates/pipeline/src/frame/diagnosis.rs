@@ -1,7 +1,7 @@
 //! What explains wrong results: the answer of a search among hypotheses, in every family.
 
 /// What explains the wrong elements of a result.
-#[derive(Debug, Clone, PartialEq, serde::Serialize)]
+#[derive(Debug, Clone, Default, PartialEq, serde::Serialize)]
 pub struct Diagnosis {
     /// The number of wrong elements.
     pub wrong: u64,
@@ -21,6 +21,10 @@ pub struct Diagnosis {
     pub arithmetic: Option<String>,
     /// Which elements are wrong, in words.
     pub extent: String,
+    /// What runs of the same kernels on other data say of the explanations, each in a sentence.
+    pub settled: Vec<String>,
+    /// Which input would tell the explanations apart if it held other values.
+    pub question: Option<String>,
 }
 
 /// The most alternatives that are listed.
@@ -36,8 +40,10 @@ fn listed(all: &[String]) -> String {
 /// An explanation.
 #[derive(Debug, Clone, PartialEq, Eq, serde::Serialize)]
 pub struct Explanation {
-    /// What the kernel did.
+    /// What the kernel did, and in which region, if that is a part of the result.
     pub what: String,
+    /// What the kernel did.
+    pub cause: String,
     /// Where to look.
     pub look: String,
     /// Public examples.
@@ -46,7 +52,73 @@ pub struct Explanation {
     pub same: Vec<String>,
 }
 
+impl Explanation {
+    /// Returns it with another cause.
+    fn with_cause(&self, other: &Self) -> Self {
+        let what = self.what.replace(&self.cause, &other.cause);
+        Self { what, same: Vec::new(), ..other.clone() }
+    }
+}
+
 impl Diagnosis {
+    /// Returns every cause that fits.
+    fn causes(&self) -> impl Iterator<Item = &str> {
+        let each = self.explanations.iter();
+        each.flat_map(|one| std::iter::once(&one.cause).chain(&one.same)).map(String::as_str)
+    }
+
+    /// Whether one cause alone explains what is wrong.
+    #[must_use]
+    pub fn is_unique(&self) -> bool {
+        self.causes().count() == 1
+    }
+
+    /// Keeps the causes that also explain what the same kernels do wrong on `data`. If none does, all of them stay, and a sentence says so:
+    /// then they fit by chance, or the kernels have a second fault.
+    pub fn narrow_by(&mut self, other: &Self, data: &str) {
+        if other.unsearched.is_some() {
+            return;
+        }
+        if other.explanations.is_empty() {
+            if other.undecided.is_empty() && !self.explanations.is_empty() {
+                self.settled.push(format!("the same kernels on {data}: wrong, and no hypothesis explains it"));
+            }
+            return;
+        }
+        if self.explanations.is_empty() {
+            let what = other.causes().collect::<Vec<_>>().join("; or ");
+            self.settled.push(format!("the same kernels on {data}: {what}"));
+            return;
+        }
+        // The causes of the other diagnosis, each with its place and examples.
+        let of_other = |cause: &str| {
+            let found = other.explanations.iter().find(|one| one.cause == cause || one.same.iter().any(|same| same == cause))?;
+            Some(Explanation { cause: cause.to_owned(), ..found.clone() })
+        };
+        let (mut kept, mut refuted) = (Vec::new(), Vec::new());
+        for one in &self.explanations {
+            let mut left: Vec<Explanation> = Vec::new();
+            for cause in std::iter::once(&one.cause).chain(&one.same) {
+                match of_other(cause) {
+                    Some(found) => left.push(found),
+                    None => refuted.push(cause.clone()),
+                }
+            }
+            let mut left = left.into_iter();
+            if let Some(first) = left.next() {
+                let same = left.map(|found| found.cause).collect();
+                kept.push(Explanation { same, ..one.with_cause(&first) });
+            }
+        }
+        if kept.is_empty() {
+            let what = other.causes().collect::<Vec<_>>().join("; or ");
+            self.settled.push(format!("the same kernels on {data}: none of these, but {what}"));
+        } else if !refuted.is_empty() {
+            self.explanations = kept;
+            self.settled.push(format!("refuted by the same kernels on {data}: {}", listed(&refuted)));
+        }
+    }
+
     /// Returns the diagnosis as lines of text.
     #[must_use]
     pub fn text(&self) -> String {
@@ -96,11 +168,62 @@ impl Diagnosis {
         if let Some((name, percent)) = self.next.as_ref().filter(|_| self.explanations.is_empty()) {
             lines.push(format!("next best, {percent} % of a sample: {name}"));
         }
+        lines.extend(self.settled.iter().cloned());
+        lines.extend(self.question.iter().filter(|_| !self.is_unique()).cloned());
         lines.push(format!("wrong: {}", self.extent));
         if let Some(program) = &self.arithmetic {
             lines.push("the first wrong element in Python:".to_owned());
             lines.extend(program.lines().map(|line| format!("    {line}")));
         }
         lines.join("\n") + "\n"
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn explanation(cause: &str, same: &[&str]) -> Explanation {
+        Explanation {
+            what: format!("in rows 1 to 2 alone: {cause}"),
+            cause: cause.to_owned(),
+            look: format!("where {cause} is"),
+            seen: String::new(),
+            same: same.iter().map(|cause| (*cause).to_owned()).collect(),
+        }
+    }
+
+    fn diagnosis(explanations: Vec<Explanation>) -> Diagnosis {
+        Diagnosis { wrong: 3, verified: 3, explanations, ..Diagnosis::default() }
+    }
+
+    #[test]
+    fn causes_that_other_data_refute_are_dropped() {
+        let mut first = diagnosis(vec![explanation("a", &["b", "c"]), explanation("d", &[])]);
+        assert!(!first.is_unique());
+        first.narrow_by(&diagnosis(vec![explanation("b", &[])]), "case x");
+        assert!(first.is_unique());
+        let text = first.text();
+        assert!(text.starts_with("explained, all 3 wrong values: in rows 1 to 2 alone: b\n"), "{text}");
+        assert!(text.contains("look at where b is\n"), "{text}");
+        assert!(text.contains("refuted by the same kernels on case x: a; c; d\n"), "{text}");
+    }
+
+    #[test]
+    fn causes_that_no_other_data_confirm_are_kept_and_doubted() {
+        let mut first = diagnosis(vec![explanation("a", &["b"])]);
+        first.narrow_by(&diagnosis(vec![explanation("z", &[])]), "case x");
+        first.narrow_by(&diagnosis(Vec::new()), "case y");
+        assert_eq!(first.causes().collect::<Vec<_>>(), ["a", "b"]);
+        let text = first.text();
+        assert!(text.contains("the same kernels on case x: none of these, but z\n"), "{text}");
+        assert!(text.contains("the same kernels on case y: wrong, and no hypothesis explains it\n"), "{text}");
+    }
+
+    #[test]
+    fn other_data_explain_what_one_case_does_not() {
+        let mut first = diagnosis(Vec::new());
+        first.narrow_by(&diagnosis(vec![explanation("a", &[])]), "case x");
+        assert!(first.text().contains("the same kernels on case x: a\n"));
     }
 }

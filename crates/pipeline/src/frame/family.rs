@@ -22,6 +22,7 @@ use record::{
 use super::admission::{Limits, Toolchain};
 use super::code::{Assembler, CodeError};
 use super::compile::{Compiled, KernelSource};
+use super::diagnosis::Diagnosis;
 use super::kept::Kept;
 use super::known::KnownFailure;
 use super::{Memo, TrialError};
@@ -283,9 +284,14 @@ pub trait Trial: Any + Send + Sync + fmt::Debug {
         None
     }
 
-    /// Returns what explains the wrong results of a run, in lines of text; `None` if the family has no hypotheses, or nothing is wrong.
-    fn explained(&self, _outcome: &Outcome, _seed: Option<u64>, _target: Target) -> Option<String> {
+    /// Returns what explains the wrong results of a run; `None` if the family has no hypotheses, or nothing is wrong.
+    fn explained(&self, _outcome: &Outcome, _seed: Option<u64>, _target: Target) -> Option<Diagnosis> {
         None
+    }
+
+    /// Returns trials of its configuration on other data of the same kind, which tell more explanations apart, each with its data in words.
+    fn more_telling(&self) -> Vec<(String, SharedTrial)> {
+        Vec::new()
     }
 }
 

@@ -8,6 +8,7 @@ use numerics::tensor_core::Model;
 use ptx::arch::Target;
 
 use super::compile::{Compiled, Compiler};
+use super::diagnosis::Diagnosis;
 use super::kept::Kept;
 use super::known;
 use super::readings::{self, Asked, Readings};
@@ -189,16 +190,39 @@ impl<'a> Runner<'a> {
     /// # Errors
     /// [`TrialError`].
     pub fn outcome(&self, trial: &dyn Trial, target: Target) -> Result<Outcome, TrialError> {
+        self.outcome_of_seed(trial, target, self.seed)
+    }
+
+    /// As [`Self::outcome`], with another seed; that of the case if there is none.
+    fn outcome_of_seed(
+        &self,
+        trial: &dyn Trial,
+        target: Target,
+        seed: Option<u64>,
+    ) -> Result<Outcome, TrialError> {
         let compiled = self.compiled(trial, target)?;
         let readings = self.readings(&compiled)?;
         let memo = readings.as_ref().map_or(&self.memo, |readings| &readings.memo);
-        self.emulated(memo, trial, self.prepared(trial)?.as_ref(), &compiled)
+        let prepared = trial.prepared(self.library, seed, self.model, &self.memo)?;
+        self.emulated(memo, trial, prepared.as_ref(), &compiled)
     }
 
-    /// Returns what explains the wrong results of a trial on the emulator, in lines of text; `None` if the family has no hypotheses, or the
-    /// emulator finds nothing wrong.
-    pub fn explained(&self, trial: &dyn Trial, target: Target) -> Option<String> {
-        trial.explained(&self.outcome(trial, target).ok()?, self.seed, target)
+    /// Returns what explains the wrong results of a trial on the emulator; `None` if the family has no hypotheses, or the emulator finds
+    /// nothing wrong. Where the trial's data leave several explanations, or none, the same kernels run on other data.
+    pub fn explained(&self, trial: &dyn Trial, target: Target) -> Option<Diagnosis> {
+        let mut diagnosis = trial.explained(&self.outcome(trial, target).ok()?, self.seed, target)?;
+        for (data, other) in trial.more_telling() {
+            if diagnosis.is_unique() {
+                break;
+            }
+            // A run that cannot begin, and one without a wrong result, settle nothing.
+            let outcome = self.outcome_of_seed(other.as_ref(), target, None).ok();
+            let of_other = outcome.and_then(|outcome| other.explained(&outcome, None, target));
+            if let Some(of_other) = of_other {
+                diagnosis.narrow_by(&of_other, &data);
+            }
+        }
+        Some(diagnosis)
     }
 
     /// Calls `run` with the GPU, once it is free; `None` if trials run on the emulator.

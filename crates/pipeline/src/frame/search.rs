@@ -82,7 +82,13 @@ pub trait Suspect {
 
     /// What a variant expects of the wrong elements, and which stored ones it changes.
     fn effect(&self, variant: &Self::Variant) -> Option<Self::Effect>;
+
+    /// The first input that makes results of two variants of the table differ once it holds other values; `None` if none is found.
+    fn told_apart_by(&self, variants: [Cause<'_, Self::Variant>; 2]) -> Option<String>;
 }
+
+/// A variant with its name in the table.
+pub type Cause<'v, V> = (&'v str, &'v V);
 
 /// The wrong elements that a partial explanation needs at least: with fewer, one of a thousand candidates may fit by chance.
 pub const LEAST_PART: usize = 24;
@@ -119,6 +125,16 @@ enum Fit {
     },
 }
 
+/// An explanation, with what it does to the wrong elements and the variants that do so: as many as a question needs.
+struct Found<S: Suspect> {
+    effect: Option<S::Effect>,
+    explanation: Explanation,
+    variants: Vec<(String, S::Variant)>,
+}
+
+/// The variants that are told apart.
+const APART: usize = 2;
+
 /// The search.
 pub struct Search<'s, S: Suspect> {
     suspect: &'s S,
@@ -127,8 +143,8 @@ pub struct Search<'s, S: Suspect> {
     full: Shown,
     /// The region that holds the wrong elements.
     region: Region,
-    found: Vec<(Option<S::Effect>, Explanation)>,
-    parts: Vec<(Option<S::Effect>, Explanation)>,
+    found: Vec<Found<S>>,
+    parts: Vec<Found<S>>,
     near: Vec<Near<S::Variant>>,
     next: Option<(String, u64)>,
     undecided: Vec<String>,
@@ -147,6 +163,8 @@ pub struct Answer {
     pub verified: u64,
     /// The region of those.
     pub region: Region,
+    /// Which input would tell explanations apart, in a sentence.
+    pub question: Option<String>,
 }
 
 impl<'s, S: Suspect> Search<'s, S> {
@@ -190,17 +208,29 @@ impl<'s, S: Suspect> Search<'s, S> {
         if self.found.is_empty() && self.parts.is_empty() && self.suspect.takes_pairs() {
             self.pairs();
         }
-        let mut explanations = std::mem::take(&mut self.found);
-        if explanations.is_empty() {
-            explanations = std::mem::take(&mut self.parts);
+        let mut found = std::mem::take(&mut self.found);
+        if found.is_empty() {
+            found = std::mem::take(&mut self.parts);
         }
+        let question = self.question(&found);
         Answer {
-            explanations: explanations.into_iter().map(|(_, explanation)| explanation).collect(),
+            explanations: found.into_iter().map(|of| of.explanation).collect(),
+            question,
             next: self.next,
             undecided: self.undecided,
             verified: self.full.wrong.len() as u64,
             region: self.region,
         }
+    }
+
+    /// The input that tells two explanations apart: the first two that differ in what they do here, or two that do the same.
+    fn question(&self, found: &[Found<S>]) -> Option<String> {
+        let firsts = found.iter().filter_map(|of| of.variants.first());
+        let others = found.first().into_iter().flat_map(|of| &of.variants);
+        let pair: Vec<_> = if found.len() > 1 { firsts.collect() } else { others.collect() };
+        let [(one, variant), (other, of_other), ..] = pair[..] else { return None };
+        let input = self.suspect.told_apart_by([(one, variant), (other, of_other)])?;
+        Some(format!("to tell `{one}` from `{other}`: other values in {input} make their results differ"))
     }
 
     /// Tries two changes at once: a fitted factor with each row of the table, and each with those that come nearest.
@@ -237,17 +267,21 @@ impl<'s, S: Suspect> Search<'s, S> {
             }
             let what = if first.is_empty() { what } else { format!("{first}; and {what}") };
             let Some(few) = self.suspect.judge(&variant, Scope::Few) else { continue };
-            let explanation = |what: String| Explanation {
-                what,
+            let explanation = |cause: String, region: &str| Explanation {
+                what: format!("{region}{cause}"),
+                cause,
                 look: look.to_owned(),
                 seen: seen.to_owned(),
                 same: Vec::new(),
             };
             match self.fit(&variant, &few) {
-                Fit::Whole => add(&mut self.found, self.suspect.effect(&variant), explanation(what)),
+                Fit::Whole => {
+                    let effect = self.suspect.effect(&variant);
+                    add(&mut self.found, effect, explanation(what, ""), variant);
+                }
                 Fit::Part(region) if first.is_empty() => {
-                    let what = format!("in {region} alone: {what}");
-                    add(&mut self.parts, self.suspect.effect(&variant), explanation(what));
+                    let (effect, region) = (self.suspect.effect(&variant), format!("in {region} alone: "));
+                    add(&mut self.parts, effect, explanation(what, &region), variant);
                 }
                 Fit::Part(_) => {}
                 Fit::Undecided => self.undecided.push(what),
@@ -303,9 +337,20 @@ impl<'s, S: Suspect> Search<'s, S> {
 }
 
 /// Adds an explanation, or its name to one that says the same.
-fn add<E: PartialEq>(all: &mut Vec<(E, Explanation)>, effect: E, explanation: Explanation) {
-    match all.iter_mut().find(|(known, _)| *known == effect) {
-        Some((_, known)) => known.same.push(explanation.what),
-        None => all.push((effect, explanation)),
+fn add<S: Suspect>(
+    all: &mut Vec<Found<S>>,
+    effect: Option<S::Effect>,
+    explanation: Explanation,
+    variant: S::Variant,
+) {
+    let named = (explanation.cause.clone(), variant);
+    match all.iter_mut().find(|known| known.effect == effect) {
+        Some(known) => {
+            known.explanation.same.push(explanation.cause);
+            if known.variants.len() < APART {
+                known.variants.push(named);
+            }
+        }
+        None => all.push(Found { effect, explanation, variants: vec![named] }),
     }
 }

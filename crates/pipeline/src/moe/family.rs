@@ -26,6 +26,7 @@ use super::{
 use crate::frame::admission::{Limits, Toolchain};
 use crate::frame::code::{Assembler, CodeError};
 use crate::frame::compile::{Compiled, KernelSource};
+use crate::frame::diagnosis::Diagnosis;
 use crate::frame::family::{
     self, CaseName, Checked, Choice, Family, Features, Part, Prepared, SharedTrial, TableQuestion,
 };
@@ -317,9 +318,14 @@ impl family::Trial for Trial {
         Some(case::to_yaml(&self.case))
     }
 
-    fn explained(&self, outcome: &family::Outcome, _: Option<u64>, _: Target) -> Option<String> {
+    fn explained(&self, outcome: &family::Outcome, _: Option<u64>, _: Target) -> Option<Diagnosis> {
         let Outcome { contract, tensors, stages, .. } = outcome.stored.downcast_ref::<Outcome>()?;
-        super::explain(contract, tensors, stages).map(|found| found.text())
+        super::explain(contract, tensors, stages)
+    }
+
+    fn more_telling(&self) -> Vec<(String, SharedTrial)> {
+        let of = |(data, case)| (data, Arc::new(self.of_case(case)) as SharedTrial);
+        shrink::more_telling(&self.case).into_iter().map(of).collect()
     }
 }
 

@@ -1,6 +1,6 @@
 //! Smaller cases, among which the smallest that fails is searched.
 
-use crate::moe::case::{Case, Router, Routing};
+use crate::moe::case::{Case, Regime, Router, Routing};
 
 /// The cases one step smaller, the largest steps first.
 pub(super) fn steps(case: &Case) -> Vec<Case> {
@@ -38,6 +38,37 @@ pub(super) fn steps(case: &Case) -> Vec<Case> {
     push(&|c| c.inter -= 32);
     push(&|c| c.bias = false);
     push(&|c| c.seed = 0);
+    out
+}
+
+/// Cases with other data, and with enough of it to tell layouts and tiles apart, each with its data in words. Where the case sets the
+/// rows of every expert, its sizes stay.
+pub(super) fn more_telling(case: &Case) -> Vec<(String, Case)> {
+    let plain = Case { model: None, known_failures: Vec::new(), bias: true, ..case.clone() };
+    let mut out = Vec::new();
+    for (regime, ahead) in [(Regime::Real, 1), (Regime::Exact, 2)] {
+        let seed = case.seed.wrapping_add(ahead);
+        let words = format!("the data of regime {} and seed {seed}", regime.word());
+        out.push((words, Case { regime, seed, ..plain.clone() }));
+    }
+    if case.routing != Routing::Rows {
+        let larger = Case {
+            regime: Regime::Real,
+            routing: Routing::Random,
+            seed: case.seed.wrapping_add(3),
+            tokens: case.tokens.max(24),
+            experts: case.experts.max(4),
+            hidden: case.hidden.max(256),
+            inter: case.inter.max(256),
+            ..plain
+        };
+        let words = format!(
+            "a case of {} tokens, hidden {}, inter {}, {} experts and seed {}",
+            larger.tokens, larger.hidden, larger.inter, larger.experts, larger.seed
+        );
+        out.push((words, larger));
+    }
+    out.retain(|(_, other)| other != case && possible(other));
     out
 }
 

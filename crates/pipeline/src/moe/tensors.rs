@@ -131,7 +131,7 @@ macro_rules! tensors {
             }
 
             /// The shapes of the tensors present.
-            fn shapes(&self) -> Vec<(&'static Form, &[usize])> {
+            pub(in crate::moe) fn shapes(&self) -> Vec<(&'static Form, &[usize])> {
                 let shapes = [$(self.$name.as_ref().map(|a| a.shape.as_slice())),*];
                 Self::FORMS.iter().zip(shapes).filter_map(|(form, shape)| Some((form, shape?))).collect()
             }
@@ -149,7 +149,7 @@ macro_rules! tensors {
             }
 
             /// Sets the tensor called `name` from little-endian bytes; returns `false` if the format has no such name.
-            fn set(&mut self, name: &str, shape: Vec<usize>, bytes: &[u8]) -> bool {
+            pub(in crate::moe) fn set(&mut self, name: &str, shape: Vec<usize>, bytes: &[u8]) -> bool {
                 match name {
                     $(stringify!($name) => {
                         self.$name = Some(Array { shape, data: <$element as dump::Element>::read(bytes).into() });

@@ -4,12 +4,12 @@
 
 mod operands;
 
-use operands::{of_operand, parts_of_depth};
+use operands::{Gemm, of_operand, parts_of_depth, scales_of_gemm};
 
 use crate::moe::case::{BiasPlace, GateUp, ScaleRule, Scores};
 use crate::moe::contract::Contract;
 use crate::moe::stage::Stage;
-use crate::moe::suspicion::{Clamp, Rounding};
+use crate::moe::suspicion::{Amax, Clamp, Rounding};
 use crate::moe::tensors::{Array, Tensors};
 
 /// What a change does to the rules and the tensors of a problem.
@@ -60,6 +60,15 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
         all.extend(of_operand("weights of FC1", weight, |t| &mut t.w13_blocks, |t| &mut t.w13_scales));
         all.extend(parts_of_depth("FC1", weight, |t| &mut t.w13_blocks, |t| &mut t.w13_scales));
         all.extend(of_operand("activations of FC1", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales));
+        if stage == Stage::Fc1 && tensors.a1_codes.is_some() {
+            let gemm = &Gemm {
+                names: ["activations of FC1", "weights of FC1"],
+                codes: [|t| &mut t.a1_codes, |t| &mut t.w13_blocks],
+                scales: [|t| &mut t.a1_scales, |t| &mut t.w13_scales],
+                depth: |c| &mut c.dims.hidden,
+            };
+            all.extend(scales_of_gemm(pair, gemm));
+        }
         all.extend(globals("weights of FC1", |t| &mut t.w13_global));
         all.extend(globals("activations of FC1", |t| &mut t.a1_global));
         all.extend(globals_of_another("FC1", |t| &mut t.a1_global, |t| &mut t.w13_global));
@@ -92,6 +101,15 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
                 |t| &mut t.a2_scales,
             ));
         }
+        if stage == Stage::Fc2 && has_a2 {
+            let gemm = &Gemm {
+                names: ["activations of FC2", "weights of FC2"],
+                codes: [|t| &mut t.a2_codes, |t| &mut t.w2_blocks],
+                scales: [|t| &mut t.a2_scales, |t| &mut t.w2_scales],
+                depth: |c| &mut c.dims.inter,
+            };
+            all.extend(scales_of_gemm(pair, gemm));
+        }
         all.extend(globals("weights of FC2", |t| &mut t.w2_global));
         all.extend(globals("activations of FC2", |t| &mut t.a2_global));
         all.extend(globals_of_another("FC2", |t| &mut t.a2_global, |t| &mut t.w2_global));
@@ -114,6 +132,21 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
         all.extend(stores("the output", |t| &mut t.output));
     }
     all
+}
+
+/// The inputs of a stage whose values may tell changes apart, those first that are most often alike.
+pub(super) const fn inputs(stage: Stage) -> &'static [&'static str] {
+    match stage {
+        Stage::Route => &["router_logits", "correction_bias"],
+        Stage::Permute => &[],
+        Stage::Quantize => &["hidden_states", "a1_global"],
+        Stage::Fc1 => {
+            &["w13_scales", "a1_scales", "w13_bias", "w13_blocks", "a1_codes", "w13_global", "a1_global"]
+        }
+        Stage::Activation | Stage::Requantize => &["fc1_out", "w13_bias", "a2_global"],
+        Stage::Fc2 => &["w2_scales", "a2_scales", "w2_bias", "w2_blocks", "a2_codes", "w2_global", "a2_global"],
+        Stage::Finalize => &["fc2_out", "topk_weights", "w2_bias"],
+    }
 }
 
 /// Changes of the global scales of an operand.
@@ -376,6 +409,11 @@ fn rules() -> Vec<Change> {
         let look = "the rounding of the conversion to codes";
         let what = format!("codes are rounded {}", rounding.word());
         all.push(change(what, look, move |c, _| c.suspicion.rounding = *rounding));
+    }
+    for amax in Amax::ALL.iter().filter(|of| **of != Amax::Block) {
+        let look = "the lanes over which the largest magnitude of a block is reduced";
+        let what = format!("the scale of a block follows from the largest magnitude of {}", amax.word());
+        all.push(change(what, look, move |c, _| c.suspicion.amax = *amax));
     }
     all
 }

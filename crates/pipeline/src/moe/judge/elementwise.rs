@@ -16,7 +16,7 @@ use crate::moe::reference::formats::bf16;
 use crate::moe::reference::interval::Interval;
 use crate::moe::reference::token_scale::{self, Allowed};
 use crate::moe::stage::Stage;
-use crate::moe::suspicion::Rounding;
+use crate::moe::suspicion::{Amax, Rounding};
 use crate::moe::tensors::Array;
 
 /// Judges a quantized block whose inputs are exact, bit for bit.
@@ -45,12 +45,13 @@ fn known(x: &f64) -> Value {
 fn valued_block(
     tally: &mut Tally,
     by: &Quantizer,
-    (row, first): (usize, usize),
-    values: &[f64],
+    (row, block): (usize, usize),
+    values: &[Value],
     scale: u8,
     codes: &[u16],
 ) {
-    let verdict = judge_block(by, &values.iter().map(known).collect::<Vec<_>>(), scale, codes);
+    let first = block * by.format.block();
+    let verdict = judge_block(by, values, block, scale, codes);
     if by.format.scale().is_some() {
         if verdict.scale {
             tally.within(row, 0.0, verdict.scale_decides);
@@ -65,7 +66,8 @@ fn valued_block(
             tally.within(row, 0.0, verdict.open >> lane & 1 == 0);
         } else {
             tally.wrong(row, first + lane, f64::INFINITY, || {
-                format!("code {code:#04x} with scale {scale:#04x}, for {:e}", values[lane])
+                let value = values.get(first + lane).copied().unwrap_or(Value::Open);
+                format!("code {code:#04x} with scale {scale:#04x}, for {value}")
             });
         }
     }
@@ -90,10 +92,12 @@ impl Inputs<'_> {
         let row = |(row, token): (usize, &usize)| -> Result<Tally, Skip> {
             let mut tally = Tally::default();
             let values: Vec<f64> = hidden.row(*token).iter().map(|x| bf16(*x)).collect();
+            let row_values: Vec<Value> = values.iter().map(known).collect();
             let by = match token_scales {
                 Some(scales) => {
-                    let values: Vec<Value> = values.iter().map(known).collect();
-                    let Some(by) = self.by_row(&mut tally, scales, row, &values)? else { return Ok(tally) };
+                    let Some(by) = self.by_row(&mut tally, scales, row, &row_values)? else {
+                        return Ok(tally);
+                    };
                     by
                 }
                 None => self.quantizer(Fc::One, row, experts.get(row).copied())?,
@@ -103,10 +107,11 @@ impl Inputs<'_> {
             let blocks = values.chunks(block_len).zip(stored.chunks(block_len));
             for (block, (values, codes)) in blocks.enumerate() {
                 let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
-                if element == Element::E4m3 && by.rounding == Rounding::NearestEven {
+                let is_declared = by.rounding == Rounding::NearestEven && by.amax == Amax::Block;
+                if element == Element::E4m3 && is_declared {
                     exact_block(&mut tally, &by, (row, first), values, scale, codes);
                 } else {
-                    valued_block(&mut tally, &by, (row, first), values, scale, codes);
+                    valued_block(&mut tally, &by, (row, block), &row_values, scale, codes);
                 }
             }
             Ok(tally)
@@ -152,6 +157,7 @@ impl Inputs<'_> {
             rule: settings.scale_rule,
             global,
             rounding: self.contract.suspicion.rounding,
+            amax: self.contract.suspicion.amax,
         };
         Ok(token_scale::decides(global).then_some(by))
     }
@@ -176,6 +182,7 @@ impl Inputs<'_> {
             rule: settings.scale_rule,
             global,
             rounding: self.contract.suspicion.rounding,
+            amax: self.contract.suspicion.amax,
         })
     }
 
@@ -207,10 +214,9 @@ impl Inputs<'_> {
             };
             let stored = format.element().codes(codes.row(at));
             let scales = scales.map_or(&[][..], |scales| scales.row(at));
-            for (block, (values, codes)) in values.chunks(block_len).zip(stored.chunks(block_len)).enumerate()
-            {
+            for (block, codes) in stored.chunks(block_len).enumerate() {
                 let (first, scale) = (block * block_len, scales.get(block).copied().unwrap_or(0));
-                let verdict = judge_block(&by, values, scale, codes);
+                let verdict = judge_block(&by, &values, block, scale, codes);
                 if verdict.scale {
                     requantize.within(at, 0.0, verdict.scale_decides);
                 } else {
@@ -225,7 +231,8 @@ impl Inputs<'_> {
                         activation.within(at, over, verdict.open >> lane & 1 == 0);
                     } else {
                         activation.wrong(at, first + lane, verdict.worst, || {
-                            format!("code {code:#04x} with scale {scale:#04x} instead of {}", values[lane])
+                            let value = values.get(first + lane).copied().unwrap_or(Value::Open);
+                            format!("code {code:#04x} with scale {scale:#04x} instead of {value}")
                         });
                     }
                 }

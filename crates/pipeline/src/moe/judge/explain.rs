@@ -4,6 +4,8 @@
 //! columns, every other stage by tokens. A change is made to a part of the problem that holds what a sample needs, neighbouring experts
 //! included, and the sample is taken from what the change leaves.
 
+mod apart;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::rc::Rc;
 
@@ -16,7 +18,7 @@ use super::tally::StageJudgement;
 use crate::frame::diagnosis::Diagnosis;
 use crate::frame::fitted::Fitted;
 use crate::frame::region::{Place, Region};
-use crate::frame::search::{Candidate, Outcome, Scope, Search, Suspect};
+use crate::frame::search::{Candidate, Cause, Outcome, Scope, Search, Suspect};
 use crate::moe::contract::{Accumulation, Contract};
 use crate::moe::stage::Stage;
 use crate::moe::tensors::{Array, Tensors};
@@ -73,14 +75,9 @@ fn explain_stage(
     let place = wrong.place.as_ref().map(|place| format!(", first at {place}")).unwrap_or_default();
     let mut diagnosis = Diagnosis {
         wrong: wrong.mismatches,
-        verified: 0,
-        explanations: Vec::new(),
-        next: None,
-        undecided: Vec::new(),
-        roundings: Vec::new(),
-        unsearched: None,
         arithmetic: arithmetic(contract, tensors, wrong),
         extent: format!("stage {}{place}", wrong.stage),
+        ..Diagnosis::default()
     };
     let suspect = match WrongStage::new(contract, tensors, wrong, places) {
         Ok(suspect) => suspect,
@@ -119,6 +116,7 @@ fn explain_stage(
         explanations: answer.explanations,
         next: answer.next,
         undecided: answer.undecided,
+        question: answer.question,
         ..diagnosis
     }
 }
@@ -360,6 +358,10 @@ impl Suspect for WrongStage {
     fn judge(&self, changes: &Changes, scope: Scope) -> Option<Outcome> {
         let (judgement, wrong) = self.judged(changes, scope)?;
         Some(Outcome { wrong, decides: judgement.decides, excess: judgement.excess })
+    }
+
+    fn told_apart_by(&self, [(_, one), (_, other)]: [Cause<'_, Changes>; 2]) -> Option<String> {
+        self.telling_input([one, other]).map(|name| format!("`{name}`"))
     }
 
     fn effect(&self, changes: &Changes) -> Option<Part> {

@@ -41,6 +41,26 @@ impl Inputs<'_> {
         self.gemm(Stage::Fc2, self.operands(Fc::Two)?, self.contract.fc2, stored)
     }
 
+    /// Returns a result of a GEMM that its contract allows; `None` for other stages, and where its inputs do not fit one another.
+    pub(super) fn gemm_expected(&self, stage: Stage) -> Option<Vec<u16>> {
+        let (fc, sum) = match stage {
+            Stage::Fc1 => (Fc::One, self.contract.fc1),
+            Stage::Fc2 => (Fc::Two, self.contract.fc2),
+            _ => return None,
+        };
+        let experts = self.row_experts().ok()?;
+        let gemm = Gemm::new(self.operands(fc).ok()?, sum, &experts, &self.index).ok()?;
+        let gemm = gemm.reading(self.contract.suspicion.other_scales);
+        let (cols, factor) = (gemm.cols(), self.contract.suspicion.factor);
+        let each = |all: &mut Vec<(usize, u16)>, row: usize, col: usize, expected: &Expected| {
+            all.push((row * cols + col, expected.times(factor).stored()));
+        };
+        let elements = gemm.fold(each, |a: Vec<_>, b| [a, b].concat());
+        let mut stored = vec![0; experts.len() * cols];
+        elements.into_iter().for_each(|(at, code)| stored[at] = code);
+        Some(stored)
+    }
+
     /// Returns what a GEMM reads.
     pub(super) fn operands(&self, fc: Fc) -> Result<Operands<'_>, Skip> {
         let settings = &self.contract.settings;
@@ -126,6 +146,7 @@ impl Inputs<'_> {
             return Ok(wrong);
         }
         let gemm = Gemm::new(operands, accumulation, &experts, &self.index).map_err(|e| e.to_string())?;
+        let gemm = gemm.reading(self.contract.suspicion.other_scales);
         let cols = gemm.cols();
         let factor = self.contract.suspicion.factor;
         let each = |tally: &mut Tally, row: usize, col: usize, expected: &Expected| {

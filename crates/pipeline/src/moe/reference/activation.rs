@@ -5,7 +5,7 @@ use super::interval::Interval;
 use crate::moe::case::{Format, GateUp, ScaleRule};
 use crate::moe::contract::{ExpBound, Settings};
 use crate::moe::format::Element;
-use crate::moe::suspicion::{Clamp, Rounding};
+use crate::moe::suspicion::{Amax, Clamp, Rounding};
 
 /// The e4m3 code of every element of a NaN block.
 const NAN_CODE: u16 = 0x7F;
@@ -139,6 +139,8 @@ pub struct Quantizer {
     pub global: f32,
     /// How elements are rounded.
     pub rounding: Rounding,
+    /// The elements whose largest magnitude determines the scale of a block.
+    pub amax: Amax,
 }
 
 impl Quantizer {
@@ -221,14 +223,17 @@ impl BlockVerdict {
     }
 }
 
-/// Judges one block: its scale by the largest magnitude, each code given the stored scale. If the scale is
+/// Judges block `block` of a row of values: its scale by the largest magnitude, each code given the stored scale. If the scale is
 /// wrong, a code is right if it is right under the stored scale or under an allowed one: then the activation is right
 /// and only the scale is wrong.
 #[must_use]
-pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -> BlockVerdict {
+pub fn judge_block(by: &Quantizer, row: &[Value], block: usize, scale: u8, codes: &[u16]) -> BlockVerdict {
+    let len = by.format.block();
+    let values = Amax::Block.elements(row, block, len);
+    let scaled = by.amax.elements(row, block, len);
     let element = by.format.element();
     let Some(of_scale) = by.format.scale() else { return judge_unscaled(by, values, codes) };
-    if values.contains(&Value::Open) {
+    if values.contains(&Value::Open) || scaled.contains(&Value::Open) {
         return BlockVerdict {
             scale: true,
             scales: (0..=of_scale.nan()).collect(),
@@ -238,7 +243,7 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
             worst: 0.0,
         };
     }
-    if values.contains(&Value::Nan) {
+    if values.contains(&Value::Nan) || scaled.contains(&Value::Nan) {
         // e2m1 has no NaN: under a NaN scale, any code is one.
         let wrong = bits(codes, |_, code| element == Element::E4m3 && code != NAN_CODE);
         let right = of_scale.is_nan(scale);
@@ -246,15 +251,16 @@ pub fn judge_block(by: &Quantizer, values: &[Value], scale: u8, codes: &[u16]) -
         let scales = vec![of_scale.nan()];
         return BlockVerdict { scale: right, scales, wrong, open: 0, scale_decides: true, worst };
     }
-    let intervals: Vec<Interval> = values
-        .iter()
-        .map(|v| match v {
+    let within = |values: &[Value]| -> Vec<Interval> {
+        let interval = |value: &Value| match value {
             Value::Within(interval) => *interval,
             Value::Nan | Value::Open => Interval::point(0.0),
-        })
-        .collect();
-    let amax = largest(&intervals);
-    let allowed = |amax| by.format.allowed_scales(by.rule, by.global, &intervals, amax);
+        };
+        values.iter().map(interval).collect()
+    };
+    let (intervals, scaled) = (within(values), within(scaled));
+    let amax = largest(&scaled);
+    let allowed = |amax| by.format.allowed_scales(by.rule, by.global, &scaled, amax);
     let mut scales = allowed(Interval { lo: amax.lo, hi: amax.hi.min(f64::from(f32::MAX)) });
     let overflow = amax.hi.is_infinite() && Some(&scale) == allowed(Interval::point(f64::INFINITY)).last();
     let right = scales.contains(&scale) || overflow;

@@ -57,6 +57,17 @@ impl Expected {
         }
     }
 
+    /// A bf16 that may be stored.
+    #[must_use]
+    pub fn stored(&self) -> u16 {
+        match *self {
+            Self::Number { value, .. } => to_bf16(value),
+            Self::Nan | Self::NotFinite => 0x7FC0,
+            Self::Infinite { negative } => 0x7F80 | u16::from(negative) << 15,
+            Self::Open => 0,
+        }
+    }
+
     /// Whether the bound decides: it accepts one value, or neither zero nor two values of which one is twice the other or its
     /// negative (docs/numerics.md, 2.1).
     #[must_use]

@@ -14,6 +14,7 @@ use super::sum::{Extent, Sum, Unordered};
 use crate::moe::case::FormatPair;
 use crate::moe::contract::Accumulation;
 use crate::moe::error::MoeError;
+use crate::moe::suspicion::OtherScales;
 use crate::moe::tensors::Array;
 
 /// Rows and columns of one task.
@@ -46,6 +47,7 @@ pub struct Operands<'a> {
 pub struct Gemm<'a> {
     operands: Operands<'a>,
     accumulation: Accumulation,
+    other_scales: OtherScales,
     /// The rows of one expert: the expert's index among the weights, and the row indices.
     groups: Vec<(usize, Vec<usize>)>,
     /// K and N.
@@ -263,7 +265,13 @@ impl<'a> Gemm<'a> {
         let shape = |array: &Array<u8>, axis: usize| array.shape.get(axis).copied().unwrap_or(0);
         let bits = operands.pair.activation().element().bits();
         let (depth, cols) = (shape(operands.codes, 1) * 8 / bits, shape(operands.weights, 1));
-        Ok(Self { operands, accumulation, groups, depth, cols })
+        Ok(Self { operands, accumulation, other_scales: OtherScales::Neither, groups, depth, cols })
+    }
+
+    /// Returns the GEMM of a kernel that reads the scales of these operands as the other type.
+    #[must_use]
+    pub fn reading(self, other_scales: OtherScales) -> Self {
+        Self { other_scales, ..self }
     }
 
     /// Columns N.
@@ -297,6 +305,10 @@ impl<'a> Gemm<'a> {
         let mut line = Line::default();
         let scales = scales.map_or(&[][..], |scales| scales.row(at));
         line.read(pair.activation(), pair.block(), codes.row(at), scales, self.accumulation.width());
+        let [of_activations, _] = self.other_scales.operands();
+        if let Some(scale) = pair.activation().scale().filter(|_| of_activations) {
+            line.reread_scales(scale, scales);
+        }
         line
     }
 
@@ -317,6 +329,10 @@ impl<'a> Gemm<'a> {
             weight_scales.row(at),
             self.accumulation.width(),
         );
+        let [_, of_weights] = self.other_scales.operands();
+        if let Some(scale) = pair.weight().scale().filter(|_| of_weights) {
+            line.reread_scales(scale, weight_scales.row(at));
+        }
         let of = |array: Option<&Array<f32>>, at: usize| array.and_then(|a| a.data.get(at).copied());
         Epilogue {
             factor: Factor::from_globals(globals.map(|global| of(global, expert))),

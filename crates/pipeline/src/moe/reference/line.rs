@@ -99,6 +99,18 @@ impl Line {
         }
     }
 
+    /// Reads these codes as scales of the other type.
+    pub fn reread_scales(&mut self, scale: BlockScale, codes: &[u8]) {
+        let (other, bits) = match scale {
+            BlockScale::Ue8m0 => (BlockScale::Ue4m3, 0x7F),
+            BlockScale::Ue4m3 => (BlockScale::Ue8m0, 0xFF),
+        };
+        self.scales.clear();
+        self.scales.extend(codes.iter().map(|code| Scale::from_code(other, code & bits)));
+        let is_nan = codes.iter().any(|code| other.is_nan(code & bits));
+        self.nan = is_nan || self.values.iter().any(|x| x.is_nan());
+    }
+
     fn read_e4m3(&mut self, codes: &[u8], chunk: usize) {
         self.values.extend(codes.iter().map(|c| e4m3(*c)));
         self.nan |= self.values.iter().any(|x| x.is_nan());

@@ -5,7 +5,7 @@ use super::activation::{Quantizer, Value, largest};
 use super::formats::exp2;
 use super::interval::Interval;
 use crate::moe::case::{Format, ScaleRule};
-use crate::moe::suspicion::Rounding;
+use crate::moe::suspicion::{Amax, Rounding};
 
 /// The divisor of a row's largest magnitude: the largest e2m1 times the largest ue4m3.
 const FULL: f64 = 6.0 * 448.0;
@@ -120,7 +120,7 @@ pub fn quantized(rule: ScaleRule, row: &[Interval]) -> Option<Vec<Interval>> {
     }
     let off = (scales.hi / f64::from(middle)).max(f64::from(middle) / scales.lo) - 1.0;
     let wide: Vec<Interval> = row.iter().map(|x| x.widened(off)).collect();
-    let by = Quantizer { format: Format::Nvfp4, rule, global: middle, rounding: Rounding::NearestEven };
+    let by = Quantizer { format: Format::Nvfp4, rule, global: middle, rounding: Rounding::NearestEven, amax: Amax::Block };
     let blocks: Option<Vec<_>> = wide.chunks(by.format.block()).map(|block| by.requantized(block)).collect();
     let times = |x: Interval| x.times(Interval::point(middle.into())).widened(off);
     Some(blocks?.into_iter().flatten().map(times).collect())

@@ -1,9 +1,10 @@
 //! Changes of an operand of a GEMM: the layout and the place of its scales, its codes, and what is read along K.
 
 use super::{Change, Field, change};
-use crate::moe::case::Format;
+use crate::moe::case::{Format, FormatPair};
 use crate::moe::contract::Contract;
 use crate::moe::format::{BlockScale, Element};
+use crate::moe::suspicion::OtherScales;
 use crate::moe::tensors::{Array, Tensors};
 
 const OF_SCALES: &str = "the layout of the scales that the quantizer stores and that the kernel reads";
@@ -397,6 +398,98 @@ pub(super) fn parts_of_depth(
         }
     }
     all
+}
+
+/// The operands of a GEMM, activations first.
+pub(super) struct Gemm {
+    pub(super) names: [&'static str; 2],
+    pub(super) codes: [Field<u8>; 2],
+    pub(super) scales: [Field<u8>; 2],
+    /// The depth K.
+    pub(super) depth: fn(&mut Contract) -> &mut usize,
+}
+
+/// Scales of a GEMM that are read as another type, or for blocks of half the size.
+pub(super) fn scales_of_gemm(pair: FormatPair, gemm: &Gemm) -> Vec<Change> {
+    let formats = [pair.activation(), pair.weight()];
+    let mut all = Vec::new();
+    let look = "the type of the scales: `ue8m0` or `ue4m3` in the mma, or in the conversion to f32";
+    for other in OtherScales::ALL {
+        let read = other.operands().into_iter().zip(formats).zip(gemm.names);
+        let read: Vec<_> = read.filter(|((is_read, _), _)| *is_read).collect();
+        let scales = read.iter().map(|((_, format), _)| format.scale()).collect::<Option<Vec<_>>>();
+        let Some(first) = scales.as_ref().and_then(|scales| scales.first()) else { continue };
+        let (is, of) = match first {
+            BlockScale::Ue8m0 => ("ue8m0", "ue4m3"),
+            BlockScale::Ue4m3 => ("ue4m3", "ue8m0"),
+        };
+        let names: Vec<&str> = read.iter().map(|(_, name)| *name).collect();
+        let what = format!("the {is} scales of the {} are read as {of}", names.join(" and "));
+        all.push(change(what, look, move |c, _| c.suspicion.other_scales = *other));
+    }
+    // The depth doubles, so that a block of MX holds half of a block's codes, and zeros.
+    let is_split = |format: Format| format.block() == MX_BLOCK;
+    if !formats.into_iter().all(|format| format.scale().is_none() || is_split(format)) {
+        return all;
+    }
+    for (which, (format, name)) in formats.into_iter().zip(gemm.names).enumerate() {
+        if format.scale().is_none() {
+            continue;
+        }
+        for (with, stride) in [("", 1), (", with rows of as many scales", 2)] {
+            let what = format!("the scales of the {name} are read for blocks of 16 instead of 32{with}");
+            let look = "the elements of a scale: `.block16` or `.block32`, or the scale vector's size";
+            let (codes, scales, depth) = (gemm.codes, gemm.scales, gemm.depth);
+            all.push(change(what, look, move |c, t| {
+                *depth(c) *= 2;
+                for (operand, format) in formats.into_iter().enumerate() {
+                    half_blocks(codes[operand](t), format.element().bits());
+                    match operand == which {
+                        true => scales_of_half_blocks(scales[operand](t), stride),
+                        false => widened(scales[operand](t), 1, |block| [block, block].concat()),
+                    }
+                }
+            }));
+        }
+    }
+    all
+}
+
+/// Elements that share a scale of MX.
+const MX_BLOCK: usize = 32;
+
+/// Makes two of each so many bytes of a tensor's rows.
+fn widened(field: &mut Option<Array<u8>>, bytes: usize, both: impl Fn(&[u8]) -> Vec<u8>) {
+    let Some(array) = field else { return };
+    let Some(columns) = array.shape.last_mut() else { return };
+    *columns *= 2;
+    array.data = array.data.chunks(bytes).flat_map(both).collect::<Vec<_>>().into();
+}
+
+/// Gives each half of a block of MX a block of its own, whose other half is zero: the sums stay the same.
+fn half_blocks(field: &mut Option<Array<u8>>, bits: usize) {
+    let bytes = MX_BLOCK * bits / 8;
+    widened(field, bytes, |block| {
+        let (first, second) = block.split_at(block.len() / 2);
+        [first, &vec![0; second.len()], &vec![0; first.len()], second].concat()
+    });
+}
+
+/// Reads a scale for each half of a block of MX, one behind the other; a row begins where one of so many times the scales does.
+fn scales_of_half_blocks(field: &mut Option<Array<u8>>, stride: usize) {
+    let Some(array) = field else { return };
+    let [.., rows, columns] = array.shape[..] else { return };
+    let mut out = Vec::with_capacity(array.data.len() * 2);
+    for matrix in array.data.chunks((rows * columns).max(1)) {
+        for row in 0..rows {
+            let first = row * columns * stride;
+            out.extend((0..2 * columns).map(|n| matrix[(first + n) % matrix.len()]));
+        }
+    }
+    array.data = out.into();
+    if let Some(columns) = array.shape.last_mut() {
+        *columns *= 2;
+    }
 }
 
 /// The most tiles of K of which each is tried alone.
