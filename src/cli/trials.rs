@@ -172,7 +172,8 @@ pub(super) fn print_smallest(
     let fails = |trial: &dyn Trial| Some(runner.run(trial, target).ok()?.first_wrong()?.stage.clone());
     let small = shrink::smallest(trial, &stage, fails);
     let mut text = format!("# {} fails at {stage}: {}\n", trial.case(), again(small.as_ref(), target));
-    for line in runner.explained(small.as_ref(), target).iter().flat_map(|explained| explained.lines()) {
+    let explained = runner.explained(small.as_ref(), target).map(|found| found.text()).unwrap_or_default();
+    for line in explained.lines() {
         text.push_str(&format!("# {line}\n"));
     }
     text.push_str(&small.case_text().unwrap_or_default());

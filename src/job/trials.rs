@@ -196,7 +196,9 @@ impl Ran {
                 continue;
             }
             *count += 1;
-            if let Some(found) = runner.explained(trial.as_ref(), target) {
+            if let Some(mut found) = runner.explained(trial.as_ref(), target) {
+                // A note is one line; `--shrink` prints the program.
+                found.arithmetic = None;
                 wrong.note = format!("{}; {}", wrong.note, found.text().trim_end().replace('\n', "; "));
             }
         }

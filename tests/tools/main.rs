@@ -10,6 +10,7 @@ mod attention_fp4;
 mod cubins;
 mod desk;
 mod driver;
+mod explained;
 mod families;
 mod forms;
 mod kernel_sources;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
         ("attention_fp4", attention_fp4::TESTS),
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
+        ("explained", explained::TESTS),
         ("families", families::TESTS),
         ("forms", forms::TESTS),
         ("kernel_sources", kernel_sources::TESTS),

@@ -114,6 +114,7 @@ def kernel(a, b, length, fraction, out=np.float32):
 
 @pytest.mark.parametrize("accumulation", ["native", "bf16", "ampere", "unknown"])
 def test_the_model_is_within_its_own_bound(accumulation):
+    # No scale is 0x7F, which is NaN in ue4m3.
     random = np.random.default_rng(7)
     x = random.standard_normal((4, 128)) * 2.0 ** random.integers(-12, 12, (4, 128))
     w = random.standard_normal((5, 128)) * 2.0 ** random.integers(-12, 12, (5, 128))
@@ -191,6 +192,11 @@ OPERAND_FAULTS = [
     (of_codes(lambda c: c.reshape(len(c), -1, 2)[:, :, ::-1]), "the two elements of each byte of X exchanged"),
     (of_codes(lambda c: c >> 2), "the codes of X not shifted by 2 bits"),
     (of_codes(lambda c: c & 7), "the signs of X left out"),
+    (of_codes(lambda c: np.where(c == 15, 7, c).astype(np.uint8)), "-6 of X read as 6"),
+    (of_codes(lambda c: np.where(c & 7 == 7, c - 1, c).astype(np.uint8)), "6 of X read as 4"),
+    (of_codes(lambda c: np.repeat(c[:, 1::2], 2, axis=1)), "the high codes of each byte of X read twice"),
+    (of_scales(lambda s: s.reshape(len(s), -1, 4)[:, :, ::-1]), "the four scales of a word of X in reverse"),
+    (of_scales(lambda s: s.reshape(len(s), -1, 4)[:, :, [1, 2, 3, 0]]), "the scale of the next block of each four of X"),
     (of_codes(lambda c: np.where(np.arange(256) < 224, c, 0).astype(np.uint8)), "the last 32 of K left out of A"),
     (of_codes(lambda c: np.where(np.arange(256) < 128, c, 0).astype(np.uint8)), "the second half of K left out of A"),
     (of_codes(lambda c: c.reshape(len(c), -1, 2, 8)[:, :, ::-1]), "halves of each 16 of K of X exchanged"),
@@ -240,6 +246,27 @@ def test_faults_of_results_are_named(fault, says):
     a, b = nvfp4_operands()
     text = diagnosis(fault(product(a, b)), a, b)
     assert "explained entirely by: " in text and says in text, text
+
+
+@pytest.mark.parametrize("side", [0, 1])
+def test_scales_that_are_read_otherwise_are_named(side):
+    # No scale is 0x7F, which is NaN in ue4m3.
+    random = np.random.default_rng(7)
+    scale = lambda: np.repeat(2.0 ** random.integers(-9, -3, (64, 8)), 32, axis=1)  # noqa: E731
+    operands = [mx.quantize(random.standard_normal((64, 256)) * scale(), "mxfp4") for _ in range(2)]
+    q = operands[side]
+    flat = mx.decode(q.scales, "ue8m0").reshape(-1)
+    elements = mx.decode(q.codes, "e2m1")
+    at = lambda stride: np.arange(64)[:, None] * 8 * stride + np.arange(16)  # noqa: E731
+    for scales, says in (
+        (np.repeat(mx.decode(q.scales & 0x7F, "ue4m3"), 32, axis=1), "the ue8m0 scales of X read as ue4m3"),
+        (np.repeat(flat[at(1) % flat.size], 16, axis=1), "the scales of X read for blocks of 16 instead of 32"),
+        (np.repeat(flat[at(2) % flat.size], 16, axis=1), "blocks of 16 instead of 32, with rows of as many scales"),
+    ):
+        values = [mx.dequantize(x) for x in operands]
+        values[side] = elements * scales
+        text = diagnosis(values[0] @ values[1].T, *operands)
+        assert says.replace("X", "AB"[side]) in text and "unexplained" not in text, text
 
 
 def test_global_scales_and_biases_are_named():

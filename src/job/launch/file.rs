@@ -7,6 +7,7 @@ use std::marker::PhantomData;
 use std::path::PathBuf;
 
 use indexmap::IndexMap;
+use numerics::scale_layout::ScaleLayout;
 use schemars::JsonSchema;
 use serde::de::{Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
@@ -116,7 +117,32 @@ pub(super) struct ExpectEntry {
     pub(super) ulps: u64,
 }
 
-/// The product of `a` [M, K] and the transpose of `b` [N, K], whose scales are linear. Its operands are buffers.
+/// Where the scales of an operand are: one byte for each row and block.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
+pub(super) enum ScaleLayoutWord {
+    /// Row after row.
+    #[default]
+    #[serde(rename = "linear")]
+    Linear,
+    /// Tiles of 128 rows and 4 blocks, as CUTLASS has them, both padded.
+    #[serde(rename = "128x4")]
+    Tile128x4,
+    /// Tiles of 8 rows and 4 blocks, both padded.
+    #[serde(rename = "8x4")]
+    Tile8x4,
+}
+
+impl From<ScaleLayoutWord> for ScaleLayout {
+    fn from(word: ScaleLayoutWord) -> Self {
+        match word {
+            ScaleLayoutWord::Linear => Self::Linear,
+            ScaleLayoutWord::Tile128x4 => Self::Tile128x4,
+            ScaleLayoutWord::Tile8x4 => Self::Tile8x4,
+        }
+    }
+}
+
+/// The product of `a` [M, K] and the transpose of `b` [N, K]. Its operands are buffers.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProductEntry {
@@ -130,6 +156,12 @@ pub(super) struct ProductEntry {
     pub(super) a_scales: Option<String>,
     /// The scales of `b`.
     pub(super) b_scales: String,
+    /// The layout of the scales of `a`; linear by default.
+    #[serde(default)]
+    pub(super) a_scale_layout: ScaleLayoutWord,
+    /// The layout of the scales of `b`; linear by default.
+    #[serde(default)]
+    pub(super) b_scale_layout: ScaleLayoutWord,
     /// The factor on `a`, if its format has a global scale; 1 by default.
     pub(super) a_global: Option<f32>,
     /// The factor on `b`, if its format has a global scale; 1 by default.

@@ -9,6 +9,7 @@ use emulator::argument::Element;
 use numerics::Rounding;
 use numerics::convert::f32_to;
 use numerics::format::Format;
+use numerics::scale_layout::ScaleLayout;
 use record::{StageResult, Verdict};
 
 use super::session::{Buffer, Initial};
@@ -16,7 +17,7 @@ use crate::frame::diagnosis::Diagnosis;
 use crate::moe::case::FormatPair;
 use crate::moe::{Array, Contract, Stage, Tensors, explain, judge};
 
-/// The product that a result must be: `a` [M, K] times `b` [N, K] transposed, both row-major, with linear scales.
+/// The product that a result must be: `a` [M, K] times `b` [N, K] transposed, both row-major.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
     /// The formats of `a` and `b`.
@@ -29,6 +30,8 @@ pub struct Product {
     pub b: Vec<u8>,
     /// The scales of `b`.
     pub b_scales: Vec<u8>,
+    /// The layouts of both operands' scales.
+    pub layouts: [ScaleLayout; 2],
     /// The factors on `a` and `b`, of formats that have global scales.
     pub globals: [f32; 2],
     /// The bias of each column, if one is added.
@@ -62,6 +65,11 @@ pub(super) fn contents(buffer: &Buffer) -> Result<Vec<u8>, String> {
 }
 
 impl Product {
+    /// The depth K that the codes of `a` have.
+    fn depth(&self) -> usize {
+        self.a.len() * 8 / self.pair.activation().element().bits() / self.dims[0].max(1)
+    }
+
     /// Checks that the operands are as large as the result requires; returns what is wrong.
     pub(super) fn misfit(&self, output: &Buffer) -> Option<String> {
         let [rows, columns] = self.dims;
@@ -73,7 +81,7 @@ impl Product {
             ));
         }
         let (a_bits, b_bits) = (self.pair.activation().element().bits(), self.pair.weight().element().bits());
-        let depth = self.a.len() * 8 / a_bits / rows.max(1);
+        let depth = self.depth();
         let block = self.pair.block();
         if depth == 0 || depth * rows * a_bits != self.a.len() * 8 || !depth.is_multiple_of(32) {
             return Some(format!(
@@ -84,9 +92,19 @@ impl Product {
         let fits = |name: &str, there: usize, wanted: usize, of: String| {
             (there != wanted).then(|| format!("`{name}` has {there} bytes, not the {wanted} of {of}"))
         };
-        let scale = |name: &str, there: Option<usize>, lines: usize, has: bool| match (there, has) {
+        let scale = |name: &str, there: Option<usize>, layout: ScaleLayout, lines: usize, has: bool| match (
+            there, has,
+        ) {
             (Some(there), true) => {
-                fits(name, there, lines * depth / block, format!("{lines} x {} scales", depth / block))
+                let (blocks, wanted) = (depth / block, layout.size(lines, depth / block));
+                let padded = match layout {
+                    ScaleLayout::Linear => String::new(),
+                    ScaleLayout::Tile128x4 | ScaleLayout::Tile8x4 => {
+                        let (rows, columns) = layout.padded(lines, blocks);
+                        format!(", padded to {rows} x {columns}")
+                    }
+                };
+                fits(name, there, wanted, format!("{lines} x {blocks} scales{padded}"))
             }
             (None, false) => None,
             (None, true) => Some(format!("{} needs `{name}`", self.pair.word())),
@@ -95,9 +113,9 @@ impl Product {
         fits("b", self.b.len(), columns * depth * b_bits / 8, format!("{columns} rows of {depth} elements"))
             .or_else(|| {
                 let scaled = self.pair.activation().scale().is_some();
-                scale("a_scales", self.a_scales.as_ref().map(Vec::len), rows, scaled)
+                scale("a_scales", self.a_scales.as_ref().map(Vec::len), self.layouts[0], rows, scaled)
             })
-            .or_else(|| scale("b_scales", Some(self.b_scales.len()), columns, true))
+            .or_else(|| scale("b_scales", Some(self.b_scales.len()), self.layouts[1], columns, true))
             .or_else(|| {
                 let there = self.bias.as_ref()?.len();
                 (there != columns)
@@ -116,6 +134,8 @@ impl Product {
             shape: vec![1, columns, data.len() / columns.max(1)],
             data: data.to_vec().into(),
         };
+        let [a_layout, b_layout] = self.layouts;
+        let blocks = self.depth() / self.pair.block();
         let one = |value: f32| Array { shape: vec![1], data: vec![value].into() };
         let [a_global, b_global] = self.globals;
         let tokens = (0..rows).map(|row| i32::try_from(row).unwrap_or(i32::MAX)).collect();
@@ -123,10 +143,13 @@ impl Product {
             row_token: Some(Array { shape: vec![rows], data: tokens }),
             row_expert: Some(Array { shape: vec![rows], data: vec![0; rows].into() }),
             a2_codes: Some(matrix(&self.a, rows)),
-            a2_scales: self.a_scales.as_ref().map(|scales| matrix(scales, rows)),
+            a2_scales: self
+                .a_scales
+                .as_ref()
+                .map(|scales| matrix(&linear(scales, a_layout, rows, blocks), rows)),
             a2_global: self.pair.activation().has_global().then(|| one(a_global)),
             w2_blocks: Some(weights(&self.b)),
-            w2_scales: Some(weights(&self.b_scales)),
+            w2_scales: Some(weights(&linear(&self.b_scales, b_layout, columns, blocks))),
             w2_global: self.pair.weight().has_global().then(|| one(b_global)),
             w2_bias: self
                 .bias
@@ -166,6 +189,12 @@ impl Product {
     }
 }
 
+/// The scales of a matrix, one row after the other, without padding; [`Product::misfit`] has checked that all are there.
+fn linear(scales: &[u8], layout: ScaleLayout, rows: usize, blocks: usize) -> Vec<u8> {
+    let places = (0..rows).flat_map(|row| (0..blocks).map(move |block| layout.offset(row, block, blocks)));
+    places.map(|at| scales.get(at).copied().unwrap_or_default()).collect()
+}
+
 /// A number rounded to the nearest bf16.
 fn bf16(value: f32) -> u16 {
     f32_to(Format::Bf16, value, Rounding::NearestEven, false, false) as u16
@@ -178,9 +207,19 @@ fn in_own_words(mut diagnosis: Diagnosis) -> Diagnosis {
     };
     for explanation in &mut diagnosis.explanations {
         own(&mut explanation.what);
+        own(&mut explanation.cause);
         explanation.same.iter_mut().for_each(own);
     }
     diagnosis.next.iter_mut().for_each(|(what, _)| own(what));
+    for question in &mut diagnosis.question {
+        own(question);
+        let names =
+            [("w2_scales", "b_scales"), ("w2_bias", "bias"), ("w2_blocks", "b"), ("w2_global", "b_global")];
+        let of_a = [("a2_scales", "a_scales"), ("a2_codes", "a"), ("a2_global", "a_global")];
+        for (name, own) in names.into_iter().chain(of_a) {
+            *question = question.replace(&format!("`{name}`"), &format!("`{own}`"));
+        }
+    }
     diagnosis.extent = diagnosis.extent.replace("stage fc2, first at", "first at");
     diagnosis
 }

@@ -208,6 +208,31 @@ fn a_product_is_judged_by_its_bound_and_explained() {
 }
 
 #[test]
+fn scales_of_a_product_are_read_in_their_layout() {
+    let dir = TempDir::new().unwrap();
+    let of = "format: mxfp8xmxfp4, a: a, a_scales: a_scales, a_scale_layout: 8x4, b: b, b_scales: b_scales";
+    // The scale of each row is the first of four in its row of the tile.
+    let tiled = |rows: [u32; 4], of: &str| {
+        let path = product(&dir, rows, of);
+        let scales: Vec<&str> =
+            ["1", "2", "4", "8"].iter().flat_map(|scale| [*scale, "16", "16", "16"]).collect();
+        let scales = format!("shape: [8, 4], values: [{}, {}]", scales.join(", "), ["16"; 16].join(", "));
+        let session = fs::read_to_string(&path).unwrap();
+        fs::write(&path, session.replace("shape: [4, 1], values: [1, 2, 4, 8]", &scales)).unwrap();
+        path
+    };
+    let text = run(0, &["emulate", &tiled([32, 64, 128, 256], of)]);
+    assert!(text.contains("y: 128 elements as expected (derived bound"), "{text}");
+    let text = run(100, &["emulate", &tiled([32, 64, 128, 512], of)]);
+    assert!(text.contains("y: 32 of 128 elements are not as expected") && text.contains("y[3,0]"), "{text}");
+    let text = run(2, &["emulate", &product(&dir, [32, 64, 128, 256], of)]);
+    assert!(text.contains("`a_scales` has 4 bytes, not the 32 of 4 x 1 scales, padded to 8 x 4"), "{text}");
+    let of = of.replace("8x4", "4x4");
+    let text = run(2, &["emulate", &tiled([32, 64, 128, 256], &of)]);
+    assert!(text.contains("4x4") && text.contains("linear") && text.contains("128x4"), "{text}");
+}
+
+#[test]
 fn a_buffer_is_compared_with_a_file_of_any_kind() {
     let dir = TempDir::new().unwrap();
     let file = copy(&dir);

@@ -173,7 +173,10 @@ impl Suspect for WrongDump<'_> {
     fn told_apart_by(&self, variants: [Cause<'_, Dump>; 2]) -> Option<String> {
         // Readings of logarithms differ once the output does, which they do not change.
         let pairs = (self.reading.is_none()).then_some(self.few.wrong.as_slice())?;
-        apart::INPUTS.iter().find(|input| self.differ_with(input, variants, pairs)).map(|input| input.name.to_owned())
+        apart::INPUTS
+            .iter()
+            .find(|input| self.differ_with(input, variants, pairs))
+            .map(|input| input.name.to_owned())
     }
 
     fn effect(&self, variant: &Dump) -> Option<Effect> {

@@ -81,7 +81,8 @@ impl Diagnosis {
         }
         if other.explanations.is_empty() {
             if other.undecided.is_empty() && !self.explanations.is_empty() {
-                self.settled.push(format!("the same kernels on {data}: wrong, and no hypothesis explains it"));
+                self.settled
+                    .push(format!("the same kernels on {data}: wrong, and no hypothesis explains it"));
             }
             return;
         }
@@ -92,7 +93,10 @@ impl Diagnosis {
         }
         // The causes of the other diagnosis, each with its place and examples.
         let of_other = |cause: &str| {
-            let found = other.explanations.iter().find(|one| one.cause == cause || one.same.iter().any(|same| same == cause))?;
+            let found = other
+                .explanations
+                .iter()
+                .find(|one| one.cause == cause || one.same.iter().any(|same| same == cause))?;
             Some(Explanation { cause: cause.to_owned(), ..found.clone() })
         };
         let (mut kept, mut refuted) = (Vec::new(), Vec::new());
@@ -217,7 +221,10 @@ mod tests {
         assert_eq!(first.causes().collect::<Vec<_>>(), ["a", "b"]);
         let text = first.text();
         assert!(text.contains("the same kernels on case x: none of these, but z\n"), "{text}");
-        assert!(text.contains("the same kernels on case y: wrong, and no hypothesis explains it\n"), "{text}");
+        assert!(
+            text.contains("the same kernels on case y: wrong, and no hypothesis explains it\n"),
+            "{text}"
+        );
     }
 
     #[test]

@@ -195,6 +195,9 @@ mod tests {
         let of = |first: usize, end: usize| &row[first..end];
         assert_eq!(all(1), [of(4, 8), of(0, 4), of(0, 4), of(0, 8), of(0, 16), of(4, 6), of(0, 20)]);
         // The last block has no other one.
-        assert_eq!(all(4), [of(16, 20), of(16, 20), of(12, 16), of(16, 20), of(16, 20), of(16, 18), of(0, 20)]);
+        assert_eq!(
+            all(4),
+            [of(16, 20), of(16, 20), of(12, 16), of(16, 20), of(16, 20), of(16, 18), of(0, 20)]
+        );
     }
 }

@@ -37,7 +37,7 @@ pub(crate) fn to_bf16(x: f32) -> u16 {
 }
 
 /// Value and model exponent of an e4m3 code.
-fn e4m3(code: u8) -> (f64, i32) {
+pub(crate) fn e4m3(code: u8) -> (f64, i32) {
     let (field, mantissa) = (i32::from(code >> 3) & 15, i32::from(code & 7));
     if field == 15 && mantissa == 7 {
         return (f64::NAN, 0);
@@ -48,7 +48,7 @@ fn e4m3(code: u8) -> (f64, i32) {
     (sign * value * 2f64.powi(exponent), exponent)
 }
 
-fn e2m1(code: u8) -> (f64, i32) {
+pub(crate) fn e2m1(code: u8) -> (f64, i32) {
     let (field, mantissa) = (i32::from(code >> 1) & 3, i32::from(code & 1));
     let value = if field == 0 { f64::from(mantissa) / 2.0 } else { 1.0 + f64::from(mantissa) / 2.0 };
     let exponent = field.max(1) - 1;

@@ -6,7 +6,7 @@ use pipeline::moe::{Array, Contract, Tensors, explain, judge};
 use record::Verdict;
 
 use crate::case;
-use crate::device::{NATIVE, run};
+use crate::device::{NATIVE, bf16, e2m1, e4m3, quantize, run, to_bf16, to_e4m3};
 
 /// What the faulty device computes with.
 type Fault = fn(&mut Problem);
@@ -398,4 +398,140 @@ fn an_output_alone_is_explained_from_the_inputs() {
     let results = judge(&contract, &inputs).unwrap();
     let text = explain(&contract, &inputs, &results).unwrap().text();
     assert!(text.contains("the two codes of each byte of the weights of FC1 are exchanged"), "{text}");
+}
+
+/// The first GEMM in doubles: the sum of all products, with the scale that a kernel takes for each weight, and its activation's.
+fn fc1(
+    tensors: &Tensors,
+    of_activation: impl Fn(&[u8], usize) -> f64,
+    of_weight: impl Fn(&[u8], usize, usize) -> f64,
+) -> Vec<u16> {
+    let get = |array: &Option<Array<u8>>| array.clone().unwrap();
+    let (a, a_scales) = (get(&tensors.a1_codes), get(&tensors.a1_scales));
+    let (w, w_scales) = (get(&tensors.w13_blocks), get(&tensors.w13_scales));
+    let [_, columns, _] = w.shape[..] else { unreachable!() };
+    let (depth, bias) = (a.shape[1], tensors.w13_bias.clone().unwrap());
+    let mut out = Vec::new();
+    for (row, expert) in tensors.row_expert.clone().unwrap().data.iter().enumerate() {
+        let expert = usize::try_from(*expert).unwrap();
+        let per_expert = w_scales.data.len() / 4;
+        let scales = &w_scales.data[expert * per_expert..(expert + 1) * per_expert];
+        for column in 0..columns {
+            let codes = &w.data[(expert * columns + column) * depth / 2..];
+            let sum: f64 = (0..depth)
+                .map(|k| {
+                    let weight = e2m1(codes[k / 2] >> (4 * (k % 2)) & 15).0;
+                    let scaled = of_activation(a_scales.row(row), k / 32) * of_weight(scales, column, k);
+                    e4m3(a.row(row)[k]).0 * weight * scaled
+                })
+                .sum();
+            out.push(to_bf16((sum + f64::from(bias.data[expert * columns + column])) as f32));
+        }
+    }
+    out
+}
+
+fn power(scale: u8) -> f64 {
+    2f64.powi(i32::from(scale) - 127)
+}
+
+/// The answer to a result of the first GEMM with faults in its scales.
+fn explained_fc1(
+    of_activation: impl Fn(&[u8], usize) -> f64,
+    of_weight: impl Fn(&[u8], usize, usize) -> f64,
+) -> String {
+    let (contract, mut tensors) = stored(|_| {});
+    let out = fc1(&tensors, of_activation, of_weight);
+    tensors.fc1_out.as_mut().unwrap().data = out.into();
+    let results = judge(&contract, &tensors).unwrap();
+    explain(&contract, &tensors, &results).map(|found| found.text()).unwrap_or_default()
+}
+
+#[test]
+fn scales_that_are_read_as_another_type_are_named() {
+    let right = explained_fc1(
+        |scales, block| power(scales[block]),
+        |scales, column, k| power(scales[column * 8 + k / 32]),
+    );
+    assert_eq!(right, "", "the sums of this test");
+    let other = |scale: u8| e4m3(scale & 0x7F).0;
+    let text = explained_fc1(
+        |scales, block| power(scales[block]),
+        |scales, column, k| other(scales[column * 8 + k / 32]),
+    );
+    assert!(text.contains("the ue8m0 scales of the weights of FC1 are read as ue4m3"), "{text}");
+    let text = explained_fc1(
+        |scales, block| other(scales[block]),
+        |scales, column, k| power(scales[column * 8 + k / 32]),
+    );
+    assert!(text.contains("the ue8m0 scales of the activations of FC1 are read as ue4m3"), "{text}");
+}
+
+#[test]
+fn scales_that_are_read_for_blocks_of_half_the_size_are_named() {
+    let text = explained_fc1(
+        |scales, block| power(scales[block]),
+        |scales, column, k| power(scales[(column * 8 + k / 16) % scales.len()]),
+    );
+    assert!(
+        text.contains("the scales of the weights of FC1 are read for blocks of 16 instead of 32\n"),
+        "{text}"
+    );
+    let text = explained_fc1(
+        |scales, block| power(scales[block]),
+        |scales, column, k| power(scales[(column * 16 + k / 16) % scales.len()]),
+    );
+    assert!(
+        text.contains("the scales of the weights of FC1 are read for blocks of 16 instead of 32, with rows of as many scales"),
+        "{text}"
+    );
+}
+
+#[test]
+fn a_largest_magnitude_over_other_elements_is_named() {
+    for (what, from) in [
+        ("the other block of a pair", |block: usize| [block ^ 1].to_vec()),
+        ("both blocks of a pair", |block| vec![block & !1, block | 1]),
+        ("the whole row", |_| (0..8).collect()),
+    ] as [(&str, fn(usize) -> Vec<usize>); 3]
+    {
+        let (contract, mut tensors) = stored(|_| {});
+        let hidden = tensors.hidden_states.clone().unwrap();
+        let rule = contract.settings.scale_rule;
+        let (mut codes, mut scales) = (Vec::new(), Vec::new());
+        for token in &tensors.row_token.clone().unwrap().data {
+            let values: Vec<f32> =
+                hidden.row(usize::try_from(*token).unwrap()).iter().map(|x| bf16(*x)).collect();
+            for block in 0..8 {
+                let taken: Vec<f32> =
+                    from(block).iter().flat_map(|of| values[of * 32..(of + 1) * 32].to_vec()).collect();
+                let scale = quantize(rule, &taken).0;
+                let own = values[block * 32..(block + 1) * 32].iter();
+                codes.extend(own.map(|x| to_e4m3(f64::from(*x) / power(scale))));
+                scales.push(scale);
+            }
+        }
+        tensors.a1_codes.as_mut().unwrap().data = codes.into();
+        tensors.a1_scales.as_mut().unwrap().data = scales.into();
+        let results = judge(&contract, &tensors).unwrap();
+        let text = explain(&contract, &tensors, &results).unwrap().text();
+        assert!(text.contains(&format!("follows from the largest magnitude of {what}")), "{text}");
+    }
+}
+
+#[test]
+fn an_input_that_tells_explanations_apart_is_named() {
+    // With scales of one half, twice the scales and no scales are the same.
+    let (contract, mut tensors) = stored(|p| p.inputs.w13_scales.as_mut().unwrap().data.fill(127));
+    tensors.w13_scales.as_mut().unwrap().data.fill(126);
+    let results = judge(&contract, &tensors).unwrap();
+    let found = explain(&contract, &tensors, &results).unwrap();
+    let text = found.text();
+    assert!(
+        !found.is_unique() && text.contains("are left out") && text.contains("are twice as large"),
+        "{text}"
+    );
+    let question =
+        text.lines().find(|line| line.starts_with("to tell `the scales of the weights of FC1")).unwrap();
+    assert!(question.ends_with("other values in `w13_scales` make their results differ"), "{text}");
 }

@@ -211,6 +211,7 @@ impl Reader {
             a_scales: entry.a_scales.as_ref().map(|name| codes("a_scales", name)).transpose()?,
             b: codes("b", &entry.b)?,
             b_scales: codes("b_scales", &entry.b_scales)?,
+            layouts: [entry.a_scale_layout.into(), entry.b_scale_layout.into()],
             globals: [entry.a_global.unwrap_or(1.0), entry.b_global.unwrap_or(1.0)],
             bias,
             dims: [rows, columns],

@@ -52,9 +52,9 @@ impl WrongDump<'_> {
         };
         let (Some(one), Some(other)) = (expected(&one), expected(&other)) else { return false };
         let stored = |range: Option<(f64, f64)>| range.map(|(least, _)| least);
-        one.iter()
-            .zip(&other)
-            .any(|(one, other)| stored(one.range(element)).is_some_and(|found| !other.accepts(found, element)))
+        one.iter().zip(&other).any(|(one, other)| {
+            stored(one.range(element)).is_some_and(|found| !other.accepts(found, element))
+        })
     }
 }
 

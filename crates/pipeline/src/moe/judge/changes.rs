@@ -144,7 +144,9 @@ pub(super) const fn inputs(stage: Stage) -> &'static [&'static str] {
             &["w13_scales", "a1_scales", "w13_bias", "w13_blocks", "a1_codes", "w13_global", "a1_global"]
         }
         Stage::Activation | Stage::Requantize => &["fc1_out", "w13_bias", "a2_global"],
-        Stage::Fc2 => &["w2_scales", "a2_scales", "w2_bias", "w2_blocks", "a2_codes", "w2_global", "a2_global"],
+        Stage::Fc2 => {
+            &["w2_scales", "a2_scales", "w2_bias", "w2_blocks", "a2_codes", "w2_global", "a2_global"]
+        }
         Stage::Finalize => &["fc2_out", "topk_weights", "w2_bias"],
     }
 }

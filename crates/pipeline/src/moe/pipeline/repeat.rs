@@ -6,6 +6,7 @@ use record::Place;
 
 use super::{Before, Ran, STEPS, Session};
 use crate::frame::RunError;
+use crate::moe::case::BiasPlace;
 use crate::moe::stage::Stage;
 
 /// A stage that changed an input.
@@ -56,11 +57,28 @@ impl Session<'_> {
         Ok(ended.err().map(|failed| (steps[failed.launch.min(1)].0, failed.failure)))
     }
 
+    /// Whether right kernels read an input: some are there for other formats, routers and places of biases.
+    fn is_needed(&self, name: &str) -> bool {
+        let settings = &self.run.problem.settings;
+        let (activation, weight) = (settings.pair.activation(), settings.pair.weight());
+        match name {
+            "correction_bias" => self.run.problem.inputs.correction_bias.is_some(),
+            "w13_bias" => settings.fc1_bias == BiasPlace::NextStage,
+            "w13_gemm_bias" => settings.fc1_bias == BiasPlace::Epilogue,
+            "w2_bias" => settings.fc2_bias == BiasPlace::NextStage,
+            "w2_gemm_bias" => settings.fc2_bias == BiasPlace::Epilogue,
+            "a1_global" | "a2_global" => settings.has_calibrated_scales(),
+            "w13_factor" | "w2_factor" => activation.has_global() || weight.has_global(),
+            _ => true,
+        }
+    }
+
     /// The inputs that no launch has read, where the device can tell: beside a wrong result, the first clue.
     pub(in crate::moe) fn unread(&self) -> Vec<&'static str> {
         let workspaces = self.run.workspaces();
         let inputs = self.run.buffers.iter().filter(|(name, buffer)| {
             workspaces.iter().all(|(workspace, ..)| workspace != *name)
+                && self.is_needed(name)
                 && self.run.device.is_read(**buffer) == Some(false)
                 && self.run.device.read(**buffer).is_ok_and(|bytes| !bytes.is_empty())
         });

@@ -120,7 +120,13 @@ pub fn quantized(rule: ScaleRule, row: &[Interval]) -> Option<Vec<Interval>> {
     }
     let off = (scales.hi / f64::from(middle)).max(f64::from(middle) / scales.lo) - 1.0;
     let wide: Vec<Interval> = row.iter().map(|x| x.widened(off)).collect();
-    let by = Quantizer { format: Format::Nvfp4, rule, global: middle, rounding: Rounding::NearestEven, amax: Amax::Block };
+    let by = Quantizer {
+        format: Format::Nvfp4,
+        rule,
+        global: middle,
+        rounding: Rounding::NearestEven,
+        amax: Amax::Block,
+    };
     let blocks: Option<Vec<_>> = wide.chunks(by.format.block()).map(|block| by.requantized(block)).collect();
     let times = |x: Interval| x.times(Interval::point(middle.into())).widened(off);
     Some(blocks?.into_iter().flatten().map(times).collect())

@@ -357,12 +357,44 @@ def _of_quantized(x: Quantized) -> Iterator[Tuple[str, str, Operand]]:
         yield "the two elements of each byte of {x} exchanged", "the order of codes in a byte: the even element is in the low bits", replace(x, codes=swapped)
         yield "the codes of {x} not shifted by 2 bits", "`<< 2` behind ldmatrix b4x16: the mma reads e2m1 in bits 2 to 5", replace(x, codes=x.codes >> 2)
         yield "the signs of {x} left out", "the sign bit of the codes", replace(x, codes=x.codes & 7)
+        yield "-6 of {x} read as 6", "the conversion of 0xF, the code of -6", replace(x, codes=np.where(x.codes == 15, 7, x.codes).astype(np.uint8))
+        largest = np.where(x.codes & 7 == 7, x.codes - 1, x.codes).astype(np.uint8)
+        yield "6 of {x} read as 4", "the conversion of the codes, and its largest magnitude", replace(x, codes=largest)
+        pairs, shift = x.codes.reshape(x.shape[0], -1, 2), "the shift by four bits that brings the odd codes down"
+        for which, half in (("low", 0), ("high", 1)):
+            twice = np.repeat(pairs[:, :, half], 2, axis=1)
+            yield f"the {which} codes of each byte of {{x}} read twice", shift, replace(x, codes=twice)
+    yield from _of_scale_types(x)
     for one, other in (("e4m3", "e5m2"), ("e5m2", "e4m3"), ("e2m3", "e3m2"), ("e3m2", "e2m3")):
         if x.element == one:
             # The values of the other type, if it has them all.
             values = decode(x.codes, other) * np.repeat(x.scale_values(), x.block, axis=1) * x.global_scale
             if np.isfinite(values).all():
                 yield f"elements of {{x}} read as {other}", "the types in the name of the mma", values
+
+
+def _of_scale_types(x: Quantized) -> Iterator[Tuple[str, str, Operand]]:
+    """Scales that are read as another type or for blocks of half the size: the operand's values, if all are finite."""
+    elements = decode(x.codes, x.element) * x.global_scale
+
+    def with_scales(scales: np.ndarray, block: int) -> Optional[np.ndarray]:
+        values = elements * np.repeat(scales, block, axis=1)
+        return values if np.isfinite(values).all() else None
+
+    for one, other, bits in (("ue8m0", "ue4m3", 0x7F), ("ue4m3", "ue8m0", 0xFF)):
+        if x.scale_format == one:
+            values = with_scales(decode(x.scales & bits, other), x.block)
+            if values is not None:
+                look = "the type of the scales: `ue8m0` or `ue4m3` in the mma, or in the conversion to f32"
+                yield f"the {one} scales of {{x}} read as {other}", look, values
+    if x.block == 32:
+        rows, columns = x.scales.shape
+        flat, look = x.scales.reshape(-1), "the elements of a scale, or the size of the scale vector"
+        for stride, rest in ((1, ""), (2, ", with rows of as many scales")):
+            at = np.arange(rows)[:, None] * columns * stride + np.arange(2 * columns)[None, :]
+            values = with_scales(decode(flat[at % flat.size], x.scale_format), 16)
+            if values is not None:
+                yield f"the scales of {{x}} read for blocks of 16 instead of 32{rest}", look, values
 
 
 def _of_operand(x: Operand) -> Iterator[Tuple[str, str, Operand]]:
@@ -444,6 +476,12 @@ def _of_scales(x: Quantized) -> Iterator[Tuple[str, str, np.ndarray]]:
         group = min(4, columns)
         first = scales[:, np.arange(columns) // group * group]
         yield f"the first of each {group} scales of {{x}} taken for all of them", "the byte selector of the mma", first
+        if columns > 3 and columns % 4 == 0:
+            fours = scales.reshape(rows, -1, 4)
+            for which, order in (("next block", [1, 2, 3, 0]), ("block before", [3, 0, 1, 2]), ("block two apart", [2, 3, 0, 1])):
+                yield f"the scale of the {which} of each four of {{x}}", "the byte selector of the mma", fours[:, :, order].reshape(rows, columns)
+            yield "the four scales of a word of {x} in reverse", "the byte selector of the mma, and the order of bytes in a word", fours[:, :, ::-1].reshape(rows, columns)
+        yield "the scale of the odd block of {x} taken for both", "the size of a block: 32 for 16", scales[:, np.minimum(np.arange(columns) | 1, columns - 1)]
         yield "the scale of the even block of {x} taken for both", "the size of a block: 32 for 16", scales[:, np.arange(columns) // 2 * 2]
         flat = scales.reshape(-1)
         doubled = np.arange(rows)[:, None] * columns + 2 * np.arange(columns)[None, :]
@@ -458,6 +496,9 @@ def _of_scales(x: Quantized) -> Iterator[Tuple[str, str, np.ndarray]]:
             if rows > step:
                 order = np.minimum(np.arange(rows) ^ step, rows - 1)
                 yield f"the scales of {{x}} taken from the row {step} apart", "the lane whose register holds the scale of a row", scales[order]
+    if x.scale_format == "ue8m0" and (scales == 0xFF).any():
+        for value, code in (("one", 127), ("the largest number", 254)):
+            yield f"scales of {{x}} that are NaN read as {value}", "0xFF, which is NaN in ue8m0", np.where(scales == 0xFF, code, scales).astype(np.uint8)
     if x.scale_format == "ue4m3":
         yield "the scales of {x} read as powers of two", "the type of the scales: ue4m3 has a mantissa", scales & 0xF8
 

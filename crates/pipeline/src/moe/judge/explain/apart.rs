@@ -5,9 +5,9 @@
 
 use numerics::random::mix;
 
+use super::super::Inputs;
 use super::super::changes::inputs;
 use super::super::sample::Part;
-use super::super::Inputs;
 use super::{Changes, WrongStage};
 use crate::moe::case::{Format, FormatPair};
 use crate::moe::format::{BlockScale, Element};
@@ -24,9 +24,8 @@ impl WrongStage {
             if !fill(&mut part.1, name, pair) {
                 return false;
             }
-            let [one, other] = changes.map(|changes| {
-                sampled.problem(self.stage, &self.experts, &changes.made(&part)?)
-            });
+            let [one, other] =
+                changes.map(|changes| sampled.problem(self.stage, &self.experts, &changes.made(&part)?));
             match (one, other) {
                 (Some(one), Some(other)) => self.results_differ(&one, other),
                 (None, None) => false,
