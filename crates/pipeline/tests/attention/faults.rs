@@ -512,6 +512,19 @@ fn what_no_hypothesis_explains_is_called_unexplained_with_its_extent() {
 }
 
 #[test]
+fn an_input_that_tells_explanations_apart_is_named() {
+    let world = World { has_sinks: true, ..World::new(0) };
+    let knobs = Knobs { sink: |_, _, _, _| None, ..Knobs::right(&world) };
+    let judgement = judge(&dump::parse(&file(&world, &run(&world, &knobs)).bytes()).unwrap()).unwrap();
+    let diagnosis = judgement.diagnosis.unwrap();
+    let text = diagnosis.text();
+    // Each sink is so small beside sixty keys that its negative is nothing, too.
+    assert!(!diagnosis.is_unique(), "{text}");
+    let question = text.lines().find(|line| line.starts_with("to tell `the sinks are ")).unwrap_or_default();
+    assert!(question.ends_with("other values in the sinks make their results differ"), "{text}");
+}
+
+#[test]
 fn a_wider_bound_explains_nothing_and_is_said() {
     let world = World { requests: vec![(1, 2), (2, 3), (1, 4)], ..World::new(8) };
     let knobs = Knobs { e4m3_weights: true, ..Knobs::right(&world) };
