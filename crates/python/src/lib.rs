@@ -10,6 +10,7 @@ mod argument;
 mod array;
 mod array_interface;
 mod attention;
+mod bound;
 mod command;
 mod dlpack;
 mod launch;
@@ -24,6 +25,8 @@ use pyo3::prelude::*;
 mod _native {
     #[pymodule_export]
     use super::attention::{attention_bound, judge_attention};
+    #[pymodule_export]
+    use super::bound::step_bounds;
     #[pymodule_export]
     use super::command::{compile_cuda, matrix_record, run_command};
     #[pymodule_export]

@@ -16,6 +16,7 @@ mod products;
 mod proof;
 mod quad;
 mod sparse;
+mod step_bound;
 
 pub use double::mma_f64;
 pub use exact::mma_exact;
@@ -24,6 +25,7 @@ pub use model::{Kind, Model, Output, Rule};
 pub use proof::{Part, Proof};
 pub use quad::mma_quad;
 pub use sparse::{Sparsity, mma_sparse, sparse_expand};
+pub use step_bound::{Accumulation, Rows, row_bounds};
 
 use super::format::Format;
 

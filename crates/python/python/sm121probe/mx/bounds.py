@@ -11,6 +11,7 @@ from typing import Optional, Sequence, Union
 
 import numpy as np
 
+from .. import _native
 from .formats import decode, named
 from .quantized import Quantized, as_quantized, dequantize
 
@@ -55,9 +56,6 @@ class _Operand:
 
 
 _NONE = 10_000
-
-#: Rows that are bounded at once.
-_ROWS = 128
 
 
 def _operand(x: Union[Quantized, np.ndarray]) -> _Operand:
@@ -156,39 +154,13 @@ def _fma(left: _Operand, right: _Operand):
 
 def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: bool):
     """Section 4.2 for steps with ascending k; otherwise the same with the sum of all magnitudes for every partial sum."""
-    rows, depth = left.values.shape
-    if rows > _ROWS:
-        # Parts whose arrays stay in the cache.
-        cuts = [slice(at, at + _ROWS) for at in range(0, rows, _ROWS)]
-        parts = [_Operand(left.values[cut], left.exponents[cut], left.units[cut]) for cut in cuts]
-        done = [_steps(part, right, length, fraction, rising) for part in parts]
-        return tuple(np.concatenate(of) for of in zip(*done))
-    shape = (rows, right.values.shape[0])
-    total, error = np.zeros(shape), np.zeros(shape)
-    unit = np.full(shape, _NONE)
-    magnitude = np.abs(left.values) @ np.abs(right.values).T
-    for at in range(0, depth, length):
-        cut = slice(at, at + length)
-        part = left.values[:, cut] @ right.values[:, cut].T
-        high = left.exponents[:, cut].max(axis=1)[:, None] + right.exponents[:, cut].max(axis=1)[None, :]
-        high = np.maximum(high, _ZERO)
-        low = left.units[:, cut].min(axis=1)[:, None] + right.units[:, cut].min(axis=1)[None, :]
-        count = np.minimum(
-            (left.values[:, cut] != 0).sum(axis=1)[:, None], (right.values[:, cut] != 0).sum(axis=1)[None, :]
-        )
-        reach = np.abs(total) + error if rising else magnitude + error
-        top = np.maximum(high, np.where(reach > 0, np.maximum(_exponent(reach), -126), _ZERO))
-        lost = np.where(top - fraction <= low, 0.0, count * np.ldexp(1.0, top - fraction))
-        whole = (error == 0) & (unit >= high - fraction)
-        lost = lost + np.where(whole, 0.0, np.minimum(np.ldexp(1.0, high - fraction), reach))
-        after = total + part
-        most = (np.abs(after) if rising else magnitude) + error + lost
-        unit = np.minimum(unit, low)
-        # A multiple of a unit, below 2^24 units, is exact in f32.
-        fits = (error == 0) & (lost == 0) & (unit >= -149) & (most < np.ldexp(1.0, np.clip(unit, -1000, 900) + 24))
-        cut_of_result = np.where(fits, 0.0, np.ldexp(1.0, np.maximum(_exponent(most) - 23, -149)))
-        doubles = np.where(fits, 0.0, most * 2.0**-52)
-        moves = count > 0
-        error = np.where(moves, error + lost + cut_of_result + doubles, error)
-        total = after
-    return total, error
+    def arrays(of: _Operand):
+        return [
+            np.ascontiguousarray(of.values, dtype="<f8").tobytes(),
+            np.ascontiguousarray(of.exponents, dtype="<i8").tobytes(),
+            np.ascontiguousarray(of.units, dtype="<i8").tobytes(),
+        ]
+
+    shape = (left.values.shape[0], right.values.shape[0])
+    done = _native.step_bounds(arrays(left), arrays(right), left.values.shape[1], (length, fraction, rising))
+    return tuple(np.frombuffer(of, dtype="<f8").reshape(shape) for of in done)
