@@ -218,21 +218,33 @@ class _Search:
         judged = np.isfinite(self.expected.error[at[:, 0], at[:, 1]])
         return bool(self._fits(variant, at)[judged].all())
 
-    def _try_factor(self, variant: Variant) -> bool:
-        wrong, right = self.sample
-        predicted = self._predicted(variant, wrong)
+    def _ratios(self, variant: Variant, at: np.ndarray) -> Optional[Tuple[float, float]]:
+        """The least and the greatest factor that makes every one of these elements right, the least greater than the greatest if there is
+        none; `None` if too few of them tell."""
+        predicted = self._predicted(variant, at)
         if predicted is None:
-            return False
-        found = self.values[wrong[:, 0], wrong[:, 1]]
+            return None
+        found = self.values[at[:, 0], at[:, 1]]
         with np.errstate(divide="ignore", invalid="ignore"):
             sure = np.isfinite(found) & (found != 0) & (np.abs(predicted.value) > 4 * predicted.error)
             ratio = found[sure] / predicted.value[sure]
             off = np.abs(ratio) * 2 * predicted.error[sure] / (np.abs(predicted.value[sure]) - predicted.error[sure])
             # The product with the factor is rounded, also where the right value is exact.
             off = off + np.abs(ratio) * self.roundoff
-        if sure.sum() < min(4, len(wrong)) or sure.sum() * 2 < len(wrong):
+        if sure.sum() < min(4, len(at)) or sure.sum() * 2 < len(at):
+            return None
+        return (ratio - off).max(), (ratio + off).min()
+
+    def _try_factor(self, variant: Variant) -> bool:
+        wrong = self.sample[0]
+        # Most variants have no factor that fits even a few elements.
+        few = self._ratios(variant, _spread(wrong, _FEW))
+        if few is not None and few[0] > few[1]:
             return False
-        least, most = (ratio - off).max(), (ratio + off).min()
+        ratios = self._ratios(variant, wrong)
+        if ratios is None:
+            return False
+        least, most = ratios
         if least > most or most - least > _NARROW * abs(least + most) / 2:
             return False
         factor, name = _named_factor(least, most, self.right)
