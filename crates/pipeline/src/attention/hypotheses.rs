@@ -10,6 +10,7 @@ mod table;
 
 use std::collections::BTreeSet;
 
+use super::arithmetic;
 use super::dump::{Dump, LseReading, Stored};
 use super::error::AttentionError;
 use super::judge::{Judged, Pair, Subject, spread};
@@ -231,13 +232,29 @@ fn explain_wrong(
     let count = judged.output.mismatches;
     let unsearched = answer.is_none().then(|| "no element of the sample is wrong".to_owned());
     let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
-    let found = Diagnosis { wrong: count, verified, roundings, unsearched, extent, ..Diagnosis::default() };
+    let arithmetic = reading.is_none().then(|| first_program(&suspect.sample.declared, &wrong)).flatten();
+    let found = Diagnosis {
+        wrong: count,
+        verified,
+        roundings,
+        unsearched,
+        arithmetic,
+        extent,
+        ..Diagnosis::default()
+    };
     Ok(match answer {
         Some(Answer { explanations, next, undecided, question, .. }) => {
             Diagnosis { explanations, next, undecided, question, ..found }
         }
         None => found,
     })
+}
+
+/// The arithmetic of the first wrong element of the first of these pairs.
+fn first_program(subject: &Subject<'_>, wrong: &[Pair]) -> Option<String> {
+    let pair = *wrong.first()?;
+    let column = subject.wrong_places(&[pair]).places.first()?[3] as usize;
+    arithmetic::program(subject, pair, column, subject.stored(pair, column)?)
 }
 
 /// The smallest description of the wrong rows, heads and columns.

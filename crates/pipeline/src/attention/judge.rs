@@ -345,6 +345,20 @@ impl<'a> Subject<'a> {
         hasher.finish()
     }
 
+    /// The numbers of a pair: the problem, and the pair's request in it.
+    pub(super) fn request(&self, pair: Pair) -> Option<(&Problem, &Request)> {
+        let request = self.requests.binary_search(&pair.request).ok()?;
+        Some((&self.problem, self.problem.requests.get(request)?))
+    }
+
+    /// What is stored of an element of the output.
+    pub(super) fn stored(&self, pair: Pair, column: usize) -> Option<f32> {
+        let (_, request) = self.request(pair)?;
+        let shape = &self.dump.shape;
+        let line = (request.rows.start + pair.row) * shape.heads + pair.head;
+        self.dump.output.as_ref()?.values.get(line * shape.value_width + column).copied()
+    }
+
     /// What is expected of the elements of a pair.
     pub(super) fn expected(&self, pair: Pair) -> Option<Vec<Expected>> {
         let request = self.requests.binary_search(&pair.request).ok()?;

@@ -12,6 +12,7 @@
 //! | `dump.rs`, `dump/` | the dump format, under the names of every library |
 //! | `judge.rs` | which stored elements are right |
 //! | `hypotheses.rs` | what may be wrong with those that are not |
+//! | `arithmetic.rs` | one of those as a Python program |
 //! | `writer.rs` | what a writer of a cache stored |
 //! | `case.rs`, `configuration.rs` | the cases of `cases/attention/`, and what kernels are compiled for |
 //! | `models.rs`, `models.yaml` | the layers of models, and those that kernels compute as cases |
@@ -22,6 +23,7 @@
 //! | `export.rs` | writes a trial as a dump |
 //! | `family.rs` | what the rest of the tool calls |
 
+mod arithmetic;
 mod cache;
 mod case;
 mod configuration;

@@ -525,6 +525,34 @@ fn an_input_that_tells_explanations_apart_is_named() {
 }
 
 #[test]
+fn the_arithmetic_of_a_wrong_element_runs() {
+    // Sinks, slopes and a cap, with scales of the cache; the value of the first column of a head is wrong.
+    for (change, kv) in
+        [(sinks as fn(&mut World), Kv::Bf16), (|w| w.slopes = true, Kv::E4m3), (plain, Kv::Nvfp4)]
+    {
+        let mut world = World { requests: vec![(1, 3), (2, 4)], ..World::new(11) };
+        change(&mut world);
+        if kv != Kv::Bf16 {
+            (world.kv, world.scales) = (kv, [0.37, 1.7]);
+        }
+        let mut stored = run(&world, &Knobs::right(&world));
+        let at = stored.out.iter().position(|x| x.abs() > 0.1).unwrap();
+        stored.out[at] = -stored.out[at];
+        let judgement = judge(&dump::parse(&file(&world, &stored).bytes()).unwrap()).unwrap();
+        let program = judgement.diagnosis.unwrap().arithmetic.unwrap();
+        let ran = std::process::Command::new("python3").args(["-c", &program]).output().unwrap();
+        let text = String::from_utf8(ran.stdout).unwrap();
+        let words: Vec<&str> = text.split_whitespace().collect();
+        let ["exact", exact, "stored", found] = words[..] else {
+            panic!("{program}{text}{}", String::from_utf8_lossy(&ran.stderr));
+        };
+        let [exact, found] = [exact, found].map(|x| x.parse::<f64>().unwrap());
+        // The sign alone is wrong.
+        assert!((exact + found).abs() <= exact.abs() / 100.0 && exact != 0.0, "{text}");
+    }
+}
+
+#[test]
 fn a_wider_bound_explains_nothing_and_is_said() {
     let world = World { requests: vec![(1, 2), (2, 3), (1, 4)], ..World::new(8) };
     let knobs = Knobs { e4m3_weights: true, ..Knobs::right(&world) };
