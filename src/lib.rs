@@ -9,6 +9,7 @@
 //! | [`assumptions`] | hardware behaviour that the emulator assumes, each with a snippet that tests it |
 //! | [`selftest`] | compares the emulator with recorded answers |
 //! | [`lint`] | checks PTX against toolkits and targets: what is rejected, where, and what would be accepted |
+//! | [`lookup`] | what instructions, messages, opcodes and names of CUDA and CUTLASS lead to |
 //! | [`doctor`] | tests what this machine can run |
 //! | [`execute`] | runs variants of snippets on a device |
 //! | [`mutants`] | mutation testing of kernels: whether the cases detect planted one-line faults |
@@ -32,6 +33,7 @@ pub mod execute;
 pub mod gate;
 pub mod job;
 pub mod lint;
+pub mod lookup;
 pub mod mutants;
 pub mod report;
 pub mod selftest;

@@ -105,6 +105,16 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
+    /// Folder of headers of a .cu file (repeatable); CUDA's own are found in CUDA_HOME, in
+    /// /usr/local/cuda and beside a wheel of NVRTC
+    #[arg(short = 'I', long = "include", value_name = "DIR")]
+    includes: Vec<PathBuf>,
+    /// Macro of a .cu file: NAME or NAME=VALUE (repeatable)
+    #[arg(short = 'D', long = "define", value_name = "MACRO")]
+    defines: Vec<String>,
+    /// Standard of C++ of a .cu file: c++17, c++20 [default: NVRTC's]
+    #[arg(long = "std", value_name = "S")]
+    standard: Option<String>,
     /// Print the address of every buffer
     #[arg(long)]
     addresses: bool,
@@ -120,6 +130,19 @@ pub(super) struct EmulateArgs {
     /// Write all buffers to FILE after the launch
     #[arg(long, value_name = "FILE.safetensors")]
     dump: Option<PathBuf>,
+}
+
+impl EmulateArgs {
+    /// The options of a compiler.
+    fn compile(&self) -> Compile {
+        Compile {
+            target: self.target.clone(),
+            toolkit: self.toolkit.clone(),
+            includes: self.includes.clone(),
+            defines: self.defines.clone(),
+            standard: self.standard.clone(),
+        }
+    }
 }
 
 /// What a violation does.
@@ -302,18 +325,17 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
             ("--smem", args.smem.is_some()),
             ("--arg", !args.args.is_empty()),
             ("--buf", !args.bufs.is_empty()),
-            ("--target", args.target.is_some()),
-            ("--toolkit", args.toolkit.is_some()),
         ];
-        return match said.into_iter().find(|(_, there)| *there) {
-            Some((option, _)) => Err(EmulateArgsError::InLaunchFile(option).into()),
+        let said = said.into_iter().filter(|(_, there)| *there).map(|(option, _)| option);
+        return match said.chain(args.compile().given()).next() {
+            Some(option) => Err(EmulateArgsError::InLaunchFile(option).into()),
             None => Ok(launch::from_file(&file, context)?),
         };
     }
     let call = CommandLine {
         file,
         triton,
-        compile: Compile { target: args.target.clone(), toolkit: args.toolkit.clone() },
+        compile: args.compile(),
         entry: args.entry.clone(),
         grid: args.grid,
         block: args.block,

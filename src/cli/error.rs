@@ -7,6 +7,7 @@ use super::ptx_error::PtxError;
 use crate::frame::code::CodeError;
 use crate::job::JobError;
 use crate::job::launch::LaunchError;
+use crate::lookup::LookupError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::record::{Incomplete, RecordError};
 use crate::report::{ExplainError, ReportError};
@@ -86,6 +87,9 @@ pub(super) enum CliError {
     Record(#[from] RecordError),
     #[error(transparent)]
     Explain(#[from] ExplainError),
+    /// The table of names cannot be used.
+    #[error(transparent)]
+    Lookup(#[from] LookupError),
     #[error(transparent)]
     Remove(#[from] RemoveError),
     #[error(transparent)]
@@ -156,6 +160,7 @@ impl CliError {
             Self::NewSnippet(_)
             | Self::Record(_)
             | Self::Explain(_)
+            | Self::Lookup(_)
             | Self::Predicates(_)
             | Self::UnusableFiles(_)
             | Self::Remove(_)

@@ -1,6 +1,7 @@
 //! The whole job, and the commands for the matrix, records, templates and toolkits.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use ptx::arch::Target;
 
@@ -11,6 +12,7 @@ use super::format::FormatError;
 use super::{output, page, timing};
 use crate::gate;
 use crate::job::{self, Context, Job};
+use crate::lookup::Index;
 use crate::matrix::{self, Options, Plan};
 use crate::moe::case;
 use crate::record::{AS_WRITTEN, Record};
@@ -131,8 +133,23 @@ fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result
     }
 }
 
+/// Prints what a query that is no built-in variant leads to; returns `false` if it is one, or leads to nothing.
+fn looked_up(query: &str) -> Result<bool, CliError> {
+    let library = Library::embedded();
+    if library.variants.iter().any(|variant| variant.id == query.trim_end_matches(AS_WRITTEN)) {
+        return Ok(false);
+    }
+    let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
+    let Some(found) = Index::new(&library, &record.matrix)?.find(query) else { return Ok(false) };
+    output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;
+    Ok(true)
+}
+
 /// Runs `explain`.
 pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if args.from.is_none() && args.job.snippets.is_none() && looked_up(&args.variant)? {
+        return Ok(());
+    }
     let record = match &args.from {
         Some(path) => Record::read(path)?,
         None => {

@@ -109,7 +109,8 @@ impl Instead {
     }
 }
 
-fn text_of(code: &Code) -> String {
+/// Returns the text of a variant.
+pub(crate) fn text_of(code: &Code) -> String {
     match code {
         Code::Entry { before, after, .. } => format!("{before}v0{after}"),
         Code::Module { text, .. } => text.clone(),

@@ -17,6 +17,7 @@ mod trial;
 
 pub use ask::Assemblers;
 pub use gates::{GateFile, GateLint, GateRow, GateRule, GateTest, Need, lint_gates, lint_text, need};
+pub(crate) use instead::text_of;
 pub use instead::{Instead, InsteadError, table as instead_table};
 pub use module::{Asked, lint};
 pub(crate) use phrase::ranges;

@@ -54,6 +54,16 @@ pub enum SourceError {
         /// Its actual format and a remedy.
         what: &'static str,
     },
+    /// The file is CUDA C++.
+    #[error(
+        "{file}:{line}: this is CUDA C++, not PTX: compile it with `nvcc -ptx`, or run it with `sm121probe emulate`"
+    )]
+    Cuda {
+        /// The file.
+        file: String,
+        /// The line that shows it.
+        line: usize,
+    },
     /// The file contains no PTX.
     #[error(
         "{file}:1: no PTX found: no line begins with `.version`, `.target` or an entry; name the .ptx file, or the \
@@ -222,9 +232,18 @@ impl Source {
                 String::from_utf8_lossy(rest).into_owned()
             }
         };
-        let (modules, foreign) = divide(&text).ok_or_else(|| SourceError::NoPtx { file: name() })?;
+        let (modules, foreign) = divide(&text).ok_or_else(|| without_ptx(name(), &text))?;
         notes.extend(foreign);
         Ok(Self { file: name(), text, modules, notes })
+    }
+}
+
+/// Says what a text without PTX is.
+fn without_ptx(file: String, text: &str) -> SourceError {
+    const WORDS: [&str; 4] = ["__global__", "__device__", "#include <cuda", "<<<"];
+    match text.lines().position(|line| WORDS.iter().any(|word| line.contains(word))) {
+        Some(at) => SourceError::Cuda { file, line: at + 1 },
+        None => SourceError::NoPtx { file },
     }
 }
 

@@ -34,6 +34,7 @@ mod instructions;
 mod junit;
 mod lint;
 mod listing;
+mod lookup;
 mod markdown;
 mod markup;
 mod native;
@@ -82,6 +83,7 @@ pub use lint::{
     lint_json, lint_markdown, lint_text,
 };
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
+pub use lookup::lookup;
 pub use markdown::markdown;
 pub use plot::bench_svg;
 pub use predicates::{Language, PredicateError, predicates};

@@ -514,6 +514,31 @@ fn a_device_is_written_to_and_not_replaced() {
 }
 
 #[test]
+fn explain_looks_up_what_people_write() {
+    let explain = |query: &str| {
+        let program = Command::new(env!("CARGO_BIN_EXE_sm121probe")).args(["explain", query]).output();
+        let output = program.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        assert_eq!(output.status.code(), Some(0), "{query}: {text}");
+        text
+    };
+    let text = explain("cvt.rn.satfinite.e2m1x2.f32 %rs1, %f1, %f2;");
+    assert!(text.contains("an instruction of PTX\n\ncvt.narrow.f32.e2m1x2\n"), "{text}");
+    assert!(text.contains("\n  accepted  sm_120f sm_121a sm_121f, since 12.9\n"), "{text}");
+    assert!(text.contains("\n  rejected  sm_120 sm_121\n"), "{text}");
+    assert!(text.ends_with("sm121probe explain cvt.narrow.f32.e2m1x2\n"), "{text}");
+    let text =
+        explain("ptxas k.ptx, line 9; error   : Feature '.kind::mxf4' not supported on .target 'sm_121'");
+    assert!(text.contains(": a message of ptxas\n  cause   ") && text.contains("\n  remedy  "), "{text}");
+    assert!(text.contains("\nmma.mxf4.") && !text.contains("refused"), "{text}");
+    // What SM12x lacks leads to what it has instead.
+    let text = explain("SM100_MMA_MXF4_SS");
+    assert!(text.contains("another name of tcgen05.mma") && text.contains("\n  instead   "), "{text}");
+    let text = explain("QMMA.16832.F32.E4M3.E4M3");
+    assert!(text.contains("an opcode of machine code, to which these forms are compiled\n"), "{text}");
+}
+
+#[test]
 fn explain_knows_near_ids() {
     let desk = Desk::new();
     desk.kernel("my_kernel", "BAD");

@@ -131,11 +131,11 @@ fn a_bad_call_is_told_what_is_wrong() {
     for (line, says) in [
         (
             "emulate crates/emulator/tests/kernels/pdl.ptx",
-            "has no entry chosen by --entry; its entries: primary, secondary",
+            "has 2 kernels: choose --entry primary or --entry secondary",
         ),
         (
             "emulate crates/emulator/tests/kernels/pdl.ptx --entry third",
-            "has no entry `third`; its entries: primary, secondary",
+            "has no kernel `third`; it has primary, secondary",
         ),
         ("emulate crates/emulator/tests/kernels/absent.ptx", "cannot be read"),
         ("emulate README.md", "is neither .ptx nor .cu"),

@@ -21,6 +21,7 @@ const MODULES: [(&str, &[&str]); 4] = [
             "assumptions",
             "selftest",
             "lint",
+            "lookup",
             "doctor",
             "execute",
             "mutants",
@@ -121,7 +122,8 @@ fn the_order_test_sees_every_way_to_name_a_module() {
 }
 
 /// Renderers of the result of one module, besides those of the record, and of the tables that only the MoE pipeline has.
-const RENDERERS: [(&str, &[&str]); 7] = [
+const RENDERERS: [(&str, &[&str]); 8] = [
+    ("report/lookup.rs", &["lookup"]),
     ("report/bench.rs", &["kernel", "moe"]),
     ("report/survey.rs", &["moe"]),
     ("report/tactics.rs", &["moe"]),

@@ -10,6 +10,7 @@ mod attention_fp4;
 mod cubins;
 mod desk;
 mod driver;
+mod emulated_cuda;
 mod explained;
 mod families;
 mod forms;
@@ -36,6 +37,7 @@ fn main() -> ExitCode {
         ("attention_fp4", attention_fp4::TESTS),
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
+        ("emulated_cuda", emulated_cuda::TESTS),
         ("explained", explained::TESTS),
         ("families", families::TESTS),
         ("forms", forms::TESTS),

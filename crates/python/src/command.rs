@@ -49,7 +49,7 @@ pub(crate) fn compile_cuda(
     let notices = Notices::default();
     let result = py.detach(|| {
         let context = Context { program, libraries: None, sink: &notices };
-        compile(text, name, &Compile { target, toolkit }, &context)
+        compile(text, name, &Compile { target, toolkit, ..Compile::default() }, &context)
     });
     let notices = notices.0.into_inner().unwrap_or_default();
     match result {

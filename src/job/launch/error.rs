@@ -42,14 +42,26 @@ pub enum LaunchError {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The kernel does not exist, or none is named and the module does not have exactly one.
-    #[error("{file} has no entry{wanted}; its entries: {there}")]
+    #[error("{}", entry_words(file, wanted.as_deref(), there))]
     Entry {
         /// The module.
         file: String,
-        /// The requested kernel, in words.
-        wanted: String,
+        /// The requested kernel, if one is.
+        wanted: Option<String>,
         /// The names of the entries.
-        there: String,
+        there: Vec<String>,
+    },
+    /// NVRTC does not find a header.
+    #[error(
+        "{rejected}\n`{header}` is in no folder that was searched: name its folder with `-I DIR`. CUDA's own headers are found in \
+         CUDA_HOME, in /usr/local/cuda and beside a wheel of NVRTC (`pip install nvidia-cuda-runtime`); CUTLASS's are in the wheel \
+         nvidia-cutlass"
+    )]
+    Header {
+        /// The header.
+        header: String,
+        /// What NVRTC says.
+        rejected: NvrtcError,
     },
     /// An argument cannot be parsed.
     #[error(transparent)]
@@ -202,5 +214,19 @@ impl LaunchError {
 impl From<JobError> for LaunchError {
     fn from(error: JobError) -> Self {
         Self::Job(Box::new(error))
+    }
+}
+
+/// Says which kernels a module has, and how to choose one.
+fn entry_words(file: &str, wanted: Option<&str>, there: &[String]) -> String {
+    match (wanted, there) {
+        (_, []) => format!("{file} has no kernel"),
+        (Some(wanted), _) => format!("{file} has no kernel `{wanted}`; it has {}", there.join(", ")),
+        (None, [first, second]) => {
+            format!("{file} has 2 kernels: choose --entry {first} or --entry {second}")
+        }
+        (None, _) => {
+            format!("{file} has {} kernels: choose one with --entry: {}", there.len(), there.join(", "))
+        }
     }
 }

@@ -41,10 +41,28 @@ pub(super) struct ModuleEntry {
     pub(super) target: Option<String>,
     /// The version of NVRTC; the newest by default.
     pub(super) toolkit: Option<String>,
+    /// Folders of headers of a .cu file.
+    #[serde(default)]
+    pub(super) include: Vec<PathBuf>,
+    /// Macros of a .cu file: NAME or NAME=VALUE.
+    #[serde(default)]
+    pub(super) define: Vec<String>,
+    /// The standard of C++ of a .cu file, such as c++20; NVRTC's default if absent.
+    pub(super) std: Option<String>,
     /// A folder of Triton's cache.
     pub(super) triton: Option<PathBuf>,
     /// The buffers that hold its variables in global memory, in the module's order.
     pub(super) variables: Option<Vec<String>>,
+}
+
+impl ModuleEntry {
+    /// Whether it has none of the options of a compiler.
+    pub(super) fn compiles_nothing(&self) -> bool {
+        let Self { target, toolkit, std, include, define, .. } = self;
+        [target, toolkit, std].iter().all(|option| option.is_none())
+            && include.is_empty()
+            && define.is_empty()
+    }
 }
 
 /// A buffer; uninitialized if no contents are given.

@@ -211,7 +211,7 @@ fn in_own_words(mut diagnosis: Diagnosis) -> Diagnosis {
         explanation.same.iter_mut().for_each(own);
     }
     diagnosis.next.iter_mut().for_each(|(what, _)| own(what));
-    for question in &mut diagnosis.question {
+    if let Some(question) = &mut diagnosis.question {
         own(question);
         let names =
             [("w2_scales", "b_scales"), ("w2_bias", "bias"), ("w2_blocks", "b"), ("w2_global", "b_global")];

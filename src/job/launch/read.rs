@@ -162,25 +162,31 @@ impl Reader {
     ) -> Result<(Module, Option<triton::Cached>), Fault> {
         match (&entry.file, &entry.triton) {
             (Some(file), None) => {
-                let given = [("target", entry.target.is_some()), ("toolkit", entry.toolkit.is_some())];
-                if let Some((key, _)) = given.into_iter().find(|(_, given)| *given)
+                let compile = Compile {
+                    target: entry.target.clone(),
+                    toolkit: entry.toolkit.clone(),
+                    includes: entry.include.iter().map(|folder| self.folder.join(folder)).collect(),
+                    defines: entry.define.clone(),
+                    standard: entry.std.clone(),
+                };
+                if let Some(option) = compile.given().first()
                     && file.extension().is_some_and(|e| e == "ptx")
                 {
+                    let key = option.trim_start_matches('-');
                     let what = format!("`{key}` is for .cu files; a .ptx file names its own target");
                     return fault(with(path, key), what);
                 }
-                let compile = Compile { target: entry.target.clone(), toolkit: entry.toolkit.clone() };
                 let source = Source { path: self.folder.join(file), compile };
                 Ok((modules::load(&source, entries, context)?, None))
             }
-            (None, Some(folder)) if entry.target.is_none() && entry.toolkit.is_none() => {
+            (None, Some(folder)) if entry.compiles_nothing() => {
                 let cached = triton::Cached::find(&self.folder.join(folder), entries.first().copied())?;
                 let name = cached.ptx.display().to_string();
                 Ok((modules::module(name, cached.text()?, &[&cached.name])?, Some(cached)))
             }
             _ => fault(
                 path.to_vec(),
-                "a module is a `file`, with `target` and `toolkit` for a .cu file, or a folder `triton`",
+                "a module is a `file`, with `target`, `toolkit`, `include`, `define` and `std` for a .cu file, or a folder `triton`",
             ),
         }
     }

@@ -1,0 +1,465 @@
+//! What people look up: the variants to which an instruction as it is written, a message of ptxas, an opcode of machine code, a CUDA intrinsic or
+//! a CUTLASS atom leads.
+//!
+//! A hit is never a negative test, which shows what PTX lacks; a message that only negative tests have leads to the forms that are nearest to
+//! what it names.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+
+use ptx::scan::instructions;
+use regex::Regex;
+use serde::Deserialize;
+
+use crate::header;
+use crate::lint::{Instead, InsteadError, instead_table, text_of};
+use crate::near;
+use crate::record::{Matrix, VariantRow};
+use crate::snippet::Library;
+
+const NAMES: &str = include_str!("names.yaml");
+
+/// The most variants that are named.
+const MOST: usize = 5;
+
+/// What a query was taken for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Meaning {
+    /// An instruction, as far as its modifiers.
+    Instruction(String),
+    /// A message of ptxas; the text that the record has.
+    Message(String),
+    /// An opcode of machine code.
+    Opcode(String),
+    /// Another name of instructions: a CUDA intrinsic, a CUTLASS atom.
+    Name(Vec<String>),
+}
+
+/// A variant that a query leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Hit {
+    /// Its id.
+    pub variant: String,
+    /// The instruction that it shows.
+    pub form: String,
+    /// Whether the form has every modifier of the query.
+    pub is_whole: bool,
+    /// What SM12x has instead, where it has no such instruction.
+    pub instead: Option<String>,
+}
+
+/// What a query leads to.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Found {
+    /// What the query was taken for.
+    pub meaning: Meaning,
+    /// Variants, the nearest first; at most five.
+    pub hits: Vec<Hit>,
+}
+
+/// A row of the table of names.
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct NameRow {
+    name: String,
+    forms: Vec<String>,
+}
+
+/// Why the table of names cannot be used; a test rules it out.
+#[derive(Debug, thiserror::Error)]
+pub enum LookupError {
+    /// It is not YAML in the expected format.
+    #[error(transparent)]
+    Header(#[from] header::HeaderError),
+    /// The table of what SM12x has instead is invalid.
+    #[error(transparent)]
+    Instead(#[from] InsteadError),
+    /// A pattern is not a regular expression.
+    #[error("`{pattern}` is not a pattern: {source}")]
+    Pattern {
+        /// The pattern.
+        pattern: String,
+        /// The underlying error.
+        source: regex::Error,
+    },
+}
+
+/// The instructions of a library's variants, and what a record says of them.
+pub struct Index<'a> {
+    matrix: &'a Matrix,
+    /// The instruction that each variant shows, with its modifiers; several for some.
+    forms: Vec<(&'a str, String)>,
+    rows: BTreeMap<&'a str, &'a VariantRow>,
+    names: Vec<(Regex, Vec<String>)>,
+    instead: Vec<(Regex, Instead)>,
+}
+
+/// Whether a variant shows what PTX lacks.
+#[must_use]
+pub fn is_negative(variant: &str) -> bool {
+    variant.split('.').any(|part| part == "refused")
+}
+
+impl<'a> Index<'a> {
+    /// Indexes the variants of a library that a record has.
+    ///
+    /// # Errors
+    /// [`LookupError`] if the table of names is invalid.
+    pub fn new(library: &'a Library, matrix: &'a Matrix) -> Result<Self, LookupError> {
+        let table: Vec<NameRow> = header::parse_file(Path::new("src/lookup/names.yaml"), NAMES)?;
+        let mut names = Vec::new();
+        for NameRow { name, forms } in table {
+            let pattern = format!("^(?:{name})$");
+            let regex = Regex::new(&pattern).map_err(|source| LookupError::Pattern { pattern, source })?;
+            names.push((regex, forms));
+        }
+        let rows: BTreeMap<&str, &VariantRow> =
+            matrix.variants.iter().map(|row| (row.id.as_str(), row)).collect();
+        let mut forms = Vec::new();
+        for variant in library.variants.iter().filter(|variant| rows.contains_key(variant.id.as_str())) {
+            let id = variant.id.as_str();
+            let all: BTreeSet<String> = instructions(&text_of(&variant.code)).into_iter().collect();
+            let own = all.into_iter().filter(|form| shows(id, form));
+            forms.extend(own.map(|form| (id, form)));
+        }
+        Ok(Self { matrix, forms, rows, names, instead: instead_table()? })
+    }
+
+    /// Finds what a query leads to; `None` if it is none of what is looked up.
+    #[must_use]
+    pub fn find(&self, query: &str) -> Option<Found> {
+        let query = query.trim();
+        if query.is_empty() {
+            return None;
+        }
+        if let Some(found) = self.message(query) {
+            return Some(found);
+        }
+        let form = instruction(query);
+        if self.is_instruction(&form) {
+            let hits = self.nearest(&form);
+            return Some(Found { meaning: Meaning::Instruction(form), hits });
+        }
+        self.name(query).or_else(|| self.opcode(query))
+    }
+
+    /// Whether PTX has an instruction of that name.
+    fn is_instruction(&self, form: &str) -> bool {
+        let root = root(form);
+        self.forms.iter().any(|(_, other)| self::root(other) == root)
+    }
+
+    /// The variants whose form is nearest to an instruction.
+    fn nearest(&self, form: &str) -> Vec<Hit> {
+        let wanted: BTreeSet<&str> = form.split('.').skip(1).collect();
+        let mut ranked = Vec::new();
+        for (variant, other) in &self.forms {
+            if root(other) != root(form) || is_negative(variant) {
+                continue;
+            }
+            let has: BTreeSet<&str> = other.split('.').skip(1).collect();
+            let (missing, more) = (wanted.difference(&has).count(), has.difference(&wanted).count());
+            // Another order of the same modifiers, of which types matter.
+            let moved = usize::from(other != form);
+            let rank =
+                (missing, !self.is_accepted(variant), more, moved, near::distance(form, other), *variant);
+            ranked.push((rank, Hit { is_whole: missing == 0, ..self.hit(variant, other.clone()) }));
+        }
+        ranked.sort_by(|a, b| a.0.cmp(&b.0));
+        let mut hits: Vec<Hit> = Vec::new();
+        for (_, hit) in ranked {
+            if hits.iter().all(|known| known.variant != hit.variant) {
+                hits.push(hit);
+            }
+        }
+        // Beside forms that have every modifier, those that lack one are noise.
+        let is_whole = hits.first().is_some_and(|hit| hit.is_whole);
+        hits.retain(|hit| hit.is_whole == is_whole);
+        hits.truncate(MOST);
+        hits
+    }
+
+    /// A variant by the first form that it shows.
+    fn hit_of(&self, variant: &str) -> Hit {
+        let form = self.forms.iter().find(|(id, _)| *id == variant).map(|(_, form)| form.clone());
+        self.hit(variant, form.unwrap_or_default())
+    }
+
+    /// A variant by one of its forms.
+    fn hit(&self, variant: &str, form: String) -> Hit {
+        let is_absent = !self.is_accepted(variant);
+        let row = self.instead.iter().find(|(pattern, _)| is_absent && pattern.is_match(&form));
+        let instead = row.map(|(_, row)| format!("{} ({})", row.how, row.variants.join(", ")));
+        Hit { variant: variant.to_owned(), form, is_whole: true, instead }
+    }
+
+    /// Whether some SM12x target has accepted a variant.
+    fn is_accepted(&self, variant: &str) -> bool {
+        let Some(row) = self.rows.get(variant) else { return false };
+        let pairs = self.matrix.pairs.iter().zip(row.outcomes.chars());
+        pairs
+            .into_iter()
+            .any(|(pair, outcome)| outcome == 'A' && pair.target.is_sm12x() && pair.arch == pair.target)
+    }
+
+    /// A message of ptxas: the variants of which it was said, or else the forms nearest to the instruction that it names.
+    fn message(&self, query: &str) -> Option<Found> {
+        let wanted = plain_message(query);
+        let known = self.matrix.messages.iter().enumerate();
+        let same: Vec<(usize, &str)> = known
+            .filter(|(_, message)| plain_message(&message.text) == wanted)
+            .map(|(n, message)| (n, message.text.as_str()))
+            .collect();
+        let named = named_instruction(query);
+        if same.is_empty() && named.is_none() {
+            return None;
+        }
+        let text = same.first().map_or(query, |(_, text)| *text).to_owned();
+        let said: Vec<&VariantRow> = self
+            .matrix
+            .variants
+            .iter()
+            .filter(|row| row.messages.iter().any(|spread| same.iter().any(|(n, _)| *n == spread.index)))
+            .filter(|row| !is_negative(&row.id))
+            .collect();
+        // Those that some SM12x target takes come first: they have a remedy. Then those of the snippet of which most are said.
+        let mut of_snippet: BTreeMap<usize, usize> = BTreeMap::new();
+        said.iter().for_each(|row| *of_snippet.entry(row.snippet).or_default() += 1);
+        let mut said = said;
+        said.sort_by_key(|row| {
+            let most = std::cmp::Reverse(of_snippet.get(&row.snippet).copied());
+            (!self.is_accepted(&row.id), most, row.id.as_str())
+        });
+        let mut hits: Vec<Hit> = said.into_iter().take(MOST).map(|row| self.hit_of(&row.id)).collect();
+        if hits.is_empty() {
+            hits = named
+                .filter(|form| self.is_instruction(form))
+                .map(|form| self.nearest(&form))
+                .unwrap_or_default();
+        }
+        hits.truncate(MOST);
+        Some(Found { meaning: Meaning::Message(text), hits })
+    }
+
+    fn name(&self, query: &str) -> Option<Found> {
+        // Without template arguments and parameters.
+        let name = query.split(['<', '(']).next().unwrap_or(query).trim().trim_start_matches("cute::");
+        let (pattern, forms) = self.names.iter().find(|(pattern, _)| pattern.is_match(name))?;
+        let forms: Vec<String> = forms
+            .iter()
+            .map(|form| {
+                pattern.replace(name, form.as_str()).replace('_', if form.contains('$') { "." } else { "_" })
+            })
+            .collect();
+        let mut hits: Vec<Hit> = Vec::new();
+        for hit in forms.iter().flat_map(|form| self.nearest(form)) {
+            if hits.iter().all(|known| known.variant != hit.variant) {
+                hits.push(hit);
+            }
+        }
+        hits.truncate(MOST);
+        Some(Found { meaning: Meaning::Name(forms), hits })
+    }
+
+    fn opcode(&self, query: &str) -> Option<Found> {
+        let opcode = query.split_whitespace().find(|word| !word.starts_with('@'))?.trim_end_matches(';');
+        let is_opcode = opcode.len() > 1
+            && opcode.starts_with(|c: char| c.is_ascii_uppercase())
+            && opcode.chars().all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || "._".contains(c));
+        if !is_opcode {
+            return None;
+        }
+        let parts: Vec<&str> = opcode.split('.').collect();
+        let shared = |expected: &str| {
+            let of: Vec<&str> = expected.split('.').collect();
+            let same = of.first() == parts.first();
+            same.then(|| of.iter().filter(|part| parts.contains(part)).count())
+        };
+        let mut ranked: Vec<(usize, &str)> = Vec::new();
+        for row in self.matrix.variants.iter().filter(|row| !is_negative(&row.id)) {
+            if let Some(most) = row.expects.iter().filter_map(|expected| shared(expected)).max() {
+                ranked.push((most, row.id.as_str()));
+            }
+        }
+        ranked.sort_by_key(|(most, id)| (std::cmp::Reverse(*most), !self.is_accepted(id), *id));
+        let hits: Vec<Hit> = ranked.into_iter().take(MOST).map(|(_, id)| self.hit_of(id)).collect();
+        (!hits.is_empty()).then(|| Found { meaning: Meaning::Opcode(opcode.to_owned()), hits })
+    }
+}
+
+/// The first word of an instruction.
+fn root(form: &str) -> &str {
+    form.split('.').next().unwrap_or(form)
+}
+
+/// Whether a variant is about an instruction, and not merely uses it: its id begins with the instruction's first word, or it is of a family
+/// that is named otherwise and the instruction is none that every kernel has.
+fn shows(variant: &str, form: &str) -> bool {
+    const EVERYWHERE: [&str; 16] = [
+        "ld", "st", "mov", "cvta", "ret", "add", "setp", "bra", "mul", "mad", "shl", "and", "or", "cvt",
+        "exit", "sub",
+    ];
+    let (family, root) = (root(variant), root(form));
+    match family {
+        "arith" | "control" | "sreg" | "entry" | "target" | "cachectl" => {
+            !EVERYWHERE.contains(&root) || variant.contains(&format!(".{root}"))
+        }
+        _ => family == root,
+    }
+}
+
+/// An instruction as far as its modifiers, without guard, operands and what surrounds it in a listing.
+fn instruction(query: &str) -> String {
+    let words = query.split(|c: char| c.is_whitespace() || ",;\"`".contains(c));
+    let word =
+        words.into_iter().find(|word| !word.is_empty() && !word.starts_with('@') && !word.ends_with(':'));
+    word.unwrap_or_default().to_owned()
+}
+
+/// A message without the file, the severity, the line and the target, which differ from run to run.
+fn plain_message(text: &str) -> String {
+    let text = text.rsplit_once("error   :").map_or(text, |(_, text)| text);
+    let text = text.trim().trim_start_matches("error:").trim();
+    let mut out = String::new();
+    for (n, piece) in text.split("sm_").enumerate() {
+        if n == 0 {
+            out.push_str(piece);
+        } else {
+            out.push_str("sm_*");
+            let digits = piece.trim_start_matches(|c: char| c.is_ascii_digit());
+            out.push_str(digits.strip_prefix(['a', 'f']).unwrap_or(digits));
+        }
+    }
+    out.trim_end_matches('.').to_owned()
+}
+
+/// The instruction that a message of ptxas names: `'cvt with .s2f6x2'` is `cvt.s2f6x2`.
+fn named_instruction(message: &str) -> Option<String> {
+    let is_message = [
+        "not supported on",
+        "requires .target",
+        "Illegal modifier",
+        "Unknown modifier",
+        "modifier required for",
+        "Unexpected instruction types",
+        "Arguments mismatch for",
+    ];
+    if !is_message.iter().any(|words| message.contains(words)) {
+        return None;
+    }
+    let quoted: Vec<&str> = message.split('\'').skip(1).step_by(2).collect();
+    let (modifiers, names): (Vec<&str>, Vec<&str>) = quoted
+        .into_iter()
+        .filter(|word| !word.starts_with("sm_"))
+        .partition(|word| word.starts_with('.') && !word.contains(' '));
+    let name = names.first()?;
+    let words = name.split_whitespace().filter(|word| !["with", "and", "modifier"].contains(word));
+    let mut out = String::new();
+    for word in words.chain(modifiers) {
+        match word.strip_prefix('.') {
+            Some(modifier) if !out.is_empty() => out.push_str(&format!(".{modifier}")),
+            _ if out.is_empty() => out.push_str(word),
+            _ => {}
+        }
+    }
+    (!out.is_empty()).then_some(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn committed() -> crate::record::Record {
+        crate::record::Record::read(&Path::new(env!("CARGO_MANIFEST_DIR")).join("reports/matrix.json"))
+            .unwrap()
+    }
+
+    #[test]
+    fn messages_are_the_same_whatever_the_target_and_the_line() {
+        let text = "ptxas a.ptx, line 9; error   : Feature '.kind::mxf4' not supported on .target 'sm_121'";
+        assert_eq!(plain_message(text), "Feature '.kind::mxf4' not supported on .target 'sm_*'");
+        assert_eq!(
+            plain_message("Feature 'x' not supported on .target 'sm_121a'."),
+            "Feature 'x' not supported on .target 'sm_*'"
+        );
+    }
+
+    #[test]
+    fn the_instruction_of_a_message_has_its_modifiers() {
+        let named = |text: &str| named_instruction(text).unwrap();
+        assert_eq!(named("Instruction 'cvt with .s2f6x2' not supported on .target 'sm_121f'"), "cvt.s2f6x2");
+        assert_eq!(
+            named("Illegal modifier '.noftz' for instruction 'cp.reduce.async.bulk'"),
+            "cp.reduce.async.bulk.noftz"
+        );
+        assert_eq!(named_instruction("Feature '.pzo' not supported on .target 'sm_100f'"), None);
+        assert_eq!(named_instruction("it does not work"), None);
+    }
+
+    #[test]
+    fn an_instruction_is_found_in_a_line_of_ptx() {
+        assert_eq!(
+            instruction("@%p1 cvt.rn.satfinite.e2m1x2.f32 %rs1, %f1, %f2;"),
+            "cvt.rn.satfinite.e2m1x2.f32"
+        );
+        assert_eq!(
+            instruction("\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];\""),
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
+        );
+    }
+
+    #[test]
+    fn the_table_of_names_is_valid_and_its_forms_exist() {
+        let library = Library::embedded();
+        let record = committed();
+        let index = Index::new(&library, &record.matrix).unwrap();
+        let mut unknown: Vec<&String> = Vec::new();
+        for (_, forms) in &index.names {
+            for form in forms.iter().filter(|form| !form.contains('$')) {
+                let hits = index.nearest(form);
+                // A form that no snippet has need only lead to its instruction.
+                if hits.is_empty() && index.is_instruction(form) {
+                    unknown.push(form);
+                }
+            }
+        }
+        assert!(unknown.is_empty(), "{unknown:?}");
+    }
+
+    /// What is looked up leads to this variant first, or to one that begins so.
+    #[test]
+    fn what_people_write_leads_to_its_form() {
+        let library = Library::embedded();
+        let record = committed();
+        let index = Index::new(&library, &record.matrix).unwrap();
+        let mut wrong = Vec::new();
+        for (query, first) in [
+            ("cvt.rn.satfinite.e2m1x2.f32", "cvt.narrow.f32.e2m1x2"),
+            ("cvt.rn.satfinite.e2m1x2.f32 %rs1, %f1, %f2;", "cvt.narrow.f32.e2m1x2"),
+            ("cvt.e2m1x2.f32", "cvt.narrow.f32.e2m1x2"),
+            ("Feature 'cvt.e2m1x2.f32' not supported on .target 'sm_121'", "cvt.narrow.f32.e2m1x2"),
+            ("Feature '.kind::mxf8f6f4' not supported on .target 'sm_121'", "mma.mxf8f6f4"),
+            ("Instruction 'cvt with .s2f6x2' not supported on .target 'sm_121f'", "cvt."),
+            ("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64", "ldmatrix.m8n16.expand"),
+            ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.f16"),
+            ("tcgen05.mma", "tcgen05.mma"),
+            ("setmaxnreg.inc.sync.aligned.u32 64", "setmaxnreg"),
+            ("QMMA", "mma."),
+            ("OMMA.SF.16864", "mma."),
+            ("LDSM", "ldmatrix."),
+            ("__nv_cvt_float2_to_fp4x2", "cvt.narrow.f32.e2m1x2"),
+            ("SM120_16x8x64_TN_VS<float_e2m1_t, float_e2m1_t, float>", "mma.mxf4nvf4"),
+            ("SM90_TMA_LOAD", "cp.async.bulk.tensor"),
+            ("SM100_SU4_DU8x16_x4_LDSM_N", "ldmatrix.m8n16.expand"),
+            ("__syncthreads", "bar."),
+        ] {
+            let found = index.find(query);
+            let hit = found.as_ref().and_then(|found| found.hits.first());
+            if hit.is_none_or(|hit| !hit.variant.starts_with(first) || is_negative(&hit.variant)) {
+                wrong.push(format!("{query}: {hit:?}"));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+        assert_eq!(index.find("hello world"), None);
+    }
+}
