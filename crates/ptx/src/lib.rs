@@ -8,6 +8,7 @@ pub mod contraction;
 mod error;
 pub mod folding;
 mod lexer;
+pub mod link;
 mod meaning;
 mod parser;
 mod printer;

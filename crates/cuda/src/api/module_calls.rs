@@ -9,7 +9,8 @@ use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::registry::kernel;
 use crate::device::state::{Device, device};
-use crate::program::pointers::{Out, Text, image, put_host_bytes};
+use crate::program::image::{Image, image};
+use crate::program::pointers::{Out, Text, put_host_bytes};
 use crate::status::{Answer, Status};
 
 fn file(path: Text) -> Result<Vec<u8>, Status> {
@@ -21,7 +22,7 @@ fn module_of(handle: u64) -> Result<usize, Status> {
 }
 
 /// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
-fn load(module: Out<u64>, image: Vec<u8>) -> Answer {
+fn load(module: Out<u64>, image: Image) -> Answer {
     if module.is_null() {
         return Err(Status::INVALID_VALUE);
     }
@@ -172,7 +173,7 @@ entry_points! {
     MODULE, MODULE_CALLS;
 
     [cuModuleLoad: (Current, zeros INVALID_VALUE, since 2_000)]
-    fn (module: Out<u64>, path: Text) { load(module, file(path)?) }
+    fn (module: Out<u64>, path: Text) { load(module, file(path)?.into()) }
     [cuModuleLoadData: (Current, zeros INVALID_VALUE, since 2_000)]
     [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
     [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
@@ -226,7 +227,7 @@ entry_points! {
     [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros INVALID_VALUE)]
     [_cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE)]
     fn (library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
-        load(library, file(path)?)
+        load(library, file(path)?.into())
     }
     [cuLibraryGetModule: (Current, zeros INVALID_HANDLE, since 12_000)]
     [_cuLibraryGetModule: (Current, zeros INVALID_HANDLE)]

@@ -7,6 +7,7 @@
 pub(crate) mod allocations;
 pub(crate) mod arguments;
 pub(crate) mod contexts;
+mod device_code;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 mod kept_ptx;
@@ -15,6 +16,7 @@ mod module;
 mod pools;
 mod record;
 pub(crate) mod results;
+mod separate;
 pub(crate) mod streams;
 pub(crate) mod work;
 

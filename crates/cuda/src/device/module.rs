@@ -1,24 +1,21 @@
 //! Modules: the PTX in an image for the simulated GPU, with its kernels and variables.
 
 use std::collections::{BTreeSet, HashMap};
-use std::sync::Arc;
 
-use devcode::{CodeKind, Found, Limits, scan_bytes};
 use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared};
-use ptx::arch::Target;
 
-use crate::device::kept_ptx::kept_ptx;
+use crate::device::device_code::{DeviceCode, rank};
+use crate::device::separate::Separate;
 use crate::gpus::{GPUS, Gpu};
+use crate::program::image::Image;
 use crate::status::Status;
 
 /// A loaded module. Kernels are decoded on first use, so that instructions the emulator does not support in other kernels do not
 /// matter.
 pub(crate) struct Module {
-    text: Option<Arc<str>>,
-    /// Kernels that exist only as machine code, and why they cannot run.
-    machine_code: Vec<String>,
-    /// The targets of PTX that the GPU cannot run.
-    other_targets: Vec<Target>,
+    code: DeviceCode,
+    /// Why the objects of a program cannot be linked.
+    problem: Option<String>,
     gpu: Gpu,
     /// Whether an unqualified product and the sum that uses it are rounded once.
     contracts: bool,
@@ -28,55 +25,37 @@ pub(crate) struct Module {
 }
 
 impl Module {
-    /// Reads the module from an image: a fatbin, PTX or a cubin. With `contracts`, an unqualified product and the sum that uses it are
-    /// rounded once.
-    pub(crate) fn from_image(image: Vec<u8>, gpu: &Gpu, contracts: bool) -> Self {
-        let mut best: Option<(u32, Arc<str>)> = None;
-        let mut machine_code = Vec::new();
-        let mut other_targets = Vec::new();
-        let mut kept = None;
-        scan_bytes("image", image, &Limits::default(), &mut |found| {
-            let Found::Entry { entry, code } = found else { return };
-            if entry.kind != CodeKind::Ptx {
-                kept = kept.take().or_else(|| kept_ptx(code));
-                machine_code
-                    .extend(entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text())));
-                return;
-            }
-            let Some(target) = entry.target() else { return };
-            let Some(rank) = runs(target, gpu.arch()) else {
-                other_targets.push(target);
-                return;
-            };
-            if let Ok(text) = std::str::from_utf8(code)
-                && best.as_ref().is_none_or(|(known, _)| *known < rank)
-            {
-                best = Some((rank, text.trim_end_matches('\0').into()));
-            }
-        });
-        Self {
-            text: best.map(|(_, text)| text).or(kept.map(Arc::from)),
-            machine_code,
-            other_targets,
-            gpu: *gpu,
-            contracts,
-            programs: HashMap::new(),
-            constants: HashMap::new(),
+    /// Reads the module from an image. With `contracts`, an unqualified product and the sum that uses it are rounded once.
+    pub(crate) fn from_image(image: Image, gpu: &Gpu, contracts: bool) -> Self {
+        let Image { code, objects } = image;
+        let mut code = DeviceCode::read(code, gpu);
+        let mut problem = None;
+        if !objects.is_empty() && code.text.is_none() {
+            let separate = Separate::link(objects, gpu);
+            code.text = separate.text;
+            problem = separate.problem;
+            code.add(separate.without_ptx);
         }
+        Self { code, problem, gpu: *gpu, contracts, programs: HashMap::new(), constants: HashMap::new() }
     }
 
     /// Whether there is no code for the GPU.
     pub(crate) fn is_empty(&self) -> bool {
-        self.text.is_none() && self.machine_code.is_empty() && self.other_targets.is_empty()
+        let DeviceCode { text, machine_code, other_targets, has_lto, .. } = &self.code;
+        text.is_none()
+            && machine_code.is_empty()
+            && other_targets.is_empty()
+            && !has_lto
+            && self.problem.is_none()
     }
 
-    /// If all kernels are machine code: their names, and why they cannot run.
+    /// If all kernels are machine code, or cannot be linked: their names, and why they cannot run.
     pub(crate) fn unrunnable(&mut self) -> Option<(Vec<String>, String)> {
-        if self.text.is_some() {
+        if self.code.text.is_some() {
             return None;
         }
         let why = self.program("").err()?.to_string();
-        Some((self.machine_code.clone(), why))
+        Some((self.code.machine_code.clone(), why))
     }
 
     /// The names of its kernels.
@@ -90,33 +69,40 @@ impl Module {
     }
 
     fn decoded(&mut self, name: &str) -> &mut Result<Program, Stop> {
-        let Self { text, machine_code, other_targets, gpu, programs, .. } = self;
+        let Self { code, problem, gpu, programs, .. } = self;
         let contracts = self.contracts;
-        programs.entry(name.to_owned()).or_insert_with(|| match text {
-            Some(text) => {
+        programs.entry(name.to_owned()).or_insert_with(|| match (&code.text, problem) {
+            (_, Some(problem)) => {
+                Err(Stop::Launch(format!("the objects of the program cannot be linked: {problem}")))
+            }
+            (Some(text), None) => {
                 // To `load_shared`, an empty name would denote the only kernel of the text.
                 let names = if name.is_empty() { &[][..] } else { &[name] };
-                let program = load_shared(text, names)?;
+                let program = load_shared(text, names).map_err(|stop| code.with_missing(stop, gpu))?;
                 if contracts && program.kernel(name).is_some() {
                     return program.contracted(&Contraction::Every);
                 }
                 if name.is_empty() || program.kernel(name).is_some() {
                     return Ok(program);
                 }
-                let code = machine_code.iter().any(|known| known.starts_with(name));
-                let why = if code { ": it exists only as machine code; add PTX with -gencode" } else { "" };
+                let is_machine_code = code.machine_code.iter().any(|known| known.starts_with(name));
+                let why = if is_machine_code {
+                    format!(": it exists only as machine code; add PTX with {}", build(gpu))
+                } else {
+                    String::new()
+                };
                 Err(Stop::Launch(format!("the module has no entry `{name}`{why}")))
             }
-            None => Err(Stop::Launch(no_ptx(gpu, other_targets, machine_code))),
+            (None, None) => Err(Stop::Launch(no_ptx(gpu, code))),
         })
     }
 
     /// Whether it has this kernel.
     pub(crate) fn has(&mut self, name: &str) -> bool {
-        match &self.text {
+        match &self.code.text {
             // If the text cannot be decoded, the launch reports why.
             Some(_) => self.program("").map_or(true, |p| p.entries.iter().any(|entry| entry == name)),
-            None => self.machine_code.iter().any(|known| known.starts_with(name)),
+            None => self.code.machine_code.iter().any(|known| known.starts_with(name)),
         }
     }
 
@@ -155,7 +141,7 @@ impl Module {
         for (address, _) in self.constants.values() {
             memory.free(*address);
         }
-        self.text.map(|text| memory.free_variables(&text)).unwrap_or_default()
+        self.code.text.map(|text| memory.free_variables(&text)).unwrap_or_default()
     }
 
     /// Applies the host's writes to constant variables to the program of a kernel.
@@ -170,42 +156,66 @@ impl Module {
     }
 }
 
-/// Why a module without PTX for the GPU cannot run, and how to build it.
-fn no_ptx(gpu: &Gpu, other_targets: &[Target], machine_code: &[String]) -> String {
+impl DeviceCode {
+    /// Adds what is known about the objects of a program that have no PTX for the GPU.
+    fn add(&mut self, without_ptx: Vec<(String, Self)>) {
+        for (name, object) in without_ptx {
+            let kernels = object.machine_code.into_iter().filter(|kernel| !self.machine_code.contains(kernel));
+            let kernels: Vec<String> = kernels.collect();
+            self.machine_code.extend(kernels);
+            self.other_targets.extend(object.other_targets);
+            self.has_lto |= object.has_lto;
+            self.missing.push(name);
+        }
+    }
+
+    /// A refusal that names the objects whose code is missing: what is not found may be there.
+    fn with_missing(&self, stop: Stop, gpu: &Gpu) -> Stop {
+        let missing = || format!("; without PTX: {} (build them with {})", self.missing.join(", "), build(gpu));
+        match stop {
+            Stop::Unsupported(mut unsupported) if !self.missing.is_empty() => {
+                unsupported.why += &missing();
+                Stop::Unsupported(unsupported)
+            }
+            Stop::Launch(why) if !self.missing.is_empty() => Stop::Launch(why + &missing()),
+            other => other,
+        }
+    }
+}
+
+/// The option of nvcc that adds PTX for a GPU.
+fn build(gpu: &Gpu) -> String {
     let flag = gpu.nvcc_architecture();
-    let build = format!("-gencode arch={flag},code={flag}");
+    format!("-gencode arch={flag},code={flag}")
+}
+
+/// Why a module without PTX for the GPU cannot run, and how to build it.
+fn no_ptx(gpu: &Gpu, code: &DeviceCode) -> String {
+    let DeviceCode { machine_code, other_targets, has_lto, .. } = code;
+    let build = build(gpu);
+    if *has_lto {
+        return format!(
+            "the code here is for link-time optimization, which is no PTX: build it without -dlto and `code=lto_…`, with {build}"
+        );
+    }
     if let Some(target) = other_targets.first() {
         let names: BTreeSet<String> = other_targets.iter().map(ToString::to_string).collect();
         let names = names.into_iter().collect::<Vec<_>>().join(", ");
-        let fits = GPUS.iter().find(|other| runs(*target, other.arch()).is_some());
+        let fits = GPUS.iter().find(|other| rank(*target, other.arch()).is_some());
         let or = fits.map_or_else(String::new, |other| format!(", or use `--gpu {}`", other.key));
         return format!(
-            "the PTX here is for {names}; an {} needs {flag}: build it with {build}{or}",
-            gpu.name
+            "the PTX here is for {names}; an {} needs {}: build it with {build}{or}",
+            gpu.name,
+            gpu.nvcc_architecture()
         );
     }
     if machine_code.is_empty() {
-        return format!(
-            "the module has neither PTX nor kernels for this GPU: build it with {build} and without -rdc=true, since separate \
-             compilation is not supported"
-        );
+        return format!("the module has neither PTX nor kernels for this GPU: build it with {build}");
     }
     let code = machine_code.join(", ");
     format!(
         "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
     )
-}
-
-/// How well PTX for a target matches a GPU; `None` if the GPU cannot run it.
-fn runs(target: Target, arch: u32) -> Option<u32> {
-    use ptx::arch::Suffix;
-    let number = u32::from(target.number);
-    let fits = match target.suffix {
-        Suffix::Arch => number == arch,
-        Suffix::Family => number <= arch && number / 10 == arch / 10,
-        Suffix::Base => number <= arch,
-    };
-    fits.then_some(number * 4 + target.suffix as u32 % 4)
 }
 
 #[cfg(test)]
@@ -216,22 +226,13 @@ mod tests {
     fn ptx_may_begin_with_a_long_comment() {
         let text = |target: &str| {
             let comment = "// a comment\n".repeat(1000);
-            format!("{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n").into_bytes()
+            let text = format!("{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n");
+            Image::from(text.into_bytes())
         };
         let gpu = Gpu::with_key("gb10").unwrap();
         assert_eq!(Module::from_image(text("sm_120"), gpu, false).entries(), ["k"]);
         let mut other = Module::from_image(text("sm_90a"), gpu, false);
         assert!(!other.is_empty() && other.unrunnable().unwrap().1.contains("sm_90a"));
-        assert!(Module::from_image(b"no module".to_vec(), gpu, false).is_empty());
-    }
-
-    #[test]
-    fn the_best_ptx_that_the_gpu_runs_is_chosen() {
-        let rank = |target: &str, arch| runs(ptx::arch::Target::written(target).unwrap(), arch);
-        assert!(rank("sm_121a", 121) > rank("sm_120f", 121) && rank("sm_120f", 121) > rank("sm_90", 121));
-        for refused in ["sm_120a", "sm_90a", "sm_100f"] {
-            assert_eq!(rank(refused, 121), None, "{refused}");
-        }
-        assert!(rank("sm_121", 120).is_none() && rank("sm_90a", 90).is_some());
+        assert!(Module::from_image(Image::from(b"no module".to_vec()), gpu, false).is_empty());
     }
 }

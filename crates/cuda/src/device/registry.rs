@@ -8,7 +8,8 @@ use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 use crate::device::handles::Handle;
 use crate::device::state::Device;
 use crate::device::work::Function;
-use crate::program::pointers::{Out, image};
+use crate::program::image::image;
+use crate::program::pointers::Out;
 use crate::status::Status;
 
 /// A fatbin of the program.

@@ -21,6 +21,7 @@ use crate::device::streams::Streams;
 use crate::device::work::Function;
 use crate::gpus::{GPUS, Gpu};
 use crate::program::host_memory;
+use crate::program::image::Image;
 use crate::program::host_memory::WINDOW_END;
 use crate::status::{Answer, Status};
 
@@ -347,7 +348,7 @@ impl Device {
     }
 
     /// Loads a module.
-    pub(crate) fn load(&mut self, image: Vec<u8>) -> usize {
+    pub(crate) fn load(&mut self, image: Image) -> usize {
         let number = self.modules_loaded;
         self.modules_loaded += 1;
         self.modules.insert(number, Module::from_image(image, self.gpu, self.contracts));

@@ -3,5 +3,6 @@
 
 pub(crate) mod caller;
 pub(crate) mod host_memory;
+pub(crate) mod image;
 mod pages;
 pub(crate) mod pointers;

@@ -158,36 +158,3 @@ pub(crate) unsafe fn put_host_bytes(address: u64, bytes: &[u8]) -> Answer {
     unsafe { std::ptr::copy(bytes.as_ptr(), address as *mut u8, bytes.len()) };
     Ok(())
 }
-
-/// Reads the device image at an address; its header determines the length.
-///
-/// # Safety
-/// The address is null or that of a fatbin, a cubin or a text that ends in NUL.
-pub(crate) unsafe fn image(address: u64) -> Result<Vec<u8>, Status> {
-    const WRAPPER: u32 = 0x4662_43B1;
-    const FATBIN: u32 = 0xBA55_ED50;
-    const ELF: u32 = 0x464C_457F;
-    // SAFETY: an image has its header, and the first words of a text are read only up to the fourth byte.
-    let word = |at: u64| unsafe { In::<u32>::at(at) }.get();
-    // SAFETY: as above.
-    let long = |at: u64| unsafe { In::<u64>::at(at) }.get();
-    // SAFETY: as above.
-    let half = |at: u64| unsafe { In::<u16>::at(at) }.get().map(u64::from);
-    match word(address)? {
-        // SAFETY: the wrapper holds the address of an image.
-        WRAPPER => unsafe { image(long(address + 8)?) },
-        FATBIN => {
-            let len = (half(address + 6)? + long(address + 8)?) as usize;
-            // SAFETY: the header says how long the image is.
-            Ok(unsafe { host_bytes(address, len) }?.to_vec())
-        }
-        ELF => {
-            let sections = long(address + 40)? + half(address + 58)? * half(address + 60)?;
-            let programs = long(address + 32)? + half(address + 54)? * half(address + 56)?;
-            // SAFETY: as above; one of the two tables is at the end.
-            Ok(unsafe { host_bytes(address, sections.max(programs) as usize) }?.to_vec())
-        }
-        // SAFETY: anything else is a text.
-        _ => Ok(unsafe { In::<c_char>::at(address) }.text()?.into_bytes()),
-    }
-}

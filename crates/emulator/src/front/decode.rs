@@ -112,6 +112,15 @@ pub(crate) struct Code<'a> {
     pub(crate) addresses: HashMap<&'a str, u64>,
     /// Those whose address the module takes: an indirect call may reach them.
     pub(crate) taken: Vec<&'a str>,
+    /// The addresses of kernels, which other kernels may launch.
+    pub(crate) entries: HashMap<&'a str, u64>,
+}
+
+impl Code<'_> {
+    /// The address of a function or a kernel.
+    pub(crate) fn address(&self, name: &str) -> Option<u64> {
+        self.addresses.get(name).or_else(|| self.entries.get(name)).copied()
+    }
 }
 
 /// A jump whose label is still to be resolved.

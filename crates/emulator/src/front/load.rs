@@ -15,13 +15,19 @@ use crate::front::decode::{
     size_of,
 };
 use crate::front::directives;
-use crate::front::program::{ModuleVariable, Program, Static, VariablePlace};
+use crate::front::program::{Kernel, ModuleVariable, Program, Static, VariablePlace};
 use crate::isa;
 use crate::memory::window::code_address;
+use crate::run::device_launch::Launchable;
 use crate::work;
 
 /// Constant memory of a module in bytes (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
 const MOST_CONSTANT: u32 = 64 << 10;
+
+/// How the names of the functions begin with which kernels launch others.
+const DEVICE_RUNTIME: &str = "__cudaCDP2";
+/// The number of the first kernel among the functions of a module, behind those that can be called.
+const FIRST_ENTRY: u32 = 1 << 19;
 
 /// Decodes a PTX module.
 ///
@@ -120,31 +126,103 @@ fn load_chosen(
     let version = module.version;
     let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let scope = Scope { symbols, functions, imports, refused, arch, version, lines, table: isa::TABLE, code };
-    let mut kernels = Vec::new();
-    let is_entry = |item: &&Item| matches!(item, Item::Function(f) if f.entry && f.body.is_some());
-    let entries: Vec<&Item> = module.items.iter().filter(is_entry).collect();
-    let mut names = Vec::new();
-    let only = entries.len() == 1;
-    for item in entries {
-        let Item::Function(function) = item else { continue };
-        names.push(function.name.clone());
-        if only || wanted(&function.name) {
-            let kernel = decode::kernel(&scope, text, function, shared, registers);
-            kernels.push(kernel.map_err(Stop::Unsupported)?);
-        }
-    }
+    let Decoded { kernels, names, launchable } =
+        decode_kernels((&module, text), wanted, |function| decode::kernel(&scope, text, function, shared, registers))?;
     let text = text.into();
     Ok(Program {
         text,
         files,
         kernels,
         entries: names,
+        launchable,
         globals,
         constants,
         variables,
         arch: arch.number,
         contracted: *contraction != Contraction::Separate,
     })
+}
+
+/// The kernels of a module.
+#[derive(Default)]
+struct Decoded {
+    kernels: Vec<Kernel>,
+    /// The names of all entries.
+    names: Vec<String>,
+    launchable: HashMap<u64, Launchable>,
+}
+
+/// Decodes the wanted kernels, and those that kernels may launch. One of the latter that is not supported is refused when it is launched.
+fn decode_kernels(
+    (module, text): (&Module, &str),
+    wanted: impl Fn(&str) -> bool,
+    decode: impl Fn(&Function) -> Result<Kernel, Unsupported>,
+) -> Result<Decoded, Stop> {
+    let entry = |item| match item {
+        &Item::Function(ref function) if function.entry && function.body.is_some() => Some(function),
+        _ => None,
+    };
+    let entries: Vec<&Function> = module.items.iter().filter_map(entry).collect();
+    let launched = launched(module, text, &entries);
+    let only = entries.len() == 1;
+    let mut decoded = Decoded::default();
+    for function in entries {
+        decoded.names.push(function.name.clone());
+        let address = launched.get(function.name.as_str());
+        if only || wanted(&function.name) {
+            decoded.kernels.push(decode(function).map_err(Stop::Unsupported)?);
+        } else if address.is_some() {
+            match decode(function) {
+                Ok(kernel) => decoded.kernels.push(kernel),
+                Err(unsupported) => {
+                    decoded.launchable.extend(address.map(|address| (*address, Err(unsupported))));
+                    continue;
+                }
+            }
+        }
+        decoded.launchable.extend(address.map(|address| (*address, Ok(function.name.clone()))));
+    }
+    Ok(decoded)
+}
+
+/// The kernels that kernels of the module may launch, with their addresses: those whose address is taken, if anything can be launched.
+fn launched<'a>(module: &'a Module, text: &str, entries: &[&'a Function]) -> HashMap<&'a str, u64> {
+    let launches =
+        |item: &Item| matches!(item, Item::Function(f) if f.body.is_none() && f.name.starts_with(DEVICE_RUNTIME));
+    if !module.items.iter().any(launches) {
+        return HashMap::new();
+    }
+    let addresses = entry_addresses(module, text);
+    let mut found = HashMap::new();
+    let mut take = |name: &str| {
+        if let Some((name, address)) = addresses.get_key_value(name) {
+            found.insert(*name, *address);
+        }
+    };
+    for item in &module.items {
+        match item {
+            Item::Variable(Variable { init: Some(init), .. }) => pointed_at(init).into_iter().for_each(&mut take),
+            Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), &mut take),
+            _ => {}
+        }
+    }
+    found.retain(|name, _| entries.iter().any(|entry| entry.name == *name));
+    found
+}
+
+/// The addresses of the kernels of a module.
+fn entry_addresses<'a>(module: &'a Module, text: &str) -> HashMap<&'a str, u64> {
+    let number = module_number(text);
+    let names = module.items.iter().filter_map(|item| match item {
+        Item::Function(function) if function.entry => Some(function.name.as_str()),
+        _ => None,
+    });
+    let mut addresses = HashMap::new();
+    for name in names {
+        let next = FIRST_ENTRY + u32::try_from(addresses.len()).unwrap_or(u32::MAX - FIRST_ENTRY);
+        addresses.entry(name).or_insert(code_address(number, next));
+    }
+    addresses
 }
 
 /// Refuses a module of which the header, a pragma or a declaration is not PTX or not supported.
@@ -234,10 +312,7 @@ impl Placed {
 /// The functions that have an address, and those whose address the module takes.
 fn code<'a>(module: &'a Module, functions: &HashMap<&'a str, &'a Function>, text: &str) -> Code<'a> {
     let mut code = Code::default();
-    let tag = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
-    });
-    let module_number = (tag >> 48) as u16;
+    let module_number = module_number(text);
     let mut by_name: HashMap<&str, u64> = HashMap::new();
     for item in &module.items {
         if let Item::Function(function) = item
@@ -251,6 +326,7 @@ fn code<'a>(module: &'a Module, functions: &HashMap<&'a str, &'a Function>, text
     // An alias has the address of its function.
     let addresses = functions.iter().filter_map(|(name, f)| Some((*name, *by_name.get(f.name.as_str())?)));
     code.addresses = addresses.collect();
+    code.entries = entry_addresses(module, text);
     // Nobody calls through an address otherwise.
     if !text.contains(".callprototype") && !text.contains(".calltargets") {
         return code;
@@ -285,6 +361,14 @@ fn names(body: &[Statement], take: &mut impl FnMut(&str)) {
             _ => {}
         }
     }
+}
+
+/// The number of a module, by its text.
+fn module_number(text: &str) -> u16 {
+    let tag = text.bytes().fold(0xcbf2_9ce4_8422_2325, |hash: u64, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x100_0000_01b3)
+    });
+    (tag >> 48) as u16
 }
 
 /// Whether a variable is defined in another module. `.extern .shared` is dynamic shared memory.
@@ -419,8 +503,8 @@ impl Fill<'_> {
                     self.relocations.push((at, *index, *offset));
                     Ok(())
                 }
-                (None, mask) if self.code.addresses.contains_key(symbol.as_str()) => {
-                    let address = self.code.addresses[symbol.as_str()].wrapping_add_signed(*offset);
+                (None, mask) if self.code.address(symbol).is_some() => {
+                    let address = self.code.address(symbol).unwrap_or_default().wrapping_add_signed(*offset);
                     // A mask selects a byte.
                     let (bits, bytes) = match mask {
                         Some(mask) => (address >> mask.trailing_zeros().min(56) & 0xFF, 1),

@@ -8,6 +8,7 @@ use ptx::Type;
 use crate::memory::window::SHARED_START;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock::Hammock;
+use crate::run::device_launch::Launchable;
 use crate::run::machine::{Flow, Machine};
 
 /// Executes one row for the lanes of the machine's mask.
@@ -348,6 +349,8 @@ pub struct Program {
     pub kernels: Vec<Kernel>,
     /// The names of all entries in the text, in order.
     pub entries: Vec<String>,
+    /// The kernels that kernels may launch, by address.
+    pub(crate) launchable: HashMap<u64, Launchable>,
     pub(crate) globals: Vec<Static>,
     pub(crate) constants: Vec<u8>,
     pub(crate) variables: Vec<ModuleVariable>,

@@ -16,6 +16,7 @@ mod convert;
 mod convert_fixed;
 mod convert_float;
 mod convert_packed;
+mod device_runtime;
 mod elements;
 mod float;
 mod half;

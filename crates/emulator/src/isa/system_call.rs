@@ -3,6 +3,7 @@
 
 use ptx::{Instruction, Operand};
 
+use super::device_runtime;
 use crate::api::printf::{Values, format};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::{Decoder, Symbol};
@@ -12,11 +13,11 @@ use crate::memory::window::Window;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
 /// A function, the number of its arguments, and whether it has a result.
-struct System {
-    name: &'static str,
-    arguments: usize,
-    result: bool,
-    exec: Exec,
+pub(super) struct System {
+    pub(super) name: &'static str,
+    pub(super) arguments: usize,
+    pub(super) result: bool,
+    pub(super) exec: Exec,
 }
 
 const SYSTEM: [System; 4] = [
@@ -32,21 +33,29 @@ const HEAP: u64 = 8 << 20;
 /// The maximum length of a string.
 const LONGEST: u64 = 1 << 16;
 
+/// The function of a name, of those that the driver links and those of the device runtime.
+fn named(name: &str) -> Option<&'static System> {
+    SYSTEM.iter().chain(&device_runtime::FUNCTIONS).find(|system| system.name == name)
+}
+
 /// Whether a function without a body is one that the driver links.
 pub(crate) fn is_known(name: &str) -> bool {
-    SYSTEM.iter().any(|system| system.name == name)
+    named(name).is_some()
 }
 
 /// A call of such a function.
 pub(crate) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let none = &Vec::new();
     let (name, arguments, results) = match i.operands.as_slice() {
         [Operand::Group(results), Operand::Name(name), Operand::Group(arguments)] => {
             (name, arguments, results)
         }
-        [Operand::Name(name), Operand::Group(arguments)] => (name, arguments, &Vec::new()),
+        [Operand::Name(name), Operand::Group(arguments)] => (name, arguments, none),
+        [Operand::Group(results), Operand::Name(name)] => (name, none, results),
+        [Operand::Name(name)] => (name, none, none),
         _ => return Err("a call of a system function names it and its arguments".to_owned()),
     };
-    let system = SYSTEM.iter().find(|system| system.name == name).ok_or("no such system function")?;
+    let system = named(name).ok_or("no such system function")?;
     if arguments.len() != system.arguments || results.len() != usize::from(system.result) {
         return Err(format!("`{name}` takes {} arguments", system.arguments));
     }
@@ -70,16 +79,16 @@ fn place(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> usize {
 }
 
 /// Argument `n` of a call, in the frame of a lane.
-fn argument<const N: usize>(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> [u8; N] {
+pub(super) fn argument<const N: usize>(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> [u8; N] {
     m.r.local.get::<N>(place(m, row, n, lane)).unwrap_or([0; N])
 }
 
-fn address(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> u64 {
+pub(super) fn address(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> u64 {
     u64::from_le_bytes(argument(m, row, n, lane))
 }
 
 /// Stores the result of a call in the frame of a lane.
-fn put_result(m: &mut Machine<'_>, row: &Row, n: usize, lane: usize, bytes: &[u8]) {
+pub(super) fn put_result(m: &mut Machine<'_>, row: &Row, n: usize, lane: usize, bytes: &[u8]) {
     let at = place(m, row, n, lane);
     m.r.local.put(at, bytes);
 }
@@ -160,22 +169,28 @@ fn vprintf(m: &mut Machine<'_>, row: &Row) -> Flow {
     Flow::Next
 }
 
+/// Allocates bytes of the heap; returns 0 if they do not fit.
+pub(super) fn allocate(m: &mut Machine<'_>, size: u64) -> u64 {
+    let used: u64 = m.world.heap.values().sum();
+    if size == 0 || used.checked_add(size).is_none_or(|used| used > HEAP) {
+        return 0;
+    }
+    let base = m.world.global.allocate(size as usize);
+    m.world.heap.insert(base, size);
+    base
+}
+
 fn malloc(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.world.communicate();
     for lane in lanes(m.mask) {
         let size = address(m, row, 0, lane);
-        let used: u64 = m.world.heap.values().sum();
-        let fits = size > 0 && used.checked_add(size).is_some_and(|used| used <= HEAP);
-        let base = if fits { m.world.global.allocate(size as usize) } else { 0 };
-        if fits {
-            m.world.heap.insert(base, size);
-        }
+        let base = allocate(m, size);
         put_result(m, row, 1, lane, &base.to_le_bytes());
     }
     Flow::Next
 }
 
-fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
+pub(super) fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
     m.world.communicate();
     for lane in lanes(m.mask) {
         let base = address(m, row, 0, lane);

@@ -16,6 +16,7 @@ use crate::rules::remarks::{EarlierLane, RowRemark};
 use crate::rules::undefined::report::{keep_undefined, report_tolerated};
 use crate::run::cluster;
 use crate::run::deadlock::place;
+use crate::run::device_launch::{DeviceLaunches, refuse_stream, run_children};
 use crate::run::directed::{Directed, Direction};
 use crate::run::grid_workspace;
 use crate::run::machine::{Tolerated, World};
@@ -180,12 +181,31 @@ pub fn launch_stream(
     run_stream(launches, memory, options, &mut Nobody)
 }
 
-/// Runs the launches of one stream with an observer.
+/// Runs the launches of one stream with an observer, and what their kernels launch.
 pub(crate) fn run_stream<O: Observer>(
     launches: &[InStream<'_>],
     memory: &mut GlobalMemory,
     options: &Options,
     observer: &mut O,
+) -> Result<Counts, StreamStop> {
+    let mut made = DeviceLaunches::default();
+    let mut counts = run_grids(launches, memory, options, observer, &mut made)?;
+    if made.made.is_empty() {
+        return Ok(counts);
+    }
+    let stopped = |stop| StreamStop { launch: 0, stop };
+    let [parent] = launches else { return Err(stopped(refuse_stream(launches))) };
+    run_children(parent, made, memory, options, observer, &mut counts).map_err(stopped)?;
+    Ok(counts)
+}
+
+/// Runs the launches of one stream with an observer; those of their kernels are added to `made`.
+pub(crate) fn run_grids<O: Observer>(
+    launches: &[InStream<'_>],
+    memory: &mut GlobalMemory,
+    options: &Options,
+    observer: &mut O,
+    made: &mut DeviceLaunches,
 ) -> Result<Counts, StreamStop> {
     let mut own: Vec<Own> = Vec::new();
     let mut clusters = Vec::new();
@@ -210,6 +230,7 @@ pub(crate) fn run_stream<O: Observer>(
     // A panic in here is a bug of the emulator, not of the kernel.
     let result = catch_unwind(AssertUnwindSafe(|| run(launches, &mut stage, &mut world, options, observer)));
     *memory = std::mem::take(&mut world.global);
+    *made = std::mem::take(&mut world.device_launches);
     grid_workspace::take_back(&world.stream, memory);
     keep_undefined(launches, std::mem::take(&mut world.undefined), memory);
     let tolerated = std::mem::take(&mut world.tolerated);

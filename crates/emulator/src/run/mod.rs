@@ -11,6 +11,7 @@ pub(crate) mod cluster;
 pub(crate) mod cores;
 pub(crate) mod cta;
 pub(crate) mod deadlock;
+pub(crate) mod device_launch;
 pub(crate) mod directed;
 pub(crate) mod frames;
 pub(crate) mod grid_workspace;

@@ -11,6 +11,7 @@ use crate::rules::shadow::WordsOfLine;
 use crate::rules::undefined::stores;
 use crate::run::apart::Apart;
 use crate::run::cta::Cta;
+use crate::run::device_launch::DeviceLaunches;
 use crate::run::directed::Direction;
 use crate::run::launch::{KeptLane, Options};
 use crate::run::random::Random;
@@ -61,6 +62,8 @@ pub(crate) struct World {
     pub(crate) kept_lane: KeptLane,
     /// Live allocations of `malloc`: address and size in bytes.
     pub(crate) heap: std::collections::BTreeMap<u64, u64>,
+    /// What kernels launch.
+    pub(crate) device_launches: DeviceLaunches,
     /// Undefined bytes that were stored to global memory.
     pub(crate) undefined: stores::Stores,
     pub(crate) judge: Judge,
@@ -114,6 +117,7 @@ impl World {
             lane_races: LaneRaces::default(),
             kept_lane: options.kept_lane,
             heap: Default::default(),
+            device_launches: DeviceLaunches::default(),
             undefined: Default::default(),
             judge: options.judge,
             poison: options.poison,

@@ -20,7 +20,9 @@ impl Names for Decoder<'_> {
             Some(Symbol::Local(_)) => Named::Variable(VariableSpace::Frame),
             Some(Symbol::Param(_)) => Named::Variable(VariableSpace::Param),
             // Its address is taken.
-            None if self.code_address(name).is_some() => Named::Variable(VariableSpace::Global),
+            None if self.code_address(name).or_else(|| self.entry_address(name)).is_some() => {
+                Named::Variable(VariableSpace::Global)
+            }
             None if is_special(name) => Named::Special,
             None => Named::Unknown,
         }

@@ -189,7 +189,8 @@ impl Decoder<'_> {
     /// The address of a variable.
     pub(crate) fn address_of(&mut self, name: &str, offset: i64, generic: bool) -> Result<Constant, Refusal> {
         let Some(symbol) = self.symbol(name) else {
-            let function = self.code_address(name).ok_or_else(|| self.unknown(name))?;
+            let function = self.code_address(name).or_else(|| self.entry_address(name));
+            let function = function.ok_or_else(|| self.unknown(name))?;
             return Ok(Constant::Bits(function.wrapping_add_signed(offset)));
         };
         let own = self.locals.iter().any(|scope| scope.contains_key(name));

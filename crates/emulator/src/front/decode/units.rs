@@ -62,6 +62,11 @@ impl<'a> Decoder<'a> {
         self.scope.code.addresses.get(name).copied()
     }
 
+    /// The address of a kernel.
+    pub(super) fn entry_address(&self, name: &str) -> Option<u64> {
+        self.scope.code.entries.get(name).copied()
+    }
+
     /// `name: .calltargets f, g;`
     pub(super) fn call_targets(&mut self, name: &str, functions: &'a [String]) {
         let known = |name: &String| self.scope.functions.get(name.as_str()).copied();

@@ -3,7 +3,8 @@
 use super::{Decoder, Refusal};
 
 /// Functions of the device runtime with which a kernel launches others.
-const DEVICE_RUNTIME: [&str; 7] = [
+const DEVICE_RUNTIME: [&str; 8] = [
+    "__cudaCDP2",
     "cudaLaunchDevice",
     "cudaGetParameterBuffer",
     "cudaDevice",
@@ -16,7 +17,7 @@ const DEVICE_RUNTIME: [&str; 7] = [
 /// Why a function without a body cannot be called.
 pub(super) fn absent(name: &str) -> Refusal {
     if DEVICE_RUNTIME.iter().any(|known| name.starts_with(known)) {
-        return format!("`{name}` belongs to the device runtime; launches from the device are not emulated");
+        return format!("`{name}` belongs to the device runtime, of which launches, streams and events are emulated");
     }
     format!("`{name}` is declared but has no body")
 }

@@ -1,0 +1,149 @@
+//! Functions of the device runtime (`libcudadevrt`) with which kernels launch others (CUDA C++ Programming Guide, "Device-Side Launch
+//! from PTX"). The launches are kept, and run when the grid has ended (`run/device_launch.rs`).
+
+use super::system_call::{System, address, allocate, argument, free, put_result};
+use crate::api::trap::{Fault, Rule};
+use crate::front::program::{Exec, Row};
+use crate::run::device_launch::{DeviceLaunch, PARAMETER_BYTES, Requested};
+use crate::run::machine::{Flow, Machine, Space, lanes};
+
+/// `cudaErrorMemoryAllocation`.
+const OUT_OF_MEMORY: u32 = 2;
+/// `CUDART_VERSION` of the runtime whose functions these are.
+const RUNTIME_VERSION: u32 = 13_000;
+/// Handles of streams and events begin here, above those with a meaning of their own.
+const FIRST_HANDLE: u64 = 1 << 16;
+
+const fn system(name: &'static str, arguments: usize, exec: Exec) -> System {
+    System { name, arguments, result: true, exec }
+}
+
+pub(super) const FUNCTIONS: [System; 22] = [
+    system("__cudaCDP2GetParameterBufferV2", 4, get_parameter_buffer),
+    system("__cudaCDP2LaunchDeviceV2", 2, launch_device),
+    system("__cudaCDP2LaunchDeviceV2_ptsz", 2, launch_device),
+    system("__cudaCDP2StreamCreateWithFlags", 2, create),
+    system("__cudaCDP2EventCreateWithFlags", 2, create),
+    system("__cudaCDP2StreamDestroy", 1, succeed::<1>),
+    system("__cudaCDP2EventDestroy", 1, succeed::<1>),
+    system("__cudaCDP2EventRecord", 2, record::<2>),
+    system("__cudaCDP2EventRecord_ptsz", 2, record::<2>),
+    system("__cudaCDP2EventRecordWithFlags", 3, record::<3>),
+    system("__cudaCDP2EventRecordWithFlags_ptsz", 3, record::<3>),
+    system("__cudaCDP2StreamWaitEvent", 3, succeed::<3>),
+    system("__cudaCDP2StreamWaitEvent_ptsz", 3, succeed::<3>),
+    system("__cudaCDP2GetLastError", 0, succeed::<0>),
+    system("__cudaCDP2PeekAtLastError", 0, succeed::<0>),
+    system("__cudaCDP2GetDevice", 1, |m, row| put_number(m, row, 0)),
+    system("__cudaCDP2GetDeviceCount", 1, |m, row| put_number(m, row, 1)),
+    system("__cudaCDP2RuntimeGetVersion", 1, |m, row| put_number(m, row, RUNTIME_VERSION)),
+    system("__cudaCDP2DeviceGetCacheConfig", 1, |m, row| put_number(m, row, 0)),
+    system("__cudaCDP2Malloc", 2, malloc),
+    system("__cudaCDP2Free", 1, release),
+    system("__cudaCDP2DeviceGetSharedMemConfig", 1, |m, row| put_number(m, row, 0)),
+];
+
+/// A dimension that a call passes as a struct of three words.
+fn dimension(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> [u32; 3] {
+    let bytes = argument::<12>(m, row, n, lane);
+    std::array::from_fn(|i| bytes[4 * i..][..4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+}
+
+fn get_parameter_buffer(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let requested = Requested {
+            function: address(m, row, 0, lane),
+            grid: dimension(m, row, 1, lane),
+            block: dimension(m, row, 2, lane),
+            shared_bytes: u32::from_le_bytes(argument(m, row, 3, lane)),
+        };
+        let buffer = m.world.global.allocate(PARAMETER_BYTES);
+        if buffer != 0 {
+            m.world.device_launches.requested.insert(buffer, requested);
+        }
+        put_result(m, row, 4, lane, &buffer.to_le_bytes());
+    }
+    Flow::Next
+}
+
+fn launch_device(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let (buffer, stream) = (address(m, row, 0, lane), address(m, row, 1, lane));
+        let requested = m.world.device_launches.requested.remove(&buffer);
+        let params = m.world.global.range(buffer, PARAMETER_BYTES).map(<[u8]>::to_vec);
+        let (Some(requested), Some(params)) = (requested, params) else {
+            let what = format!("a launch with parameters at {buffer:#x}, where cudaGetParameterBuffer returned no buffer");
+            return m.fail(Fault::new(Rule::WrongSpace, what).at(lane));
+        };
+        m.world.global.free(buffer);
+        let cta = m.cta.id;
+        m.world.device_launches.made.push(DeviceLaunch { requested, params, stream, cta });
+        put_result(m, row, 2, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// Writes a new handle of a stream or an event to the address of the first argument.
+fn create(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let handle = FIRST_HANDLE + m.world.device_launches.created;
+        m.world.device_launches.created += 1;
+        let to = address(m, row, 0, lane);
+        if let Err(fault) = m.write(Space::Generic, to, lane, handle.to_le_bytes()) {
+            return m.fail(fault.at(lane));
+        }
+        put_result(m, row, 2, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// A call of `N` arguments that has nothing to do: launches run in the order in which they are made.
+fn succeed<const N: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for lane in lanes(m.mask) {
+        put_result(m, row, N, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// Records an event: from now on streams may wait for each other.
+fn record<const N: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    m.world.device_launches.has_events = true;
+    succeed::<N>(m, row)
+}
+
+/// Writes a number to the address of the first argument.
+fn put_number(m: &mut Machine<'_>, row: &Row, number: u32) -> Flow {
+    for lane in lanes(m.mask) {
+        let to = address(m, row, 0, lane);
+        if let Err(fault) = m.write(Space::Generic, to, lane, number.to_le_bytes()) {
+            return m.fail(fault.at(lane));
+        }
+        put_result(m, row, 1, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+fn malloc(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let (to, size) = (address(m, row, 0, lane), address(m, row, 1, lane));
+        let base = allocate(m, size);
+        if let Err(fault) = m.write(Space::Generic, to, lane, base.to_le_bytes()) {
+            return m.fail(fault.at(lane));
+        }
+        let status = if base == 0 { OUT_OF_MEMORY } else { 0 };
+        put_result(m, row, 2, lane, &status.to_le_bytes());
+    }
+    Flow::Next
+}
+
+fn release(m: &mut Machine<'_>, row: &Row) -> Flow {
+    match free(m, row) {
+        Flow::Next => succeed::<1>(m, row),
+        other => other,
+    }
+}
