@@ -19,6 +19,8 @@ mod graphs;
 mod memory;
 mod record;
 mod robustness;
+mod separate;
+mod textures;
 mod trials;
 
 use std::path::{Path, PathBuf};
@@ -193,7 +195,7 @@ fn memory_of_all_kinds_is_served() {
     passes_without_a_launch("memory::program_of_cuda_12_that_copies_boxes");
     passes_without_a_launch("memory::program_of_cuda_13_that_copies_boxes");
     let text = passes_without_a_launch("memory::program_that_asks_for_functions_pools_and_peers");
-    assert!(text.contains("not supported: cuArrayCreate_v2"), "{text}");
+    assert!(text.contains("not supported: cuIpcGetMemHandle"), "{text}");
 }
 
 fn replay(file: &Path) -> Output {
@@ -570,4 +572,48 @@ fn a_signal_reaches_the_program_and_the_report_comes() {
     // If `exec` is killed, there is no report, but the program ends, too.
     let (code, _, gone) = signalled("-KILL", false);
     assert_eq!((code, gone), (None, true));
+}
+
+#[test]
+fn objects_of_separate_compilation_are_linked() {
+    let text = passes("separate::program_of_two_objects");
+    assert!(text.contains("k: 1 launch"), "{text}");
+    for (program, why) in [
+        (
+            "separate::program_with_two_definitions",
+            "multiple definition of `calls` in object 3 of 3, first defined in object 2 of 3",
+        ),
+        ("separate::program_that_lacks_a_function", "`twice` is declared but has no body"),
+    ] {
+        let text = passes_without_a_launch(program);
+        assert!(text.contains(why), "{text}");
+    }
+    let output = exec(&[], "separate::program_that_links");
+    let text = told(&output);
+    assert_eq!(output.status.code(), Some(4), "{text}{}", String::from_utf8_lossy(&output.stdout));
+    assert!(text.contains("multiple definition of `calls` in two.ptx, first defined in one.ptx"), "{text}");
+    assert!(text.contains("k: 1 launch"), "{text}");
+}
+
+#[test]
+fn arrays_textures_and_surfaces_are_served() {
+    passes("textures::program_with_textures");
+    for (program, rule, message) in [
+        (
+            "textures::program_that_writes_beside_a_surface",
+            "out_of_bounds",
+            "byte 16, row 0, slice 0 of a surface of 4 x 4 x 1 texels",
+        ),
+        ("textures::program_that_reads_what_it_wrote_to_a_surface", "race", "a non-coherent read"),
+        (
+            "textures::program_whose_texture_is_gone",
+            "out_of_bounds",
+            "is the handle of no texture or surface",
+        ),
+    ] {
+        let (code, report) = report(&[], program);
+        let all = violations(&report);
+        assert_eq!(code, 100, "{all:?}");
+        assert!(all.iter().any(|[found, .., what]| found == rule && what.contains(message)), "{all:?}");
+    }
 }

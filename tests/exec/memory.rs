@@ -162,5 +162,5 @@ fn program_that_asks_for_functions_pools_and_peers() {
     assert_eq!(can, 0);
     assert_eq!(call!(api, "cuDeviceCanAccessPeer", &raw mut can => *mut i32, 0 => i32, 1 => i32), 101);
     // CUDA arrays are refused.
-    assert_eq!(call!(api, "cuArrayCreate_v2", &raw mut pool => *mut u64, 0 => u64), 801);
+    assert_eq!(call!(api, "cuIpcGetMemHandle", &raw mut pool => *mut u64, 0 => u64), 801);
 }

@@ -19,6 +19,7 @@ pub mod scale_layout;
 pub mod special;
 pub mod stochastic;
 pub mod tensor_core;
+pub mod texture;
 
 pub use format::Format;
 pub use operands::{OperandKind, Regime, UnknownKind};

@@ -8,8 +8,10 @@ use ptx::parse;
 const HEAD: &str = ".version 8.7\n.target sm_120\n.address_size 64\n";
 
 fn linked(texts: &[&str]) -> Result<String, LinkError> {
-    let texts: Vec<String> =
-        texts.iter().map(|t| if t.contains(".target") { (*t).to_owned() } else { format!("{HEAD}{t}") }).collect();
+    let texts: Vec<String> = texts
+        .iter()
+        .map(|t| if t.contains(".target") { (*t).to_owned() } else { format!("{HEAD}{t}") })
+        .collect();
     let names: Vec<String> = (1..=texts.len()).map(|n| format!("object {n}")).collect();
     let objects: Vec<Object<'_>> =
         texts.iter().zip(&names).map(|(text, name)| Object { name, text }).collect();
@@ -54,7 +56,11 @@ fn the_strongest_definition_is_kept() {
     }
     let error = linked(&[&weak, &strong, &strong]).unwrap_err().to_string();
     assert_eq!(error, "multiple definition of `f` in object 3, first defined in object 2");
-    let text = linked(&[".common .global .u32 c;\n", ".common .global .u32 c[4];\n", ".common .global .u32 c[2];\n"]);
+    let text = linked(&[
+        ".common .global .u32 c;\n",
+        ".common .global .u32 c[4];\n",
+        ".common .global .u32 c[2];\n",
+    ]);
     assert_eq!(lines(&text.unwrap(), " c"), [".common .global .u32 c[4];"]);
     let text = linked(&[".common .global .u32 c;\n", ".visible .global .u32 c = 3;\n"]).unwrap();
     assert_eq!(lines(&text, " c"), [".visible .global .u32 c = 3;"]);
@@ -66,8 +72,16 @@ fn the_strongest_definition_is_kept() {
 #[test]
 fn modules_that_understand_a_symbol_differently_are_refused() {
     for (a, b, wanted) in [
-        (".extern .global .u32 v;", ".visible .global .u32 v[2];", "a variable of 8 bytes in .global in object 2, and a variable of 4 bytes"),
-        (".extern .const .u32 v;", ".visible .global .u32 v;", "in .global in object 2, and a variable of 4 bytes in .const in object 1"),
+        (
+            ".extern .global .u32 v;",
+            ".visible .global .u32 v[2];",
+            "a variable of 8 bytes in .global in object 2, and a variable of 4 bytes",
+        ),
+        (
+            ".extern .const .u32 v;",
+            ".visible .global .u32 v;",
+            "in .global in object 2, and a variable of 4 bytes in .const in object 1",
+        ),
         (".extern .func v();", ".visible .global .u32 v;", "a variable of 4 bytes"),
         (".extern .func v(.param .b32 x);", ".visible .func v(.param .b64 x) { ret; }", "takes 8 bytes"),
         (".visible .entry v() { ret; }", ".visible .entry v() { ret; }", "multiple definition of `v`"),
@@ -95,7 +109,10 @@ fn names_that_are_local_do_not_meet() {
     assert_eq!(lines(&text, ".global .u32").len(), 2, "{text}");
     // The names of the first module are changed, since a second one uses them; the second one's then belong to it alone.
     assert!(text.contains("$str$object0 = 1;") && text.contains("$str$object1 = 2;"), "{text}");
-    assert!(text.contains("{helper$object0, $str$object0}") && text.contains("mov.u64 p, $str$object1;"), "{text}");
+    assert!(
+        text.contains("{helper$object0, $str$object0}") && text.contains("mov.u64 p, $str$object1;"),
+        "{text}"
+    );
     assert!(text.contains("call.uni helper$object1, ();"), "{text}");
     // A register of the same name is not the symbol.
     let hidden = ".global .u32 x = 1;\n.visible .entry a() { .reg .b32 x; mov.u32 x, 3; ret; }\n";
@@ -103,7 +120,9 @@ fn names_that_are_local_do_not_meet() {
     assert!(text.contains("mov.u32 x, 3;") && text.contains("x$object0 = 1"), "{text}");
     // Dynamic shared memory is one block, as aligned as any module wants it.
     let dynamic = |align: u32, n: u32| {
-        format!(".extern .shared .align {align} .b8 sm[];\n.visible .entry k{n}() {{ .reg .b32 a; mov.u32 a, sm; ret; }}\n")
+        format!(
+            ".extern .shared .align {align} .b8 sm[];\n.visible .entry k{n}() {{ .reg .b32 a; mov.u32 a, sm; ret; }}\n"
+        )
     };
     let text = linked(&[&dynamic(4, 1), &dynamic(16, 2)]).unwrap();
     assert_eq!(lines(&text, ".shared"), [".extern .shared .align 16 .b8 sm[];"]);

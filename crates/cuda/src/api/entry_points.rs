@@ -6,8 +6,9 @@ use std::ffi::{c_int, c_void};
 use crate::api::call::VERSION;
 use crate::api::table::{Call, EntryPoint, entry_points};
 use crate::api::{
-    cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls, launch_calls, memory_calls,
-    module_calls, registration, stream_calls, tensor_map_calls, unserved,
+    array_calls, cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls, launch_calls,
+    link_calls, memory_calls, module_calls, registration, stream_calls, tensor_map_calls, texture_calls,
+    unserved,
 };
 use crate::device::state::device;
 use crate::program::caller::runtime_is_12;
@@ -15,7 +16,7 @@ use crate::program::pointers::{In, Out, Text};
 use crate::status::{Answer, Status};
 
 /// The tables of all files, with how to call their functions.
-static TABLES: [(&[EntryPoint], &[Call]); 15] = [
+static TABLES: [(&[EntryPoint], &[Call]); 18] = [
     (device_calls::DEVICE, device_calls::DEVICE_CALLS),
     (memory_calls::MEMORY, memory_calls::MEMORY_CALLS),
     (module_calls::MODULE, module_calls::MODULE_CALLS),
@@ -24,6 +25,9 @@ static TABLES: [(&[EntryPoint], &[Call]); 15] = [
     (graph_calls::GRAPH, graph_calls::GRAPH_CALLS),
     (graph_instance_calls::GRAPH_INSTANCE, graph_instance_calls::GRAPH_INSTANCE_CALLS),
     (tensor_map_calls::TENSOR_MAP, tensor_map_calls::TENSOR_MAP_CALLS),
+    (link_calls::LINK, link_calls::LINK_CALLS),
+    (array_calls::ARRAY, array_calls::ARRAY_CALLS),
+    (texture_calls::TEXTURE, texture_calls::TEXTURE_CALLS),
     (error_calls::ERROR, error_calls::ERROR_CALLS),
     (ENTRY_POINTS, ENTRY_POINTS_CALLS),
     (cute_dsl::CUTE_DSL, cute_dsl::CUTE_DSL_CALLS),

@@ -3,6 +3,7 @@
 
 pub(crate) mod call;
 
+mod array_calls;
 mod cute_dsl;
 mod device_calls;
 pub(crate) mod entry_points;
@@ -12,6 +13,7 @@ mod graph_instance_calls;
 mod graph_parameters;
 mod launch_calls;
 mod launch_parameters;
+mod link_calls;
 mod memory_calls;
 mod module_calls;
 mod parameters;
@@ -20,4 +22,5 @@ mod registration;
 mod stream_calls;
 pub(crate) mod table;
 mod tensor_map_calls;
+mod texture_calls;
 mod unserved;

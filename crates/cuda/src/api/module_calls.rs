@@ -43,6 +43,14 @@ fn is_usable(device: &mut Device, number: usize) -> Answer {
         return Err(Status::INVALID_IMAGE);
     }
     if let Some((kernels, why)) = module.unrunnable() {
+        // A compiler at run time made it.
+        let why = format!(
+            "{why}; if NVRTC compiled it, load what nvrtcGetPTX returns instead of nvrtcGetCUBIN, and compile with --gpu-architecture=compute_{}",
+            device.gpu.arch()
+        );
+        if kernels.is_empty() {
+            device.results.unchecked(why.clone());
+        }
         for kernel in kernels {
             device.refuse(&kernel, why.clone());
         }

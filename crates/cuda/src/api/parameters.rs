@@ -4,6 +4,7 @@
 use crate::api::launch_parameters::packed;
 use crate::device::arguments::Pointers;
 use crate::device::handles::Handle;
+use crate::device::state::device;
 use crate::device::submit::kernel_work;
 use crate::device::work::{CopyWork, Extent, FillWork, HostFunction, KernelWork, Memory, Shape, Side, Work};
 use crate::program::pointers::In;
@@ -49,9 +50,37 @@ impl Pitched {
     }
 }
 
-/// Arrays cannot be created, so any array handle is invalid.
-fn no_array(array: u64) -> Result<(), Status> {
-    if array == 0 { Ok(()) } else { Err(Status::INVALID_VALUE) }
+/// One side of a copy between boxes: in an array, or in pitched memory.
+struct BoxSide<'a> {
+    array: u64,
+    at: [usize; 3],
+    pitched: &'a Pitched,
+}
+
+/// The copy between two boxes of the runtime. If one of them is in an array, the width is in texels of it; the other one must be in an array
+/// of texels of the same size, or in memory, where x is in bytes.
+fn box_copy(to: &BoxSide<'_>, from: &BoxSide<'_>, extent: Extent3D) -> Result<CopyWork, Status> {
+    let texel = |array: u64| -> Result<usize, Status> {
+        if array == 0 {
+            return Ok(1);
+        }
+        Ok(device()?.arrays.get(array)?.image.format.bytes() as usize)
+    };
+    let (to_texel, from_texel) = (texel(to.array)?, texel(from.array)?);
+    if to.array != 0 && from.array != 0 && to_texel != from_texel {
+        return Err(Status::INVALID_VALUE);
+    }
+    let width = extent.width.checked_mul(to_texel.max(from_texel)).ok_or(Status::INVALID_VALUE)?;
+    let side = |side: &BoxSide<'_>, texel: usize| -> Result<Side, Status> {
+        if side.array == 0 {
+            return Ok(side.pitched.side(side.at));
+        }
+        let [x, y, z] = side.at;
+        let at = [x.checked_mul(texel).ok_or(Status::INVALID_VALUE)?, y, z];
+        device()?.array_side(side.array, at, [width, extent.height, extent.depth])
+    };
+    let extent = Extent { width, ..extent.into() };
+    Ok(CopyWork { to: side(to, to_texel)?, from: side(from, from_texel)?, extent })
 }
 
 /// `cudaMemcpy3DParms`.
@@ -70,13 +99,12 @@ pub(crate) struct Memcpy3D {
 
 impl Memcpy3D {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
-        no_array(self.from_array | self.to_array)?;
-        let work = CopyWork {
-            to: self.to.side(self.to_at),
-            from: self.from.side(self.from_at),
-            extent: self.extent.into(),
-        };
-        Ok(work.of_kind(self.kind))
+        let to = BoxSide { array: self.to_array, at: self.to_at, pitched: &self.to };
+        let from = BoxSide { array: self.from_array, at: self.from_at, pitched: &self.from };
+        let work = box_copy(&to, &from, self.extent)?;
+        let arrays = self.to_array != 0 || self.from_array != 0;
+        // An array is memory of the device, whatever the call declares.
+        Ok(if arrays { work } else { work.of_kind(self.kind) })
     }
 
     /// Describes the work of a copy, for queries of a node.
@@ -119,18 +147,17 @@ pub(crate) struct Memcpy3DPeer {
 
 impl Memcpy3DPeer {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
-        no_array(self.from_array | self.to_array)?;
         if self.from_device != 0 || self.to_device != 0 {
             return Err(Status::INVALID_DEVICE);
         }
-        let work = CopyWork {
-            to: self.to.side(self.to_at),
-            from: self.from.side(self.from_at),
-            extent: self.extent.into(),
-        };
-        Ok(work.between(Memory::Device, Memory::Device))
+        let to = BoxSide { array: self.to_array, at: self.to_at, pitched: &self.to };
+        let from = BoxSide { array: self.from_array, at: self.from_at, pitched: &self.from };
+        Ok(box_copy(&to, &from, self.extent)?.between(Memory::Device, Memory::Device))
     }
 }
+
+/// `CU_MEMORYTYPE_ARRAY`.
+const ARRAY: u32 = 3;
 
 /// The address of one side of a driver copy, by its memory type: 1 host, 2 device, 4 unified.
 fn base(kind: u32, host: u64, device: u64) -> Result<u64, Status> {
@@ -143,7 +170,7 @@ fn base(kind: u32, host: u64, device: u64) -> Result<u64, Status> {
 
 /// What a memory type says about an address.
 const fn declared(kind: u32) -> Memory {
-    if kind == 2 { Memory::Device } else { Memory::Any }
+    if kind == 2 || kind == ARRAY { Memory::Device } else { Memory::Any }
 }
 
 /// `CUDA_MEMCPY2D`.
@@ -169,7 +196,11 @@ struct Side2D {
 }
 
 impl Side2D {
-    fn place(&self, width: usize) -> Result<(u64, usize), Status> {
+    fn place(&self, width: usize, height: usize) -> Result<(u64, usize), Status> {
+        if self.kind == ARRAY {
+            let side = device()?.array_side(self.array, [self.x, self.y, 0], [width, height, 1])?;
+            return Ok((side.address, side.pitch));
+        }
         // Without a pitch, rows are contiguous.
         let pitch = if self.pitch == 0 { width } else { self.pitch };
         let at = self.y.wrapping_mul(pitch).wrapping_add(self.x);
@@ -180,7 +211,7 @@ impl Side2D {
 impl Copy2D {
     pub(crate) fn work(&self) -> Result<CopyWork, Status> {
         let Self { from, to, width, height } = *self;
-        let work = CopyWork::rows(to.place(width)?, from.place(width)?, width, height);
+        let work = CopyWork::rows(to.place(width, height)?, from.place(width, height)?, width, height);
         Ok(work.between(declared(to.kind), declared(from.kind)))
     }
 }
@@ -214,6 +245,10 @@ struct Side3D {
 
 impl Side3D {
     fn side(&self, copy: &Copy3D) -> Result<Side, Status> {
+        if self.kind == ARRAY {
+            let extent = [copy.width, copy.height, copy.depth];
+            return device()?.array_side(self.array, [self.x, self.y, self.z], extent);
+        }
         let pitch = if self.pitch == 0 { copy.width } else { self.pitch };
         let height = if self.height == 0 { copy.height } else { self.height };
         let held = Pitched { address: base(self.kind, self.host, self.device)?, pitch, width: 0, height };

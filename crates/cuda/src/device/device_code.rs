@@ -19,6 +19,8 @@ pub(crate) struct DeviceCode {
     pub(crate) other_targets: Vec<Target>,
     /// Whether there is code for link-time optimization (`-dlto`), which is not PTX.
     pub(crate) has_lto: bool,
+    /// The number of pieces of code.
+    pub(crate) pieces: usize,
     /// The name of the source file, if the fatbin has one.
     pub(crate) source: Option<String>,
     /// The objects of the program that have no PTX for the GPU.
@@ -28,30 +30,64 @@ pub(crate) struct DeviceCode {
 impl DeviceCode {
     /// Reads an image.
     pub(crate) fn read(image: Vec<u8>, gpu: &Gpu) -> Self {
-        let mut best: Option<(u32, Arc<str>)> = None;
-        let mut kept = None;
-        let mut code = Self::default();
-        scan_bytes("image", image, &Limits::default(), &mut |found| {
-            let Found::Entry { entry, code: bytes } = found else { return };
-            code.source = code.source.take().or_else(|| entry.name.clone());
-            code.has_lto |= entry.kind == CodeKind::LtoIr;
-            if entry.kind != CodeKind::Ptx {
-                kept = kept.take().or_else(|| kept_ptx(bytes));
-                let kernels = entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text()));
-                code.machine_code.extend(kernels);
-                return;
+        let mut reading = Reading::default();
+        scan_bytes("image", image, &Limits::default(), &mut |found| reading.add(found, gpu));
+        reading.ended()
+    }
+
+    /// Reads an image that may be an archive: the code of each member.
+    pub(crate) fn read_members(name: &str, image: Vec<u8>, gpu: &Gpu) -> Vec<(String, Self)> {
+        let mut members: Vec<(String, Reading)> = Vec::new();
+        scan_bytes(name, image, &Limits::default(), &mut |found| {
+            let Found::Entry { entry, .. } = &found else { return };
+            let file = &*entry.place.file;
+            if members.last().is_none_or(|(known, _)| known != file) {
+                members.push((file.to_owned(), Reading::default()));
             }
-            let Some(target) = entry.target() else { return };
-            let Some(rank) = rank(target, gpu.arch()) else {
-                code.other_targets.push(target);
-                return;
-            };
-            if let Ok(text) = std::str::from_utf8(bytes)
-                && best.as_ref().is_none_or(|(known, _)| *known < rank)
-            {
-                best = Some((rank, text.trim_end_matches('\0').into()));
+            if let Some((_, reading)) = members.last_mut() {
+                reading.add(found, gpu);
             }
         });
+        members.into_iter().map(|(name, reading)| (name, reading.ended())).collect()
+    }
+}
+
+/// Device code while it is read.
+#[derive(Default)]
+struct Reading {
+    best: Option<(u32, Arc<str>)>,
+    /// The PTX of machine code whose compiler kept it.
+    kept: Option<String>,
+    code: DeviceCode,
+}
+
+impl Reading {
+    fn add(&mut self, found: Found<'_>, gpu: &Gpu) {
+        let Found::Entry { entry, code: bytes } = found else { return };
+        let Self { best, kept, code } = self;
+        code.pieces += 1;
+        code.source = code.source.take().or_else(|| entry.name.clone());
+        code.has_lto |= entry.kind == CodeKind::LtoIr;
+        if entry.kind != CodeKind::Ptx {
+            *kept = kept.take().or_else(|| kept_ptx(bytes));
+            let kernels = entry.kernels.iter().map(|k| format!("{} ({})", k.name, entry.target_text()));
+            code.machine_code.extend(kernels);
+            return;
+        }
+        let Some(target) = entry.target() else { return };
+        let Some(rank) = rank(target, gpu.arch()) else {
+            code.other_targets.push(target);
+            return;
+        };
+        if let Ok(text) = std::str::from_utf8(bytes)
+            && best.as_ref().is_none_or(|(known, _)| *known < rank)
+        {
+            *best = Some((rank, text.trim_end_matches('\0').into()));
+        }
+    }
+
+    fn ended(self) -> DeviceCode {
+        let Self { best, kept, mut code } = self;
         code.text = best.map(|(_, text)| text).or(kept.map(Arc::from));
         code
     }

@@ -8,6 +8,10 @@ pub(crate) enum Handle {
     Graph = 3,
     Node = 4,
     Instance = 5,
+    Array = 6,
+    Mipmap = 7,
+    Texture = 8,
+    Link = 9,
 }
 
 const HANDLE: u64 = 0x0057_0000_0000_0000;

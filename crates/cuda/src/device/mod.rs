@@ -6,12 +6,14 @@
 
 pub(crate) mod allocations;
 pub(crate) mod arguments;
+pub(crate) mod arrays;
 pub(crate) mod contexts;
 mod device_code;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 mod kept_ptx;
 mod limits;
+pub(crate) mod links;
 mod module;
 mod pools;
 mod record;
@@ -22,6 +24,7 @@ pub(crate) mod work;
 
 pub(crate) mod state;
 
+mod array_memory;
 mod copies;
 mod launch;
 pub(crate) mod registry;

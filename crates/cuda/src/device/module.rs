@@ -160,7 +160,8 @@ impl DeviceCode {
     /// Adds what is known about the objects of a program that have no PTX for the GPU.
     fn add(&mut self, without_ptx: Vec<(String, Self)>) {
         for (name, object) in without_ptx {
-            let kernels = object.machine_code.into_iter().filter(|kernel| !self.machine_code.contains(kernel));
+            let kernels =
+                object.machine_code.into_iter().filter(|kernel| !self.machine_code.contains(kernel));
             let kernels: Vec<String> = kernels.collect();
             self.machine_code.extend(kernels);
             self.other_targets.extend(object.other_targets);
@@ -171,7 +172,8 @@ impl DeviceCode {
 
     /// A refusal that names the objects whose code is missing: what is not found may be there.
     fn with_missing(&self, stop: Stop, gpu: &Gpu) -> Stop {
-        let missing = || format!("; without PTX: {} (build them with {})", self.missing.join(", "), build(gpu));
+        let missing =
+            || format!("; without PTX: {} (build them with {})", self.missing.join(", "), build(gpu));
         match stop {
             Stop::Unsupported(mut unsupported) if !self.missing.is_empty() => {
                 unsupported.why += &missing();
@@ -226,7 +228,9 @@ mod tests {
     fn ptx_may_begin_with_a_long_comment() {
         let text = |target: &str| {
             let comment = "// a comment\n".repeat(1000);
-            let text = format!("{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n");
+            let text = format!(
+                "{comment}.version 8.7\n.target {target}, debug\n.address_size 64\n.visible .entry k() {{ ret; }}\n"
+            );
             Image::from(text.into_bytes())
         };
         let gpu = Gpu::with_key("gb10").unwrap();

@@ -28,17 +28,25 @@ pub(crate) struct Separate {
 impl Separate {
     /// Links the objects of a program.
     pub(crate) fn link(objects: Vec<Vec<u8>>, gpu: &Gpu) -> Self {
-        let mut linked = Self::default();
-        let mut texts: Vec<(String, Arc<str>)> = Vec::new();
         let count = objects.len();
-        for (n, object) in objects.into_iter().enumerate() {
+        let named = objects.into_iter().enumerate().map(|(n, object)| {
             let code = DeviceCode::read(object, gpu);
             let number = format!("object {} of {count}", n + 1);
             let name = code.source.as_ref().map_or(number.clone(), |source| format!("{number} ({source})"));
+            (name, code)
+        });
+        Self::link_named(named.collect())
+    }
+
+    /// Links objects, each with the name by which messages know it.
+    pub(crate) fn link_named(objects: Vec<(String, DeviceCode)>) -> Self {
+        let mut linked = Self::default();
+        let mut texts: Vec<(String, Arc<str>)> = Vec::new();
+        for (name, code) in objects {
             match &code.text {
                 Some(text) if text.contains(OF_DEVICE_RUNTIME) => {}
                 Some(text) => texts.push((name, Arc::clone(text))),
-                None if code.machine_code.is_empty() && code.other_targets.is_empty() && !code.has_lto => {}
+                None if code.pieces == 0 => {}
                 None => linked.without_ptx.push((name, code)),
             }
         }

@@ -10,9 +10,11 @@ use emulator::events::{self, Event};
 use emulator::trials::{ContractedPrograms, Plan};
 
 use crate::device::allocations::{Allocation, Copied, Kind};
+use crate::device::arrays::Arrays;
 use crate::device::graphs::{Graphs, Unlaunched};
 use crate::device::handles::Handle;
 use crate::device::limits::{Limits, plan};
+use crate::device::links::Links;
 use crate::device::module::Module;
 use crate::device::pools::Pools;
 use crate::device::record::Recorder;
@@ -21,8 +23,8 @@ use crate::device::streams::Streams;
 use crate::device::work::Function;
 use crate::gpus::{GPUS, Gpu};
 use crate::program::host_memory;
-use crate::program::image::Image;
 use crate::program::host_memory::WINDOW_END;
+use crate::program::image::Image;
 use crate::status::{Answer, Status};
 
 /// The simulated device.
@@ -59,6 +61,10 @@ pub(crate) struct Device {
     pub(crate) streams: Streams,
     pub(crate) graphs: Graphs,
     pub(crate) pools: Pools,
+    pub(crate) arrays: Arrays,
+    pub(crate) links: Links,
+    /// The number of textures and surfaces made; handles are never used again.
+    pub(crate) textures_made: usize,
     pub(crate) results: Results,
     pub(crate) recorder: Option<Recorder>,
     used: u64,
@@ -139,6 +145,9 @@ impl Device {
             streams: Streams::default(),
             graphs: Graphs::default(),
             pools: Pools::default(),
+            arrays: Arrays::default(),
+            links: Links::default(),
+            textures_made: 0,
             results,
             recorder: Recorder::of_environment(),
             used: 0,

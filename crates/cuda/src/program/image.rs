@@ -41,18 +41,19 @@ pub(crate) unsafe fn image(address: u64) -> Result<Image, Status> {
     }
     // SAFETY: the wrapper holds the address of an image.
     let mut image = Image::from(unsafe { code(long(address + 8)?) }?);
+    if word(address + 4)? != LINKED {
+        return Ok(image);
+    }
     let mut list = long(address + 16)?;
-    if word(address + 4)? == LINKED && list != 0 {
-        // The list ends with a null pointer.
-        loop {
-            let object = long(list)?;
-            if object == 0 {
-                break;
-            }
-            // SAFETY: the list holds the addresses of fatbins.
-            image.objects.push(unsafe { code(object) }?);
-            list += 8;
+    // The list ends with a null pointer.
+    while list != 0 {
+        let object = long(list)?;
+        if object == 0 {
+            break;
         }
+        // SAFETY: the list holds the addresses of fatbins.
+        image.objects.push(unsafe { code(object) }?);
+        list += 8;
     }
     Ok(image)
 }

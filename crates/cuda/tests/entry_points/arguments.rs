@@ -25,6 +25,14 @@ fn made(name: &str, more: &[u64]) -> u64 {
     object
 }
 
+/// Like [`made`], for a function whose result is behind its other arguments.
+fn made_last(name: &str, before: &[u64]) -> u64 {
+    let mut object = 0u64;
+    let place = [&raw mut object as u64];
+    named(name, &[before, &place].concat());
+    object
+}
+
 /// Makes the primary context current.
 pub(crate) fn enter() {
     named("cuInit", &[]);
@@ -337,10 +345,90 @@ impl Scene {
         vec![word]
     }
 
+    /// The arguments of functions about arrays, textures and surfaces: 4 × 4 floats.
+    fn of_arrays(&mut self, name: &str) -> Option<Vec<u64>> {
+        let format = self.block(&[32, 0, 2]);
+        let descriptor = self.block(&[4, 4, 32 | 1 << 32]);
+        let with_depth = self.block(&[4, 4, 0, 32 | 1 << 32, 0]);
+        let sampling = self.place();
+        let (to, more, other) = (self.place(), self.place(), self.place());
+        let array = || made("cuArrayCreate_v2", &[descriptor]);
+        let mipmap = || made("cuMipmappedArrayCreate", &[with_depth, 2]);
+        let memory = Self::device_memory();
+        let size = [16, 4];
+        Some(match name {
+            "cudaMallocArray" => vec![to, format, 4, 4, 0],
+            "cudaMalloc3DArray" => vec![to, format, 4, 4, 0, 0],
+            "cudaMallocMipmappedArray" => vec![to, format, 4, 4, 0, 2, 0],
+            "cuArrayCreate" => vec![to, descriptor],
+            "cuArray3DCreate" => vec![to, with_depth],
+            "cuMipmappedArrayCreate" => vec![to, with_depth, 2],
+            "cudaGetMipmappedArrayLevel" | "cuMipmappedArrayGetLevel" => vec![to, mipmap(), 1],
+            "cudaFreeMipmappedArray" | "cuMipmappedArrayDestroy" => vec![mipmap()],
+            "cudaFreeArray" | "cuArrayDestroy" => vec![array()],
+            "cudaArrayGetInfo" => vec![to, more, other, array()],
+            "cudaGetChannelDesc" | "cuArrayGetDescriptor" | "cuArray3DGetDescriptor" => vec![to, array()],
+            "cudaMemcpy2DToArray" | "cudaMemcpy2DToArrayAsync" => {
+                vec![array(), 0, 0, memory, 16, size[0], size[1], 3, self.stream()]
+            }
+            "cudaMemcpy2DFromArray" | "cudaMemcpy2DFromArrayAsync" => {
+                vec![memory, 16, array(), 0, 0, size[0], size[1], 3, self.stream()]
+            }
+            "cudaMemcpy2DArrayToArray" => vec![array(), 0, 0, array(), 0, 0, size[0], size[1], 3],
+            "cudaMemcpyToArray" | "cudaMemcpyToArrayAsync" => {
+                vec![array(), 0, 0, memory, 64, 3, self.stream()]
+            }
+            "cudaMemcpyFromArray" | "cudaMemcpyFromArrayAsync" => {
+                vec![memory, array(), 0, 0, 64, 3, self.stream()]
+            }
+            "cudaCreateTextureObject" | "cuTexObjectCreate" => vec![to, self.resource(array()), sampling, 0],
+            "cudaCreateSurfaceObject" | "cuSurfObjectCreate" => vec![to, self.resource(array())],
+            "cudaDestroyTextureObject" | "cuTexObjectDestroy" => {
+                let resource = self.resource(array());
+                vec![made("cuTexObjectCreate", &[resource, sampling, 0])]
+            }
+            "cudaDestroySurfaceObject" | "cuSurfObjectDestroy" => {
+                let resource = self.resource(array());
+                vec![made("cuSurfObjectCreate", &[resource])]
+            }
+            _ => return None,
+        })
+    }
+
+    /// A resource descriptor, of either API.
+    fn resource(&mut self, array: u64) -> u64 {
+        let mut words = [0; 32];
+        words[1] = array;
+        self.block(&words)
+    }
+
+    /// The arguments of functions of the driver's linker.
+    fn of_links(&mut self, name: &str) -> Option<Vec<u64>> {
+        let (to, more) = (self.place(), self.place());
+        let link = || made_last("cuLinkCreate_v2", &[0, 0, 0]);
+        let (text, len) = (self.text.as_ptr() as u64, self.text.as_bytes_with_nul().len() as u64);
+        let data = |link: u64| vec![link, 1, text, len, c"input".as_ptr() as u64, 0, 0, 0];
+        Some(match name {
+            "cuLinkCreate" => vec![0, 0, 0, to],
+            "cuLinkAddData" => data(link()),
+            "cuLinkAddFile" => vec![link(), 1, self.path.as_ptr() as u64, 0, 0, 0],
+            "cuLinkComplete" => {
+                let link = link();
+                named("cuLinkAddData_v2", &data(link));
+                vec![link, to, more]
+            }
+            "cuLinkDestroy" => vec![link()],
+            _ => return None,
+        })
+    }
+
     /// The arguments of functions whose parameters do not tell enough.
     fn special(&mut self, name: &str) -> Option<Vec<u64>> {
         let plain =
             name.rsplit_once("_v").filter(|(_, version)| version.len() == 1).map_or(name, |(plain, _)| plain);
+        if let Some(words) = self.of_arrays(plain).or_else(|| self.of_links(plain)) {
+            return Some(words);
+        }
         let managed = |_: &Self| made("cuMemAllocManaged", &[4096, 1]);
         let variable = &raw const *self.variable as u64;
         Some(match plain {

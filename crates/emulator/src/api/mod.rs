@@ -15,4 +15,5 @@ pub(crate) mod observe;
 pub(crate) mod printf;
 pub(crate) mod profile;
 pub(crate) mod tensor_argument;
+pub mod texture;
 pub(crate) mod trap;

@@ -126,8 +126,9 @@ fn load_chosen(
     let version = module.version;
     let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
     let scope = Scope { symbols, functions, imports, refused, arch, version, lines, table: isa::TABLE, code };
-    let Decoded { kernels, names, launchable } =
-        decode_kernels((&module, text), wanted, |function| decode::kernel(&scope, text, function, shared, registers))?;
+    let Decoded { kernels, names, launchable } = decode_kernels((&module, text), wanted, |function| {
+        decode::kernel(&scope, text, function, shared, registers)
+    })?;
     let text = text.into();
     Ok(Program {
         text,
@@ -187,8 +188,7 @@ fn decode_kernels(
 
 /// The kernels that kernels of the module may launch, with their addresses: those whose address is taken, if anything can be launched.
 fn launched<'a>(module: &'a Module, text: &str, entries: &[&'a Function]) -> HashMap<&'a str, u64> {
-    let launches =
-        |item: &Item| matches!(item, Item::Function(f) if f.body.is_none() && f.name.starts_with(DEVICE_RUNTIME));
+    let launches = |item: &Item| matches!(item, Item::Function(f) if f.body.is_none() && f.name.starts_with(DEVICE_RUNTIME));
     if !module.items.iter().any(launches) {
         return HashMap::new();
     }
@@ -201,7 +201,9 @@ fn launched<'a>(module: &'a Module, text: &str, entries: &[&'a Function]) -> Has
     };
     for item in &module.items {
         match item {
-            Item::Variable(Variable { init: Some(init), .. }) => pointed_at(init).into_iter().for_each(&mut take),
+            Item::Variable(Variable { init: Some(init), .. }) => {
+                pointed_at(init).into_iter().for_each(&mut take)
+            }
             Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), &mut take),
             _ => {}
         }

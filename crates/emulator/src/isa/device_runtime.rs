@@ -46,7 +46,9 @@ pub(super) const FUNCTIONS: [System; 22] = [
 /// A dimension that a call passes as a struct of three words.
 fn dimension(m: &Machine<'_>, row: &Row, n: usize, lane: usize) -> [u32; 3] {
     let bytes = argument::<12>(m, row, n, lane);
-    std::array::from_fn(|i| bytes[4 * i..][..4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte)))
+    std::array::from_fn(|i| {
+        bytes[4 * i..][..4].iter().rev().fold(0, |word, byte| word << 8 | u32::from(*byte))
+    })
 }
 
 fn get_parameter_buffer(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -74,7 +76,9 @@ fn launch_device(m: &mut Machine<'_>, row: &Row) -> Flow {
         let requested = m.world.device_launches.requested.remove(&buffer);
         let params = m.world.global.range(buffer, PARAMETER_BYTES).map(<[u8]>::to_vec);
         let (Some(requested), Some(params)) = (requested, params) else {
-            let what = format!("a launch with parameters at {buffer:#x}, where cudaGetParameterBuffer returned no buffer");
+            let what = format!(
+                "a launch with parameters at {buffer:#x}, where cudaGetParameterBuffer returned no buffer"
+            );
             return m.fail(Fault::new(Rule::WrongSpace, what).at(lane));
         };
         m.world.global.free(buffer);

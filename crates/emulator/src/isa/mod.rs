@@ -33,9 +33,12 @@ pub(super) mod moves;
 mod packed;
 mod quotient;
 mod select;
+mod srgb;
+mod surface;
 pub(super) mod system_call;
 mod tensor;
 mod tensormap;
+mod texture;
 pub(super) mod used_bytes;
 mod video;
 mod video_mad;
@@ -143,6 +146,8 @@ const CHAPTERS: &[&[FormRow]] = &[
     matrix::decode::ROWS,
     matrix::wmma::ROWS,
     matrix::ROWS,
+    texture::ROWS,
+    surface::ROWS,
     misc::ROWS,
 ];
 

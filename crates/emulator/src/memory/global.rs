@@ -6,6 +6,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use crate::api::buffer_names::Names;
+use crate::api::texture::Textures;
 use crate::api::trap::{Fault, Rule, Trap};
 use crate::memory::addresses::Cursor;
 use crate::memory::defined::{LeftUndefined, Uses};
@@ -67,6 +68,8 @@ pub struct GlobalMemory {
     pub(crate) names: Names,
     /// Sums made by float atomics.
     pub(crate) sums: FloatSums,
+    /// Textures and surfaces by handle.
+    pub textures: Textures,
 }
 
 impl GlobalMemory {

@@ -82,7 +82,8 @@ pub(crate) fn run_children<O: Observer>(
             let what = format!("kernels launch kernels more than {DEEPEST} levels deep");
             return Err(Stop::Launch(what));
         }
-        let options = Options { fuel: options.fuel.saturating_sub(counts.warp_instructions), ..options.clone() };
+        let options =
+            Options { fuel: options.fuel.saturating_sub(counts.warp_instructions), ..options.clone() };
         let own = run_child(parent, child, memory, &options, observer, counts)?;
         open.push(in_order(own, options.seed));
     }
@@ -104,7 +105,8 @@ fn run_child<O: Observer>(
         Some(Err(unsupported)) => return Err(Stop::Unsupported(unsupported.clone())),
         None => return Err(wrong(format!("{function:#x}, which is no kernel of its module"))),
     };
-    let kernel = parent.program.kernel(name).ok_or_else(|| wrong(format!("`{name}`, which is not loaded")))?;
+    let kernel =
+        parent.program.kernel(name).ok_or_else(|| wrong(format!("`{name}`, which is not loaded")))?;
     let mut params = child.params;
     params.resize(kernel.param_bytes, 0);
     let launch = Launch { grid, block, shared_bytes, params };
@@ -147,6 +149,7 @@ fn in_order(launches: DeviceLaunches, seed: u64) -> Vec<DeviceLaunch> {
 /// The refusal of launches by kernels of a stream of several launches.
 pub(crate) fn refuse_stream(launches: &[InStream<'_>]) -> Stop {
     let form = launches.first().map(|launch| launch.kernel.name.clone()).unwrap_or_default();
-    let why = "a kernel of a stream of several launches launches others, which runs only in a launch of its own";
+    let why =
+        "a kernel of a stream of several launches launches others, which runs only in a launch of its own";
     Stop::Unsupported(Unsupported { form, line: 1, why: why.to_owned(), lack: Lack::Emulator })
 }

@@ -107,7 +107,9 @@ fn rename_body(body: &mut [Statement], renamed: &HashMap<String, String>) {
         match statement {
             Statement::Block(inner) => rename_body(inner, renamed),
             Statement::Instruction(i) => {
-                i.operands.iter_mut().for_each(|operand| names_mut(operand, &mut |name| rename(name, renamed)));
+                i.operands
+                    .iter_mut()
+                    .for_each(|operand| names_mut(operand, &mut |name| rename(name, renamed)));
             }
             Statement::CallTargets { functions, .. } => {
                 functions.iter_mut().for_each(|function| rename(function, renamed));

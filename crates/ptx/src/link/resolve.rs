@@ -107,7 +107,9 @@ fn same_kind(
     (second, here): (Place, &Item),
 ) -> Result<(), LinkError> {
     let (a, b) = (kind(there), kind(here));
-    let commons = [there, here].iter().all(|item| matches!(item, Item::Variable(v) if v.linkage == Some(Linkage::Common)));
+    let commons = [there, here]
+        .iter()
+        .all(|item| matches!(item, Item::Variable(v) if v.linkage == Some(Linkage::Common)));
     let open = [there, here].iter().any(|item| matches!(item, Item::Variable(_)) && bytes(item).is_none());
     let equal = match (there, here) {
         (Item::Variable(x), Item::Variable(y)) if open || commons => x.space == y.space,

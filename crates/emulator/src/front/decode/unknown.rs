@@ -17,7 +17,9 @@ const DEVICE_RUNTIME: [&str; 8] = [
 /// Why a function without a body cannot be called.
 pub(super) fn absent(name: &str) -> Refusal {
     if DEVICE_RUNTIME.iter().any(|known| name.starts_with(known)) {
-        return format!("`{name}` belongs to the device runtime, of which launches, streams and events are emulated");
+        return format!(
+            "`{name}` belongs to the device runtime, of which launches, streams and events are emulated"
+        );
     }
     format!("`{name}` is declared but has no body")
 }
