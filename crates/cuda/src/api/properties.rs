@@ -28,6 +28,41 @@ impl Fields {
     }
 }
 
+/// The sizes of textures and surfaces (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
+fn texture_sizes(f: &mut Fields, old: bool) {
+    const WIDE: i32 = 131_072;
+    const SIDE: i32 = 32_768;
+    const LAYERS: i32 = 2048;
+    const LINEAR: i32 = 268_435_456;
+    // One dimension; of mipmaps.
+    f.words(&[WIDE, SIDE]);
+    if old {
+        f.word(LINEAR);
+    }
+    // Two dimensions; of mipmaps, of linear memory with the pitch, of gathers; three, and another shape of three.
+    f.words(&[WIDE, 65_536, SIDE, SIDE, WIDE, 65_000, 2_097_120, SIDE, SIDE]);
+    f.words(&[16_384, 16_384, 16_384, 8192, 8192, SIDE]);
+    // Cubes, layers of one and of two dimensions, and of cubes.
+    f.words(&[SIDE, SIDE, LAYERS, SIDE, SIDE, LAYERS, SIDE, LAYERS - 2]);
+    // Surfaces: one, two and three dimensions, layers of one and two, cubes, and layers of them.
+    f.words(&[
+        SIDE,
+        WIDE,
+        65_536,
+        16_384,
+        16_384,
+        16_384,
+        SIDE,
+        LAYERS,
+        SIDE,
+        SIDE,
+        LAYERS,
+        SIDE,
+        SIDE,
+        LAYERS - 2,
+    ]);
+}
+
 /// The bytes of the struct; `old` is the layout of CUDA 12 (`cudaGetDeviceProperties_v2`).
 pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
     let at = |number: i32| gpu.attribute(number);
@@ -48,11 +83,7 @@ pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
     only_old(&mut f, 0);
     f.words(&[at(18), 1]);
     only_old(&mut f, 0);
-    // Texture sizes: textures are not supported.
-    f.words(&[0; 2]);
-    only_old(&mut f, 0);
-    f.words(&[0; 2 + 2 + 3 + 2 + 3 + 3 + 1 + 2 + 3 + 2]);
-    f.words(&[0; 1 + 2 + 3 + 2 + 3 + 1 + 2]);
+    texture_sizes(&mut f, old);
     f.long(512);
     // Concurrent kernels, ECC, PCI bus, device, domain, TCC, copy engines, unified addressing.
     f.words(&[1, 0, 1, 0, 0, 0, 2, 1]);

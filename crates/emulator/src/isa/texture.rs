@@ -337,7 +337,9 @@ impl Sampler<'_> {
         // Levels are numbers with 8 bits behind the point; what is beyond is dropped before they are added, as on an H200.
         let fixed = |level: f32| (f64::from(level) * 256.0).floor() as i64;
         let [least, most] = self.sampling.levels.map(fixed);
-        let level = (fixed(level) + fixed(self.sampling.bias)).clamp(least, most.max(least)).clamp(0, (last as i64) << 8);
+        let level = (fixed(level) + fixed(self.sampling.bias))
+            .clamp(least, most.max(least))
+            .clamp(0, (last as i64) << 8);
         if !self.sampling.between_levels {
             return self.sample(m, at, self.image.levels[((level + 128) >> 8) as usize]);
         }
