@@ -103,6 +103,10 @@ fn unfit(test: &Test) -> Option<&'static str> {
         (!runs, "a target that the simulated GPU does not run"),
         (run.entry.is_none(), "a kernel that cannot be named"),
         (run.grid.contains(&0), "no CTA, which the C interface takes for one"),
+        (
+            test.ptx.contains("__cudaCDP2"),
+            "kernels that a kernel launches, whose violations carry their own names",
+        ),
         // In a program, dynamic shared memory begins where it does on a GPU; elsewhere a schedule may shift it.
         (
             run.shared_bytes > 0 && !matches!(test.expected, Expected::Values(_)),

@@ -159,11 +159,11 @@ fn decode_kernels(
     wanted: impl Fn(&str) -> bool,
     decode: impl Fn(&Function) -> Result<Kernel, Unsupported>,
 ) -> Result<Decoded, Stop> {
-    let entry = |item| match item {
-        &Item::Function(ref function) if function.entry && function.body.is_some() => Some(function),
+    let entries = module.items.iter().filter_map(|item| match item {
+        Item::Function(function) if function.entry && function.body.is_some() => Some(function),
         _ => None,
-    };
-    let entries: Vec<&Function> = module.items.iter().filter_map(entry).collect();
+    });
+    let entries: Vec<&Function> = entries.collect();
     let launched = launched(module, text, &entries);
     let only = entries.len() == 1;
     let mut decoded = Decoded::default();
