@@ -159,7 +159,7 @@ unsafe fn copy(stream: Option<u64>, to: Side, from: Side, [width, height]: [usiz
 }
 
 /// The rows of an array that `count` bytes from a place fill: whole rows, or a part of one.
-fn filled(array: u64, [x, y]: [usize; 2], count: usize) -> Result<[usize; 2], Status> {
+fn filled(array: u64, x: usize, count: usize) -> Result<[usize; 2], Status> {
     let width = described(array, |array| array.image.levels[0].pitch as usize)?;
     if x.checked_add(count).is_some_and(|end| end <= width) {
         return Ok([count, 1]);
@@ -168,7 +168,6 @@ fn filled(array: u64, [x, y]: [usize; 2], count: usize) -> Result<[usize; 2], St
     if x != 0 || !count.is_multiple_of(width) {
         return Err(Status::INVALID_VALUE);
     }
-    let _ = y;
     Ok([width, count / width])
 }
 
@@ -270,22 +269,22 @@ entry_points! {
     }
     [cudaMemcpyToArray, cudaMemcpyToArray_ptds: (Primary, zeros INVALID_VALUE)]
     fn (array: u64, x: usize, y: usize, from: u64, len: usize, _kind: c_int) {
-        let size = filled(array, [x, y], len)?;
+        let size = filled(array, x, len)?;
         copy(None, side_of(array, [x, y], size)?, rows(from, size[0], size[1]), size)
     }
     [cudaMemcpyToArrayAsync, cudaMemcpyToArrayAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (array: u64, x: usize, y: usize, from: u64, len: usize, _kind: c_int, stream: u64) {
-        let size = filled(array, [x, y], len)?;
+        let size = filled(array, x, len)?;
         copy(Some(stream), side_of(array, [x, y], size)?, rows(from, size[0], size[1]), size)
     }
     [cudaMemcpyFromArray, cudaMemcpyFromArray_ptds: (Primary, zeros INVALID_VALUE)]
     fn (to: u64, array: u64, x: usize, y: usize, len: usize, _kind: c_int) {
-        let size = filled(array, [x, y], len)?;
+        let size = filled(array, x, len)?;
         copy(None, rows(to, size[0], size[1]), side_of(array, [x, y], size)?, size)
     }
     [cudaMemcpyFromArrayAsync, cudaMemcpyFromArrayAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (to: u64, array: u64, x: usize, y: usize, len: usize, _kind: c_int, stream: u64) {
-        let size = filled(array, [x, y], len)?;
+        let size = filled(array, x, len)?;
         copy(Some(stream), rows(to, size[0], size[1]), side_of(array, [x, y], size)?, size)
     }
 }
