@@ -438,7 +438,7 @@ mod tests {
             ("cvt.rn.satfinite.e2m1x2.f32 %rs1, %f1, %f2;", "cvt.narrow.f32.e2m1x2"),
             ("cvt.e2m1x2.f32", "cvt.narrow.f32.e2m1x2"),
             ("Feature 'cvt.e2m1x2.f32' not supported on .target 'sm_121'", "cvt.narrow.f32.e2m1x2"),
-            ("Feature '.kind::mxf8f6f4' not supported on .target 'sm_121'", "mma.mxf8f6f4"),
+            ("Feature '.kind::mxf8f6f4' not supported on .target 'sm_121'", "mma."),
             ("Instruction 'cvt with .s2f6x2' not supported on .target 'sm_121f'", "cvt."),
             ("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64", "ldmatrix.m8n16.expand"),
             ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.f16"),
