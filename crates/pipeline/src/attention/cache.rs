@@ -206,6 +206,16 @@ impl Plane {
         Ok(())
     }
 
+    /// Appends the scales of a head of a slot of records; a slot beyond the tensor has none.
+    fn append_scales(&self, (page, slot, head): At, slots: usize, to: &mut Vec<f32>) {
+        let Some((layout, reading)) = self.record else { return };
+        let fields = layout.fields();
+        let places = self.strides.at(page, 0, 0).zip(self.strides.at(page, slot, head));
+        let Some(places) = places else { return };
+        let of = |block| layout.scale(&self.bytes, places, (slot, slots), block, reading);
+        to.extend((0..fields.latent / fields.block).filter_map(of));
+    }
+
     /// The bytes with the code and with the scale of an element of a slot in a transposed plane.
     pub(super) fn transposed_at(&self, (page, slot, head): At, slots: usize, d: usize) -> Option<[usize; 2]> {
         let column = d * slots + slot;
@@ -262,7 +272,8 @@ impl Cache {
         let plane = &self.planes[side];
         let is_exact = plane.record.is_none_or(|(layout, _)| layout.is_exact());
         let rounded = (!is_exact).then_some(Element::Bf16);
-        let mut out = Side { rounded, ..Side::default() };
+        let block = plane.record.map_or(0, |(layout, _)| layout.fields().block);
+        let mut out = Side { rounded, block, ..Side::default() };
         for (request, keys) in requests {
             for key in 0..keys {
                 let wrong = |wanted: String, found: usize| AttentionError::Value {
@@ -294,6 +305,9 @@ impl Cache {
                             byte,
                         )
                     })?;
+                    if plane.record.is_some() {
+                        plane.append_scales(at, self.page, &mut out.block_scales);
+                    }
                     if plane.factors.is_some() {
                         out.factors.push(plane.factor(scale).unwrap_or(f32::NAN));
                     }

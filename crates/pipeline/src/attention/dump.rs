@@ -16,7 +16,8 @@ use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::mla;
 use super::problem::{HeadMap, Problem, Request, Shape, Side};
-use super::semantics::{Arithmetic, Base, Denominator, Empty, Kernel, Mask, Semantics};
+use super::quantize;
+use super::semantics::{Arithmetic, Base, Denominator, Empty, Folded, Kernel, Mask, Semantics};
 use super::writer::Written;
 
 /// The tensor that makes a file one of a writer: the slot of each new token.
@@ -100,6 +101,7 @@ const KEYS: &[&[&str]] = &[
     &["partials"],
     &["elements"],
     &["tile"],
+    &["queries"],
 ];
 
 /// A result that was stored.
@@ -427,6 +429,8 @@ struct Lists {
     by_slot: bool,
     /// The pages of each; `None` for ragged keys.
     pages: Option<[Vec<Vec<usize>>; 2]>,
+    /// [`Request::places`] of each; empty without lists.
+    places: Vec<Vec<usize>>,
 }
 
 impl<'a> File<'a> {
@@ -661,7 +665,7 @@ impl<'a> File<'a> {
             return Err(self.wrong_shape("q", "at least one row, head and element"));
         }
         let q_element = self.element("q", "q_format")?;
-        let queries: Vec<f32> =
+        let mut queries: Vec<f32> =
             (0..rows * heads * width).map_while(|at| q_element.value(q.data(), at)).collect();
         let (mut cache, value_width) = self.cache(width)?;
         let kv_heads = cache.heads;
@@ -677,11 +681,21 @@ impl<'a> File<'a> {
             cache.table = keys;
         }
         let (mut requests, mut key, mut bit) = (Vec::new(), 0, 0);
+        let mut places = lists.places.into_iter();
         for (rows, length) in lists.rows.into_iter().zip(lists.lengths) {
             let size = rows.len() * length;
             let position = length as i64 - rows.len() as i64;
             let keys = key..key + length;
-            requests.push(Request { rows, keys, position, beyond: 0, mask: bit, mask_stride: length });
+            let places = places.next().unwrap_or_default();
+            requests.push(Request {
+                rows,
+                keys,
+                position,
+                beyond: 0,
+                mask: bit,
+                mask_stride: length,
+                places,
+            });
             (key, bit) = (key + length, bit + size);
         }
         let mask = self.mask(&mut requests)?;
@@ -710,7 +724,12 @@ impl<'a> File<'a> {
             (Element::F32, Some(stored)) => stored.element,
             _ => q_element,
         };
-        let arithmetic = self.arithmetic(of_kernel, shape.value_width)?;
+        let record = cache.planes[0].record.map(|(layout, _)| layout);
+        let arithmetic = self.arithmetic(of_kernel, shape.value_width, record)?;
+        if let Some(record) = record.filter(|_| arithmetic.short_queries) {
+            let fields = record.fields();
+            quantize::round_queries(&mut queries, width, (fields.latent, fields.block));
+        }
         Ok(Dump {
             shape,
             semantics,

@@ -271,6 +271,7 @@ impl Data {
         let (mut row, mut key) = (0, 0);
         for length in &lengths {
             requests.push(Request {
+                places: Vec::new(),
                 rows: row..row + length.rows,
                 keys: key..key + length.keys,
                 position: length.keys as i64 - length.rows as i64,
@@ -382,6 +383,8 @@ impl Data {
         let is_fp4 = self.configuration.is_fp4();
         let two_level = TwoLevel {
             running: self.declared.factor == FactorRule::RunningMaximum,
+            descending: false,
+            by_largest: false,
             tile: self.configuration.tile(),
             split: self.case.splits().0,
         };
@@ -404,6 +407,8 @@ impl Data {
                 _ => ProductSum::Any,
             },
             two_level: is_fp4.then_some(two_level),
+            folded: None,
+            short_queries: false,
         }
     }
 }

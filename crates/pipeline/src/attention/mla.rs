@@ -190,11 +190,25 @@ impl Layout {
             return parts.rotary.value(bytes.get(row + parts.rotary_at..)?, d - parts.latent);
         }
         let code = parts.codes.value(bytes.get(row..)?, d)?;
+        let scale = self.scale(bytes, (page, row), (slot, slots), d / parts.block, reading)?;
+        Some(if reading.scale == ScaleOf::Nothing { code } else { code * scale })
+    }
+
+    /// The scale of a block of elements, as [`Self::value`] has it.
+    pub(super) fn scale(
+        self,
+        bytes: &[u8],
+        (page, row): (usize, usize),
+        (slot, slots): (usize, usize),
+        block: usize,
+        reading: Reading,
+    ) -> Option<f32> {
+        let parts = self.parts();
         let blocks = parts.latent / parts.block;
         let block = match reading.scale {
-            ScaleOf::Block | ScaleOf::Nothing => d / parts.block,
-            ScaleOf::Next => (d / parts.block + 1) % blocks,
-            ScaleOf::Previous => (d / parts.block + blocks - 1) % blocks,
+            ScaleOf::Block | ScaleOf::Nothing => block,
+            ScaleOf::Next => (block + 1) % blocks,
+            ScaleOf::Previous => (block + blocks - 1) % blocks,
             ScaleOf::First => 0,
         };
         let index = match (self, reading.is_linear) {
@@ -212,8 +226,12 @@ impl Layout {
             Scale::Ue8m0 => numerics::Format::Ue8m0.decode(u32::from(*scale.first()?)),
             Scale::Ue4m3 => numerics::Format::Ue4m3.decode(u32::from(*scale.first()?)),
         };
-        let scale = if reading.is_power { f32::from_bits(scale.to_bits() & 0xFF80_0000) } else { scale };
-        Some(if reading.scale == ScaleOf::Nothing { code } else { code * scale })
+        Some(if reading.is_power { f32::from_bits(scale.to_bits() & 0xFF80_0000) } else { scale })
+    }
+
+    /// Whether weights can be multiplied by the scales of its values: elements are e4m3.
+    pub(super) const fn has_fp8(self) -> bool {
+        matches!(self.parts().codes, Element::E4m3)
     }
 
     /// Whether every product of a code and its scale is exact in 16 bits.

@@ -7,7 +7,7 @@
 //! | `problem.rs` | queries, keys and values as numbers, and which keys a row sees |
 //! | `cache.rs` | keys and values in memory: pages, strides, codes and scales |
 //! | `mla.rs` | records of latent attention (MLA) |
-//! | `reference.rs` | the result in f64, with the bound; `reference/two_level.rs`: where weights are quantized |
+//! | `reference.rs` | the result in f64, with the bound; `reference/two_level.rs`, `reference/folded.rs`: where weights are quantized |
 //! | `quantize.rs` | queries in NVFP4, and whether a kernel stored them |
 //! | `dump.rs`, `dump/` | the dump format, under the names of every library |
 //! | `judge.rs` | which stored elements are right |

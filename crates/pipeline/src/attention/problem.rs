@@ -72,6 +72,15 @@ pub struct Request {
     pub mask: usize,
     /// Bits of a row of the custom mask.
     pub mask_stride: usize,
+    /// Of a sparse attention, the place of each key in the list of its row, where entries that name no key count as well; empty if none do.
+    pub places: Vec<usize>,
+}
+
+impl Request {
+    /// The place of a key, in its own numbers, in the order in which a kernel reads them.
+    pub fn place(&self, key: usize) -> usize {
+        self.places.get(key).copied().unwrap_or(key)
+    }
 }
 
 /// Keys that a kernel leaves out: a fault, unless none.
@@ -157,6 +166,10 @@ pub struct Side {
     pub elements: Vec<f32>,
     /// A factor for each key and head; empty if there is none.
     pub factors: Vec<f32>,
+    /// The scale of each block of elements of each key and head, if the elements of records have one; and elements of a block.
+    pub block_scales: Vec<f32>,
+    /// Elements that share such a scale.
+    pub block: usize,
     /// The type to which a kernel may round elements before it multiplies them, where a code times its scale is no number of it.
     pub rounded: Option<Element>,
     /// The exponent of the lowest bit of each key and head, once it was asked for.
@@ -173,6 +186,12 @@ impl Side {
     /// The exponent of the lowest bit that is set in any element of each key and head, of this width.
     pub fn lowest_bits(&self, width: usize) -> &[i32] {
         self.lowest_bits.get_or_init(|| self.elements.chunks(width.max(1)).map(lowest_bit).collect())
+    }
+
+    /// The scales of the blocks of a head of a key.
+    pub fn scales_of(&self, key: usize, head: usize, heads: usize, blocks: usize) -> &[f32] {
+        let at = (key * heads + head) * blocks;
+        self.block_scales.get(at..at + blocks).unwrap_or_default()
     }
 
     /// The factor of a head of a key.

@@ -30,6 +30,23 @@ pub(super) struct Quantized {
     pub(super) scales: Vec<u8>,
 }
 
+/// Rounds queries to e4m3 as kernels of latent records do: in each block of the latent part its elements become codes of a power of two,
+/// the first one of which the largest is at most 448 times. `fl(largest / 448)` and the power above it are those of binary32.
+pub(super) fn round_queries(queries: &mut [f32], width: usize, (latent, block): (usize, usize)) {
+    for query in queries.chunks_mut(width.max(1)) {
+        for block in query.get_mut(..latent).unwrap_or_default().chunks_mut(block.max(1)) {
+            let largest = block.iter().fold(1e-4_f32, |most, x| most.max(x.abs()));
+            let bits = (largest / 448.0).to_bits();
+            let above = if bits & 0x7F_FFFF == 0 { bits } else { (bits + 0x80_0000) & 0x7F80_0000 };
+            let scale = f64::from(f32::from_bits(above));
+            for x in block {
+                // The largest rounds to 448 at most.
+                *x = (Element::E4m3.nearest(f64::from(*x) / scale).clamp(-448.0, 448.0) * scale) as f32;
+            }
+        }
+    }
+}
+
 fn scale_value(code: u8) -> f64 {
     f64::from(numerics::Format::Ue4m3.decode(code.into()))
 }

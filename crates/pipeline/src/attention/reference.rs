@@ -12,6 +12,7 @@ use super::semantics::{
     Arithmetic, Base, Denominator, Empty, MergeFault, ProductSum, ScoreOrder, WrongMerge,
 };
 
+mod folded;
 mod two_level;
 
 /// The relative error of ex2.approx (PTX ISA).
@@ -449,6 +450,10 @@ impl<'a> Reference<'a> {
             let output = self.output_of_codes(of, &keys, &common, request, shape.kv_head(1, head));
             return Row { output, lse, most };
         }
+        if let Some(of) = self.arithmetic.folded {
+            let output = self.output_of_folded(of, &keys, &common, request, shape.kv_head(1, head));
+            return Row { output, lse, most };
+        }
         if let Some(merge) = self.problem.semantics.merge {
             merge_wrongly(&mut keys, &common, request, merge);
         }
@@ -462,7 +467,10 @@ impl<'a> Reference<'a> {
     /// The logarithms, base 2, of the sum of exponentials without and with that of the sink.
     fn logarithms(&self, keys: &[Key], common: &Common) -> [Expected; 2] {
         let Roundoff { relative, absolute } = self.arithmetic.weights.roundoff();
-        let sum = 1.5 * (keys.len() as f64 + 2.0 + common.rises) * U;
+        // A constant in all exponents is subtracted from the logarithm again.
+        let by_largest = self.arithmetic.two_level.is_some_and(|of| of.by_largest);
+        let added = if by_largest { 16.0 * U * two_level::LARGEST_LOG2 } else { 0.0 };
+        let sum = 1.5 * (keys.len() as f64 + 2.0 + common.rises) * U + added;
         // Relative to the largest score of the keys where the sink is left out: a kernel logs that sum before it adds the sink.
         let of_keys = keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t));
         let weight = |key: &Key, most: f64| libm::exp2(key.t - most);
@@ -483,7 +491,7 @@ impl<'a> Reference<'a> {
                 };
                 let eta = keys.iter().map(of_key).sum::<f64>() / total;
                 let relative = eta + of_sink + sum;
-                let error = std::f64::consts::LOG2_E * relative * (1.0 + relative) + 2.0 * LG2;
+                let error = std::f64::consts::LOG2_E * relative * (1.0 + relative) + 2.0 * LG2 + added;
                 let value = most + libm::log2(total);
                 Expected::Number { value, error: error + 8.0 * U * (value.abs() + most.abs()) }
             },

@@ -99,7 +99,15 @@ record::words! {
         Triton "triton",
         /// llama.cpp's mma and tile kernels: queries scaled in fp16, sums of values in fp16.
         LlamaCpp "llama_cpp",
-        /// Any of the others with binary32 sums.
+        /// FlashInfer's sparse attention of latent records for SM12x: queries and weights in e4m3, weights times the scales of the values.
+        SparseMla "sparse_mla",
+        /// The same for scales that are no powers of two: of each weight a second e4m3 number has what the first leaves.
+        SparseMlaResidual "sparse_mla_residual",
+        /// The first in the way of its prefill that has 64 heads in a block: the largest weight times the largest scale becomes 448.
+        SparseMlaSwapab "sparse_mla_swapab",
+        /// FlashInfer's NVFP4 attention for SM12x, SageAttention 3: weights in NVFP4, tiles of 128 keys from the last to the first.
+        Nvfp4Attention "nvfp4_attention",
+        /// Any of the first three with binary32 sums.
         Any "any",
     }
 }
@@ -206,10 +214,26 @@ pub enum ProductSum {
 pub struct TwoLevel {
     /// Whether that is the largest score of a row so far, instead of that of its tile.
     pub running: bool,
+    /// Whether tiles are read from the last to the first.
+    pub descending: bool,
+    /// Whether codes are those of quotients by a sixth of the largest weight of the 16, instead of by the scale that is stored; weights are
+    /// then exponentials with log2 2688 in the exponent.
+    pub by_largest: bool,
     /// Keys of a tile, which begins at a multiple of them.
     pub tile: usize,
     /// Keys of a split.
     pub split: usize,
+}
+
+/// Weights in e4m3 that are multiplied by the scale of a block of values first. The largest product in a tile becomes 448.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Folded {
+    /// Keys of a tile: so many entries of a row's list, those that it does not see included.
+    pub tile: usize,
+    /// Whether a second number has what the first one leaves.
+    pub residual: bool,
+    /// Whether the largest weight times the largest scale of the tile becomes 448, instead of the largest product.
+    pub by_factors: bool,
 }
 
 /// What the arithmetic of a kernel may round; docs/numerics.md, 14, has the bound that follows.
@@ -245,6 +269,10 @@ pub struct Arithmetic {
     pub sum: ProductSum,
     /// How weights are quantized; `None` if they are rounded to their type.
     pub two_level: Option<TwoLevel>,
+    /// How weights are multiplied by the scales of values, and quantized; `None` if they are not.
+    pub folded: Option<Folded>,
+    /// Whether queries are rounded to e4m3, in the blocks of a record's elements that share a scale.
+    pub short_queries: bool,
 }
 
 impl Arithmetic {
@@ -269,9 +297,44 @@ impl Arithmetic {
             headroom: 1.0,
             sum: ProductSum::Any,
             two_level: None,
+            folded: None,
+            short_queries: false,
+        };
+        let folded = Folded { tile: 64, residual: false, by_factors: false };
+        let sparse = Self {
+            weights: Element::Bf16,
+            denominator: Denominator::Unrounded,
+            rescaled: 0,
+            tile: 64,
+            elements: None,
+            exact_elements: true,
+            folded: Some(folded),
+            short_queries: true,
+            ..any
         };
         match kernel {
             Kernel::Any => any,
+            Kernel::SparseMla => sparse,
+            Kernel::SparseMlaResidual => Self { folded: Some(Folded { residual: true, ..folded }), ..sparse },
+            Kernel::SparseMlaSwapab => Self { folded: Some(Folded { by_factors: true, ..folded }), ..sparse },
+            Kernel::Nvfp4Attention => Self {
+                weights: Element::F32,
+                denominator: Denominator::Unrounded,
+                rescaled: 0,
+                partials: None,
+                tile: 64,
+                elements: None,
+                exact_elements: true,
+                sum: ProductSum::BlockScaled,
+                two_level: Some(TwoLevel {
+                    running: true,
+                    descending: true,
+                    by_largest: true,
+                    tile: 128,
+                    split: usize::MAX,
+                }),
+                ..any
+            },
             Kernel::Fa2 => Self { denominator: Denominator::Rounded, rescaled: 0, elements: None, ..any },
             Kernel::Xqa => Self { denominator: Denominator::Rounded, elements: None, ..any },
             Kernel::LlamaCpp => Self {

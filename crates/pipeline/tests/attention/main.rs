@@ -10,4 +10,5 @@ mod layouts;
 mod llama;
 mod mla;
 mod right;
+mod sparse_mla;
 mod writer;

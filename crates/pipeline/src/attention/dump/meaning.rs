@@ -5,8 +5,8 @@ use std::sync::Arc;
 use safetensors::Dtype;
 
 use super::{
-    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Kernel, Lists, LseQuantity,
-    LseReading, Mask, Request, Semantics, Shape, Stored, StoredLse,
+    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Folded, Kernel, Lists,
+    LseQuantity, LseReading, Mask, Request, Semantics, Shape, Stored, StoredLse, mla,
 };
 
 /// The pages of each request, of keys and of values, and its length.
@@ -36,7 +36,13 @@ impl File<'_> {
                 let wanted = format!("{} elements, one more than requests with keys", lengths.len() + 1);
                 return Err(self.wrong_shape("qo_indptr", wanted));
             }
-            return Ok(Lists { rows: of_rows, lengths, by_slot: false, pages: Some(tables) });
+            return Ok(Lists {
+                rows: of_rows,
+                lengths,
+                by_slot: false,
+                pages: Some(tables),
+                places: Vec::new(),
+            });
         }
         let keys = cache.table.first().map_or(0, Vec::len);
         let of_keys = self.ranges("kv_indptr", keys, "keys")?;
@@ -57,7 +63,13 @@ impl File<'_> {
         }
         let lengths = of_keys.iter().map(ExactSizeIterator::len).collect();
         let table: Vec<Vec<usize>> = of_keys.into_iter().map(Iterator::collect).collect();
-        Ok(Lists { rows: of_rows, lengths, by_slot: false, pages: Some([table.clone(), table]) })
+        Ok(Lists {
+            rows: of_rows,
+            lengths,
+            by_slot: false,
+            pages: Some([table.clone(), table]),
+            places: Vec::new(),
+        })
     }
 
     /// The slots that each row of a sparse attention reads: every row is a request of its own.
@@ -81,7 +93,7 @@ impl File<'_> {
         let plane = &cache.planes[0];
         let left = plane.bytes.len().saturating_sub(plane.strides.offset);
         let slots = left.div_ceil(plane.strides.page.max(1)) * cache.page;
-        let mut table = Vec::new();
+        let (mut table, mut places) = (Vec::new(), Vec::new());
         for row in 0..rows {
             let count = match lengths.as_ref().map(|lengths| lengths[row]) {
                 None => most,
@@ -91,13 +103,14 @@ impl File<'_> {
                     })?
                 }
             };
-            let mut of_row = Vec::new();
+            let (mut of_row, mut places_of_row) = (Vec::new(), Vec::new());
             for index in row * most..row * most + count {
                 // −1 pads a row.
                 match all.get(index).copied().unwrap_or(-1) {
                     -1 => {}
                     slot if usize::try_from(slot).is_ok_and(|slot| slot < slots) => {
-                        of_row.push(slot as usize)
+                        of_row.push(slot as usize);
+                        places_of_row.push(index - row * most);
                     }
                     slot => {
                         let wanted = format!("the cache has {slots} slots, and -1 pads a row");
@@ -106,10 +119,11 @@ impl File<'_> {
                 }
             }
             table.push(of_row);
+            places.push(places_of_row);
         }
         let lengths = table.iter().map(Vec::len).collect();
         let rows = (0..rows).map(|row| row..row + 1).collect();
-        Ok(Some(Lists { rows, lengths, by_slot: true, pages: Some([table.clone(), table]) }))
+        Ok(Some(Lists { rows, lengths, by_slot: true, pages: Some([table.clone(), table]), places }))
     }
 
     fn ragged(&self, rows: usize, requests: usize) -> AttentionError {
@@ -444,9 +458,27 @@ impl File<'_> {
         }
     }
 
-    pub(super) fn arithmetic(&self, queries: Element, width: usize) -> Result<Arithmetic, AttentionError> {
+    pub(super) fn arithmetic(
+        &mut self,
+        queries: Element,
+        width: usize,
+        record: Option<mla::Layout>,
+    ) -> Result<Arithmetic, AttentionError> {
         let kernel = self.word("kernel", Kernel::ALL, Kernel::word)?.unwrap_or(Kernel::Any);
         let mut of = Arithmetic::of_kernel(kernel, queries);
+        if of.folded.is_some() {
+            if !record.is_some_and(mla::Layout::has_fp8) {
+                return Err(
+                    self.wrong_key("kernel", "one of caches of keys and values: `record` names no e4m3")
+                );
+            }
+            match self.metadata_value("queries") {
+                Some("fp8_e4m3") => {}
+                Some("bf16") => of.short_queries = false,
+                Some(_) => return Err(self.wrong_key("queries", "fp8_e4m3 or bf16")),
+                None => self.undeclared("queries", vec!["fp8_e4m3", "bf16"]),
+            }
+        }
         if let Some(products) = self.word("products", Element::ALL, Element::word)? {
             of.products = Some(products);
         }
@@ -474,6 +506,7 @@ impl File<'_> {
                 return Err(self.wrong_key("tile", "at least one key"));
             }
             of.tile = tile;
+            of.folded = of.folded.map(|folded| Folded { tile, ..folded });
         }
         Ok(of)
     }

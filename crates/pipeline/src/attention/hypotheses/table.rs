@@ -608,7 +608,13 @@ pub(super) const ALL: &[Hypothesis] = &[
 pub(super) fn roundings(dump: &Dump) -> Vec<(String, Dump)> {
     let queries = dump.arithmetic.weights;
     // llama.cpp's queries are fp16 once they are scaled.
-    let kernels = Kernel::ALL.iter().filter(|of| **of != Kernel::LlamaCpp || queries == Element::F16);
+    // Those of records round the queries as well, once they are read.
+    let kernels = Kernel::ALL.iter().filter(|of| match of {
+        Kernel::LlamaCpp => queries == Element::F16,
+        Kernel::SparseMla | Kernel::SparseMlaResidual | Kernel::SparseMlaSwapab => false,
+        Kernel::Nvfp4Attention => false,
+        _ => true,
+    });
     let mut all: Vec<(String, Dump)> = kernels
         .map(|of| {
             let other = with(dump, |d| d.arithmetic = Arithmetic::of_kernel(*of, queries));

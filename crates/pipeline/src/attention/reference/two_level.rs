@@ -22,6 +22,9 @@ fn scales() -> &'static [f64] {
 /// The ends of an interval.
 type Ends = (f64, f64);
 
+/// The exponent of the largest weight, where a kernel adds it to those of its weights.
+pub(super) const LARGEST_LOG2: f64 = 11.392_317_422_778_762;
+
 /// The weights of a tile of a split, before they are quantized.
 struct Tile<'k> {
     /// The keys, in the order of the sequence.
@@ -31,12 +34,19 @@ struct Tile<'k> {
     off: f64,
     /// Whether the weight of a key whose score is `most` is exactly the largest.
     certain: bool,
+    /// What is in the exponents of all weights besides their scores.
+    added: f64,
 }
 
 impl Tile<'_> {
-    /// How far the score of a key in a kernel may be from the exact one.
-    fn off_of(key: &Key, most: f64) -> f64 {
-        key.product + 16.0 * U * key.t.abs().max(most.abs())
+    /// How far the exponent of a key in a kernel may be from the exact one.
+    fn off_of(key: &Key, most: f64, added: f64) -> f64 {
+        key.product + 16.0 * U * (key.t.abs().max(most.abs()) + added)
+    }
+
+    /// How far the exponent of the largest weight of 16 may be from that of the same key, once it is computed by itself.
+    fn off_of_largest(&self) -> f64 {
+        16.0 * U * (self.most.abs() + self.added) + 2.0 * EX2
     }
 
     /// The weight of a key.
@@ -44,12 +54,31 @@ impl Tile<'_> {
         if self.certain && key.t == self.most {
             return (LARGEST, LARGEST);
         }
-        let (exponent, off) = (key.t - self.most, self.off + Self::off_of(key, self.most));
+        let (exponent, off) = (key.t - self.most, self.off + Self::off_of(key, self.most, self.added));
         let rounded = 1.01 * (EX2 + 2.0 * U);
         let low = LARGEST * libm::exp2(exponent - off) * (1.0 - rounded);
-        let high = LARGEST * libm::exp2((exponent + off).min(0.0)) * (1.0 + rounded);
+        // No difference of scores is above zero, but its sum with log2 2688 may be above that.
+        let most = if self.added > 0.0 { exponent + off } else { (exponent + off).min(0.0) };
+        let high = LARGEST * libm::exp2(most) * (1.0 + rounded);
         (if exponent - off < FLUSHED { 0.0 } else { low }, high)
     }
+}
+
+/// What the weights of a block may become, where each is divided by a sixth of the largest of them, whose scale is stored: each code times
+/// that scale. The largest is computed by itself, within `off` of the exponent.
+fn quantized_by_largest(weights: &[Ends], off: f64) -> Vec<Ends> {
+    let largest = weights.iter().fold((0.0, 0.0), |(low, high): Ends, of| (low.max(of.0), high.max(of.1)));
+    let sixth = (largest.0 / 6.0 * libm::exp2(-off), largest.1 / 6.0 * libm::exp2(off));
+    let scale = (Element::E4m3.nearest(sixth.0.min(448.0)), Element::E4m3.nearest(sixth.1.min(448.0)));
+    let of = |(low, high): &Ends| match sixth {
+        // A weight of which nothing is left has no code.
+        (least, _) if least <= 0.0 => (0.0, 6.0 * scale.1),
+        (least, most) => {
+            let code = (quotient(*low, most, Element::Nvfp4).0, quotient(*high, least, Element::Nvfp4).1);
+            (code.0 * scale.0, code.1 * scale.1)
+        }
+    };
+    weights.iter().map(of).collect()
 }
 
 /// What the weights of a block may become: each code times its scale.
@@ -98,7 +127,11 @@ impl Reference<'_> {
             let of_factor = self.factor_error(tile, common) + merge;
             for block in tile.blocks(request) {
                 let weights: Vec<Ends> = block.iter().map(|key| tile.weight(key)).collect();
-                for (key, (low, high)) in block.iter().zip(quantized(&weights)) {
+                let codes = match of.by_largest {
+                    true => quantized_by_largest(&weights, tile.off_of_largest()),
+                    false => quantized(&weights),
+                };
+                for (key, (low, high)) in block.iter().zip(codes) {
                     let (middle, half) = (factor * f64::midpoint(low, high), factor * (high - low) / 2.0);
                     let off = half + of_factor * (middle + half);
                     let row = values.row(key.row, kv_head, shape.kv_heads, shape.value_width);
@@ -111,21 +144,28 @@ impl Reference<'_> {
                 }
             }
         }
-        self.divided(&sums, keys, common, tiles.len())
+        self.divided(&sums, keys, common, (tiles.len(), of))
     }
 
     /// The relative error of the factor of a tile, and of every rescale behind it.
     fn factor_error(&self, tile: &Tile<'_>, common: &Common) -> f64 {
         let size = tile.most.abs().max(common.most.abs());
-        let exponent = tile.off + (16.0 + 3.0 * common.rises) * U * size;
+        let exponent = tile.off + (16.0 + 3.0 * common.rises) * U * (size + tile.added);
         let rounded = (common.rises + 2.0) * 1.01 * (EX2 + 2.0 * U);
         let flushed = if tile.most - tile.off - common.most < FLUSHED { 1.0 } else { 0.0 };
         libm::expm1(exponent * std::f64::consts::LN_2) + rounded + flushed
     }
 
     /// The sums over the sum of the weights before they are quantized.
-    fn divided(&self, sums: &[Sum], keys: &[Key], common: &Common, tiles: usize) -> Vec<Expected> {
-        let (count, tiles) = (common.count, tiles as f64);
+    fn divided(
+        &self,
+        sums: &[Sum],
+        keys: &[Key],
+        common: &Common,
+        (tiles, of): (usize, TwoLevel),
+    ) -> Vec<Expected> {
+        // An mma has 64 keys.
+        let (count, tiles) = (common.count, (tiles * of.tile.div_ceil(64)) as f64);
         let kappa = match self.arithmetic.sum {
             ProductSum::Any => 1.5 * (count + 2.0 + tiles) * U,
             // A tile is one mma; its sum is scaled and added with two roundings.
@@ -134,7 +174,8 @@ impl Reference<'_> {
         let of_key =
             |key: &Key| key.weight * (key.eta + if key.t - common.most < FLUSHED { 1.0 } else { 0.0 });
         let of_keys = keys.iter().map(of_key).sum::<f64>() / common.total;
-        let of_total = of_keys + common.sink * common.sink_eta + 1.5 * (count + 2.0 + tiles) * U;
+        let of_added = if of.by_largest { 16.0 * U * LARGEST_LOG2 } else { 0.0 };
+        let of_total = of_keys + common.sink * common.sink_eta + 1.5 * (count + 2.0 + tiles) * U + of_added;
         let scale = self.problem.semantics.value_scale;
         let of_element = |sum: &Sum| {
             if !sum.size.is_finite() {
@@ -155,13 +196,15 @@ impl Reference<'_> {
 
 impl<'k> Tile<'k> {
     /// The keys of a tile, relative to the largest of their scores.
-    fn new(keys: Vec<&'k Key>) -> Self {
+    fn new(keys: Vec<&'k Key>, of: TwoLevel) -> Self {
+        let added = if of.by_largest { LARGEST_LOG2 } else { 0.0 };
         let most = keys.iter().fold(f64::NEG_INFINITY, |most, key| most.max(key.t));
-        let off = keys.iter().fold(0.0, |off: f64, key| off.max(Self::off_of(key, most)));
+        let off = keys.iter().fold(0.0, |off: f64, key| off.max(Self::off_of(key, most, added)));
         // Another key may be the largest one of a kernel, unless all that may be have the same score in it.
         let near: Vec<&&Key> = keys.iter().filter(|key| key.t >= most - 2.0 * off).collect();
         let certain = near.len() == 1 || near.iter().all(|key| key.t == most && key.product == 0.0);
-        Self { keys, most, off, certain }
+        // An exponential of log2 2688 is no whole number.
+        Self { keys, most, off, certain: certain && !of.by_largest, added }
     }
 
     /// The same keys, relative to the largest score so far.
@@ -186,8 +229,12 @@ fn tiles<'k>(of: TwoLevel, keys: &'k [Key], request: &Request) -> Vec<Tile<'k>> 
     }
     let mut tiles: Vec<Tile<'_>> = Vec::new();
     let mut before = None;
-    for ((split, _), keys) in by_place {
-        let tile = Tile::new(keys);
+    let mut in_order: Vec<_> = by_place.into_iter().collect();
+    if of.descending {
+        in_order.reverse();
+    }
+    for ((split, _), keys) in in_order {
+        let tile = Tile::new(keys, of);
         let earlier = tiles.last().filter(|_| of.running && before == Some(split));
         let tile = match earlier {
             Some(earlier) => tile.behind(earlier),
