@@ -28,8 +28,21 @@ pub(crate) struct Source {
     pub(crate) cuda: Release,
     /// Whether the kernels rely on the address at which a GPU places dynamic shared memory, beyond what they declare.
     pub(crate) fixed_shared: bool,
+    /// Headers of another package that upstream's host functions include.
+    pub(crate) interface: Option<Interface>,
     /// Further options of nvcc.
     pub(crate) options: &'static [&'static str],
+}
+
+/// The headers of a package.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Interface {
+    /// The package.
+    pub(crate) package: &'static Package,
+    /// Its folder in the cache.
+    pub(crate) folder: &'static str,
+    /// Its folder with the headers.
+    pub(crate) headers: &'static str,
 }
 
 /// A compiled program.
@@ -56,7 +69,9 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
         let sum = store::sha256_file(path).map_err(|error| format!("{}: {error}", path.display()))?;
         key += &format!("{sum}\n");
     }
-    for package in source.cuda.packages.iter().copied().chain(source.package.map(|(package, _)| package)) {
+    let upstream = source.package.map(|(package, _)| package);
+    let interface = source.interface.map(|of| of.package);
+    for package in source.cuda.packages.iter().copied().chain(upstream).chain(interface) {
         key += &format!("{}\n", package.sha256);
     }
     let name = format!("{}-{}", source.program, &store::sha256(key.as_bytes())[..16]);
@@ -76,6 +91,10 @@ pub(crate) fn built(store: &Store, source: &Source) -> Result<Built, String> {
     let mut includes =
         vec![here.join("host"), here.join("host/absent"), cuda.join("include"), cuda.join("include/cccl")];
     let scratch = store.scratch().map_err(|error| error.to_string())?;
+    if let Some(Interface { package, folder, headers }) = source.interface {
+        // Before the stand-ins for headers that are absent.
+        includes.insert(1, packages::unpacked_part(store, folder, package, headers)?.join(headers));
+    }
     if let Some((package, at)) = source.package {
         let root = packages::unpacked(store, at, &[package])?;
         let (texts, folders): (Vec<_>, Vec<_>) =

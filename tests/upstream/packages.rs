@@ -73,13 +73,16 @@ pub(crate) static FLASH_ATTENTION_4_IMPORTS: [&Package; 2] = [
         file: "quack_kernels-0.6.5-py3-none-any.whl",
         sha256: "df1ddd31366c82eb9692fe087c671209189dcbde53c909c81a865d4ee66b158d",
     },
-    &Package {
-        name: "apache-tvm-ffi",
-        version: "0.1.11",
-        file: "apache_tvm_ffi-0.1.11-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl",
-        sha256: "87f84e7c2393fadac340fd179a631a697effe54d7317b2543e0930452a0a673d",
-    },
+    &TVM_FFI,
 ];
+
+/// The interface by which Python calls host functions of FlashInfer and SGLang.
+pub(crate) static TVM_FFI: Package = Package {
+    name: "apache-tvm-ffi",
+    version: "0.1.11",
+    file: "apache_tvm_ffi-0.1.11-cp311-cp311-manylinux_2_24_x86_64.manylinux_2_28_x86_64.whl",
+    sha256: "87f84e7c2393fadac340fd179a631a697effe54d7317b2543e0930452a0a673d",
+};
 
 /// vLLM, of which only attention in Triton's language is unpacked.
 pub(crate) static VLLM: Package = Package {

@@ -12,6 +12,7 @@ static SOURCE: Source = Source {
     includes: &[],
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     options: &[],
 };
 

@@ -17,6 +17,7 @@ static SOURCE: Source = Source {
     cuda: CUDA_13_0,
     // `device_kernel` declares no alignment, but the swizzles need 1,024 bytes.
     fixed_shared: true,
+    interface: None,
     options: &["--expt-relaxed-constexpr"],
 };
 

@@ -14,6 +14,7 @@ static SOURCE: Source = Source {
     includes: &["deep_gemm/include"],
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     options: &["--expt-relaxed-constexpr"],
 };
 

@@ -13,6 +13,7 @@ static SOURCE: Source = Source {
     includes: &["flashinfer/data/include"],
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     options: &[],
 };
 

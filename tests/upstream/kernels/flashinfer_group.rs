@@ -20,6 +20,7 @@ static SOURCE: Source = Source {
     cuda: CUDA_13_0,
     // As CUTLASS's own.
     fixed_shared: true,
+    interface: None,
     // As FlashInfer's JIT: without it, CUTLASS compiles no `griddepcontrol.wait`, and the GEMM reads arguments that are not yet written.
     options: &["--expt-relaxed-constexpr", "-DCUTLASS_ENABLE_GDC_FOR_SM100=1"],
 };

@@ -19,6 +19,7 @@ static SOURCE: Source = Source {
     includes: INCLUDES,
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     options: &[],
 };
 

@@ -18,6 +18,7 @@ static SOURCE: Source = Source {
     includes: LLAMA_INCLUDES,
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     // As CMake sets them.
     options: &["-use_fast_math", "-extended-lambda", "--expt-relaxed-constexpr"],
 };

@@ -15,6 +15,7 @@ static SOURCE: Source = Source {
     includes: super::llama::INCLUDES,
     cuda: CUDA_13_5,
     fixed_shared: false,
+    interface: None,
     options: &[],
 };
 

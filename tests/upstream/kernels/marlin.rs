@@ -17,6 +17,7 @@ const fn source(options: &'static [&'static str]) -> Source {
         includes: &["sglang/kernels/jit/include", "sglang/kernels/jit"],
         cuda: CUDA_13_5,
         fixed_shared: false,
+        interface: None,
         options,
     }
 }

@@ -34,6 +34,8 @@ pub(crate) fn all() -> Vec<&'static Kernel> {
         attention::KERNELS,
         attention::PAGED,
         attention::XQA,
+        attention::SPARSE_MLA,
+        attention::NVFP4,
         deepgemm::KERNELS,
         cutlass::KERNELS,
         marlin::KERNELS,

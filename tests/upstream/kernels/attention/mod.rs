@@ -1,28 +1,35 @@
 //! FlashInfer's attention: of a single request here, of batches over paged caches in the files beside it.
 
+mod nvfp4;
 mod paged;
+mod sparse_mla;
 mod xqa;
 
 use safetensors::Dtype;
 
+pub(crate) use nvfp4::KERNELS as NVFP4;
 pub(crate) use paged::KERNELS as PAGED;
+pub(crate) use sparse_mla::KERNELS as SPARSE_MLA;
 pub(crate) use xqa::KERNELS as XQA;
 
 use crate::attention_dump::{judged, tensor};
-use crate::compile::Source;
+use crate::compile::{Interface, Source};
 use crate::cuda::CUDA_13_5;
 use crate::judge::{Expected, Kernel, Origin};
-use crate::packages::FLASHINFER;
+use crate::packages::{FLASHINFER, TVM_FFI};
 use crate::replay::Buffers;
 
 static SOURCE: Source = source("attention", &["--expt-relaxed-constexpr"]);
 static PREFILL: Source = source("prefill", &["--expt-relaxed-constexpr"]);
 
+/// The interface that host functions have towards Python.
+const INTERFACE: Interface = Interface { package: &TVM_FFI, folder: "tvm-ffi", headers: "tvm_ffi/include" };
+
 /// A program with FlashInfer's headers.
 const fn source(program: &'static str, options: &'static [&'static str]) -> Source {
     let includes = &["flashinfer/data/include"];
     let package = Some((&FLASHINFER, "flashinfer"));
-    Source { program, package, includes, cuda: CUDA_13_5, fixed_shared: false, options }
+    Source { program, package, includes, cuda: CUDA_13_5, fixed_shared: false, interface: None, options }
 }
 
 const fn kernel(
