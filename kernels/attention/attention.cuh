@@ -17,12 +17,13 @@ typedef long long i64;
 #define KV_16 0
 #define KV_E4M3 1
 #define KV_NVFP4 2
+#define KV_E5M2 3
 
 // Bytes of 8 elements, and the type that holds them.
 #if KV == KV_16
 #define KV_EIGHT 16
 typedef uint4 Eight;
-#elif KV == KV_E4M3
+#elif KV == KV_E4M3 || KV == KV_E5M2
 #define KV_EIGHT 8
 typedef uint2 Eight;
 #else
@@ -171,6 +172,18 @@ DEVICE u64 scale_at(const Side& side, u32 page, u32 slot, u32 head, u32 block)
     return (u64)page * side.scale_page + row * side.scale_slot + head * side.scale_head + column;
 }
 
+// Two fp16 as T16.
+DEVICE u32 from_halves(u32 two)
+{
+#if FP16
+    return two;
+#else
+    float low, high;
+    asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}" : "=f"(low), "=f"(high) : "r"(two));
+    return pack(low, high);
+#endif
+}
+
 // Eight elements of the cache as T16; NVFP4 has the scale of their block, a ue4m3.
 DEVICE uint4 widened(Eight codes, u32 scale)
 {
@@ -185,13 +198,17 @@ DEVICE uint4 widened(Eight codes, u32 scale)
         d[i] = pack(from_e4m3(two), from_e4m3(two >> 8));
 #else
         asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(d[i]) : "h"((u16)two));
-#if !FP16
-        float low, high;
-        asm("{.reg .b16 l, h; mov.b32 {l, h}, %2; cvt.f32.f16 %0, l; cvt.f32.f16 %1, h;}"
-            : "=f"(low), "=f"(high) : "r"(d[i]));
-        d[i] = pack(low, high);
+        d[i] = from_halves(d[i]);
 #endif
-#endif
+    }
+    return make_uint4(d[0], d[1], d[2], d[3]);
+#elif KV == KV_E5M2
+    u32 d[4];
+#pragma unroll
+    for (u32 i = 0; i < 4; ++i) {
+        u32 two = (i < 2 ? codes.x : codes.y) >> (i % 2 * 16);
+        // An e5m2 is the upper half of an fp16.
+        d[i] = from_halves((two & 0xFF) << 8 | (two & 0xFF00) << 16);
     }
     return make_uint4(d[0], d[1], d[2], d[3]);
 #else

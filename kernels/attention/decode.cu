@@ -106,7 +106,7 @@ DEVICE uint4 eight_of(u32 piece, const Side& side, u32 row, u32 n, i32 key)
 #if KV == KV_16
     asm volatile("ld.shared.v4.b32 {%0, %1, %2, %3}, [%4];"
                  : "=r"(codes.x), "=r"(codes.y), "=r"(codes.z), "=r"(codes.w) : "r"(from) : "memory");
-#elif KV == KV_E4M3
+#elif KV == KV_E4M3 || KV == KV_E5M2
     asm volatile("ld.shared.v2.b32 {%0, %1}, [%2];" : "=r"(codes.x), "=r"(codes.y) : "r"(from) : "memory");
 #else
     asm volatile("ld.shared.b32 %0, [%1];" : "=r"(codes) : "r"(from) : "memory");

@@ -112,17 +112,17 @@ attention_mla(const u16* queries, const u8* records, const i32* table, const i32
             }
         }
 #pragma unroll
-        for (u32 g = 0; g < MOST_GROUP; ++g)
-            if (g < heads)
-                weights[g * TILE + thread] = seen ? products[g] * __uint_as_float(scale) * LOG2_E : -INFINITE;
+        for (u32 head = 0; head < MOST_GROUP; ++head)
+            if (head < heads)
+                weights[head * TILE + thread] = seen ? products[head] * __uint_as_float(scale) * LOG2_E : -INFINITE;
         __syncthreads();
         weigh_tile(weights, most, factor, sum, heads);
         __syncthreads();
 #pragma unroll
-        for (u32 g = 0; g < MOST_GROUP; ++g)
-            if (g < heads)
+        for (u32 h = 0; h < MOST_GROUP; ++h)
+            if (h < heads)
                 for (u32 o = 0; o < OWN; ++o)
-                    out[g][o] *= factor[g];
+                    out[h][o] *= factor[h];
         i32 count = min((i32)TILE, end - tile);
         for (i32 i = 0; i < count; ++i) {
             u32 slot = (u32)table[row * most_slots + (u32)(tile + i)];

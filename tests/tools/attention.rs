@@ -320,7 +320,7 @@ fn faults_of_records_are_caught() {
             (ONE_HOT, "mla", "d = LATENT; d < WIDTH; d += 2", "d = LATENT; d < WIDTH - 2; d += 2"),
             (ONE_HOT, "mla", "record + ROTARY_AT +", "record + SCALES_AT +"),
             (REAL, "mla", "high, fmaf(query[g * WIDTH + d], low", "low, fmaf(query[g * WIDTH + d], high"),
-            (REAL, "mla", "out[g][o] *= factor[g];", ";"),
+            (REAL, "mla", "out[h][o] *= factor[h];", ";"),
             (REAL, "mla", "min(lengths[row], (i32)", "min(lengths[0], (i32)"),
             (REAL, "mla", "        __syncthreads();\n        weigh_tile", "        weigh_tile"),
             (REAL, "mla", "splits + split;", "splits + 0;"),

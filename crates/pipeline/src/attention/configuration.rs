@@ -31,6 +31,8 @@ record::words! {
         Fp16 "fp16",
         /// bf16 queries, an e4m3 cache.
         E4m3 "e4m3",
+        /// bf16 queries, an e5m2 cache; heads of 128 alone.
+        E5m2 "e5m2",
         /// bf16 queries, an NVFP4 cache.
         Nvfp4 "nvfp4",
         /// bf16 queries, records of 656 bytes.
@@ -53,12 +55,13 @@ impl Types {
             Self::Bf16 => Element::Bf16,
             Self::Fp16 => Element::F16,
             Self::E4m3 | Self::Fp8DsMla => Element::E4m3,
+            Self::E5m2 => Element::E5m2,
             Self::Nvfp4 => Element::Nvfp4,
         }
     }
 }
 
-/// The types of caches of keys and values apart.
+/// The types of caches of keys and values apart that every width has.
 pub(super) const PAGED_TYPES: [Types; 4] = [Types::Bf16, Types::Fp16, Types::E4m3, Types::Nvfp4];
 
 /// The stages of the record, in order.
@@ -107,7 +110,8 @@ impl Configuration {
         let of_kernel = |kernel: Kernel| {
             let of_width =
                 move |width| PAGED_TYPES.into_iter().map(move |types| Self::plain(kernel, width, types));
-            WIDTHS.into_iter().flat_map(of_width).collect::<Vec<_>>()
+            let e5m2 = Self::plain(kernel, 128, Types::E5m2);
+            WIDTHS.into_iter().flat_map(of_width).chain([e5m2]).collect::<Vec<_>>()
         };
         let fp4 = FP4_WIDTHS.into_iter().flat_map(|width| {
             [MmaPath::Native, MmaPath::Portable]
@@ -174,7 +178,7 @@ impl Configuration {
         match self.kernel {
             Kernel::Mla => 128,
             // Keys of 16 or 32 for each of four warps: elements of 8 and 4 bits take half the bytes.
-            Kernel::Decode if matches!(self.types, Types::E4m3 | Types::Nvfp4) && self.width <= 128 => 128,
+            Kernel::Decode if self.types.cache().bits() <= 8 && self.width <= 128 => 128,
             Kernel::Decode => 64,
             Kernel::Prefill if self.width > 128 => 32,
             Kernel::Prefill | Kernel::PrefillFp4 => 64,
@@ -196,6 +200,7 @@ impl Configuration {
         let kv = match self.types.cache() {
             Element::E4m3 => 1,
             Element::Nvfp4 => 2,
+            Element::E5m2 => 3,
             _ => 0,
         };
         let path = self.path.map(|path| number("NATIVE", usize::from(path == MmaPath::Native)));

@@ -494,6 +494,10 @@ mod tests {
                 }
             }
         }
+        let data = data("attention-every-key", 128, Types::E5m2);
+        for (place, Count { exposed, total }) in Exposure::new(&data).counts() {
+            assert_eq!(exposed, total, "{place:?}");
+        }
     }
 
     #[test]
@@ -538,7 +542,7 @@ mod tests {
 
     #[test]
     fn random_faults_are_exposed() {
-        for types in &PAGED_TYPES {
+        for types in PAGED_TYPES.iter().chain(&[Types::E5m2]) {
             let data = data("attention-every-key", 128, *types);
             let found = faults(&data, 10_000, |n| numerics::random::at(1, n));
             assert_eq!((found.exposed, found.total), (10_000, 10_000), "{types:?}");

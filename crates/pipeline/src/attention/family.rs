@@ -295,7 +295,7 @@ impl Family for Attention {
         };
         let mut all: Vec<_> =
             configuration::PAGED_TYPES.iter().map(|types| of_cache(*types, false)).collect();
-        all.push(of_cache(Types::Nvfp4, true));
+        all.extend([of_cache(Types::E5m2, false), of_cache(Types::Nvfp4, true)]);
         let of_records = Configuration::all().into_iter().filter(|of| of.record().is_some());
         all.extend(of_records.map(|of| (format!("records of {}", of.types.word()), records.clone(), of)));
         let of = |(dimensions, case, configuration): &(String, Case, Configuration)| {

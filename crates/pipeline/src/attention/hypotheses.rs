@@ -7,6 +7,8 @@ mod apart;
 mod fitted;
 mod lse;
 mod table;
+#[cfg(test)]
+mod unique;
 
 use std::collections::BTreeSet;
 
