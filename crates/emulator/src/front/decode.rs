@@ -19,6 +19,7 @@ use crate::front::program::{Constant, Kernel, Origin, Parameter, Row, Special};
 use crate::front::registers::{Bank, Step};
 use crate::front::words::Refusal;
 use crate::front::{rows, syntax};
+use crate::isa::operations::Operations;
 use crate::rules::drafts::Watch;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock;
@@ -528,6 +529,7 @@ pub(crate) fn kernel<'a>(
     let [w_slots, d_slots, p_slots] = decoder.slots.counts();
     Ok(Kernel {
         name: function.name.clone(),
+        operations: Operations::of_rows(&decoder.rows),
         rows: decoder.rows,
         origins: decoder.origins,
         effects: decoder.effects,

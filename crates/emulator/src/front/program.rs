@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use ptx::Type;
 
+use crate::isa::operations::Operations;
 use crate::memory::window::SHARED_START;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock::Hammock;
@@ -249,6 +250,8 @@ pub struct Kernel {
     /// Its name.
     pub name: String,
     pub(crate) rows: Vec<Row>,
+    /// The operations of its rows.
+    pub(crate) operations: Operations,
     pub(crate) origins: Vec<Origin>,
     /// How its instructions propagate undefined bits.
     pub(crate) effects: Vec<Effect>,

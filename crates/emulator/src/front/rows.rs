@@ -2,6 +2,7 @@
 
 use crate::api::trap::{Fault, Rule};
 use crate::front::program::{Exec, Row};
+use crate::isa::operations::Operation;
 use crate::run::machine::{Flow, Machine, lanes};
 use crate::run::vectors::by_lane;
 
@@ -69,7 +70,7 @@ pub(crate) fn returned(m: &mut Machine<'_>, _: &Row) -> Flow {
 
 /// `d = a + imm` in 32 bits, widened to 64.
 pub(crate) fn widen() -> Exec {
-    by_lane!(imm; |a: u32| -> u64 { u64::from(a.wrapping_add(imm as u32)) })
+    Operation::Widen.exec()
 }
 
 /// A row for `width` bits of a register from bit `from`, without its slots.

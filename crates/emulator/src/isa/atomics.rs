@@ -206,9 +206,18 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
     let mut replaced = Undefined::default();
     let touch = if atomic.used { Touch::Modify } else { Touch::Reduce };
     m.log_lanes(row, atomic.space, atomic.bytes * atomic.count, touch);
+    let strong = Strong { order: atomic.order, touch };
+    let together = match atomic.bytes {
+        4 => at_once::<4>(m, row, atomic, strong),
+        8 => at_once::<8>(m, row, atomic, strong),
+        _ => None,
+    };
+    if together.is_some() {
+        m.compare_lanes();
+        return stored(m, Space::numbered(row.b));
+    }
     for lane in lanes(m.mask) {
         let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
-        let strong = Strong { order: atomic.order, touch };
         if let Err(fault) = m.strongly(strong, |m| lane_atomic(m, row, atomic, address, lane, &mut replaced))
         {
             return m.fail(fault.at(lane));
@@ -222,6 +231,66 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
             let bank = if atomic.wide { Bank::D } else { Bank::W };
             m.loads_undefined(&row.list[..atomic.count], bank, |n, lane| bits[lane][n])
         }
+    }
+}
+
+/// Executes an atomic of one element for all lanes, if nothing about its memory is unusual.
+fn at_once<const T: usize>(m: &mut Machine<'_>, row: &Row, atomic: &Atomic, strong: Strong) -> Option<()> {
+    if atomic.count != 1 || matches!(atomic.action, Action::Swap) {
+        return None;
+    }
+    let address = m.r.d[row.a as usize][m.mask.trailing_zeros() as usize % LANES].wrapping_add(row.imm);
+    let window = atomic.window(address);
+    let source = *row.list.get(usize::from(atomic.returns))?;
+    let held = m.modify_lines::<T>(atomic.space, row.a, row.imm, strong, |m, lane, held| {
+        let mut old = [0; 8];
+        old[..T].copy_from_slice(&held);
+        let new = combined(atomic.action, window, u64::from_le_bytes(old), value(m, atomic, source, lane));
+        let mut out = [0; T];
+        out.copy_from_slice(&new.to_le_bytes()[..T]);
+        out
+    })?;
+    if atomic.returns {
+        let to = row.list[0] as usize;
+        for lane in lanes(m.mask) {
+            let mut old = [0; 8];
+            old[..T].copy_from_slice(&held[lane]);
+            let old = u64::from_le_bytes(old);
+            match atomic.wide {
+                true => m.r.d[to][lane] = old,
+                false => m.r.w[to][lane] = old as u32,
+            }
+        }
+    }
+    Some(())
+}
+
+impl Atomic {
+    /// The window of an address.
+    fn window(&self, address: u64) -> Window {
+        match self.space {
+            Space::Generic => window_of(address).0,
+            Space::Shared | Space::Cluster => Window::Shared,
+            _ => Window::Global,
+        }
+    }
+}
+
+/// What an element becomes, for all actions but comparing exchanges.
+fn combined(action: Action, window: Window, old: u64, operand: u64) -> u64 {
+    match action {
+        Action::Combine(op) => op(old, operand),
+        Action::Halves(op) => {
+            let high = |word: u64| word >> 16;
+            op(old & 0xFFFF, operand & 0xFFFF) | op(high(old), high(operand)) << 16
+        }
+        Action::AddSingle { flush } => {
+            let flush = flush && window == Window::Global;
+            u64::from(add_f32(old as u32, operand as u32, Rounding::NearestEven, flush, false))
+        }
+        Action::AddDouble if window == Window::Global => add_f64_in_memory(old, operand),
+        Action::AddDouble => add_f64(operand, old, Rounding::NearestEven),
+        Action::Exchange | Action::Swap => operand,
     }
 }
 
@@ -262,11 +331,7 @@ fn lane_atomic(
 ) -> Result<(), Fault> {
     let Atomic { bytes, count, .. } = *atomic;
     Machine::aligned(address, bytes * count)?;
-    let window = match atomic.space {
-        Space::Generic => window_of(address).0,
-        Space::Shared | Space::Cluster => Window::Shared,
-        _ => Window::Global,
-    };
+    let window = atomic.window(address);
     if !matches!(window, Window::Global | Window::Shared) {
         let what = format!("an atomic operation on {window} memory, at {address:#x}");
         return Err(Fault::new(Rule::WrongSpace, what));
@@ -283,31 +348,14 @@ fn lane_atomic(
         new[n] = value(m, atomic, row.list[from + n], lane);
     }
     let compared = new;
-    match atomic.action {
-        Action::Combine(op) => (0..count).for_each(|n| new[n] = op(old[n], new[n])),
-        Action::Halves(op) => {
-            let high = |word: u64| word >> 16;
-            let both = |x: u64, y: u64| op(x & 0xFFFF, y & 0xFFFF) | op(high(x), high(y)) << 16;
-            (0..count).for_each(|n| new[n] = both(old[n], new[n]));
+    if matches!(atomic.action, Action::Swap) {
+        // The elements of a 128-bit value are compared together.
+        let same = old[..count] == new[..count];
+        for n in 0..count {
+            new[n] = if same { value(m, atomic, row.list[from + count + n], lane) } else { old[n] };
         }
-        Action::AddSingle { flush } => {
-            let flush = flush && window == Window::Global;
-            let add = |x: u64, y: u64| add_f32(x as u32, y as u32, Rounding::NearestEven, flush, false);
-            (0..count).for_each(|n| new[n] = u64::from(add(old[n], new[n])));
-        }
-        Action::AddDouble => {
-            let shared = |memory, operand| add_f64(operand, memory, Rounding::NearestEven);
-            let add = if window == Window::Global { add_f64_in_memory } else { shared };
-            (0..count).for_each(|n| new[n] = add(old[n], new[n]));
-        }
-        Action::Exchange => {}
-        Action::Swap => {
-            // The elements of a 128-bit value are compared together.
-            let same = old[..count] == new[..count];
-            for n in 0..count {
-                new[n] = if same { value(m, atomic, row.list[from + count + n], lane) } else { old[n] };
-            }
-        }
+    } else {
+        (0..count).for_each(|n| new[n] = combined(atomic.action, window, old[n], new[n]));
     }
     // A comparison that fails writes nothing, and therefore releases nothing.
     let writes = !matches!(atomic.action, Action::Swap) || old[..count] == compared[..count];

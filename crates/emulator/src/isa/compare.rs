@@ -7,11 +7,12 @@ use numerics::float::flush_f32;
 use ptx::{Instruction, Operand, Type};
 
 use super::lanewise::{destination, source};
+use super::operations::Operation;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
-use crate::run::machine::{Flow, LANES, Machine};
+use crate::run::machine::{Flow, LANES, Machine, Registers};
 
 const CHAPTER: &str = "Comparison and Selection";
 
@@ -69,17 +70,17 @@ const OR: u64 = 4;
 const XOR: u64 = 8;
 const NOT_C: u64 = 16;
 const SECOND: u64 = 32;
-const FTZ: u64 = 64;
+pub(super) const FTZ: u64 = 64;
 /// The result for the upper halves goes to the second predicate.
 const HALVES: u64 = 128;
 
 /// Combines the result with the third operand and writes it, and its inverse or the result for the upper halves.
 #[inline(always)]
-fn finish(m: &mut Machine<'_>, row: &Row, answer: u32, other: u32) -> Flow {
+pub(super) fn finish((r, mask): (&mut Registers, u32), row: &Row, answer: u32, other: u32) {
     let flip = |flag: u64| if row.imm & flag == 0 { 0 } else { !0u32 };
     let first = answer ^ flip(INVERT);
     let second = if row.imm & HALVES == 0 { !first } else { other ^ flip(INVERT) };
-    let c = m.r.p[row.c as usize] ^ flip(NOT_C);
+    let c = r.p[row.c as usize] ^ flip(NOT_C);
     let with = |t: u32| match row.imm & (AND | OR | XOR) {
         0 => t,
         AND => t & c,
@@ -87,25 +88,30 @@ fn finish(m: &mut Machine<'_>, row: &Row, answer: u32, other: u32) -> Flow {
         _ => t ^ c,
     };
     let (first, second) = (with(first), with(second));
-    m.set_predicate(row.d, first);
+    let mut set = |slot: u32, bits: u32| {
+        let p = &mut r.p[slot as usize];
+        *p = *p & !mask | bits & mask;
+    };
+    set(row.d, first);
     if row.imm & SECOND != 0 {
-        m.set_predicate((row.imm >> 32) as u32, second);
+        set((row.imm >> 32) as u32, second);
     }
-    Flow::Next
 }
 
 #[inline(always)]
 fn ask_w(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> bool) -> Flow {
     let (a, b) = (&m.r.w[row.a as usize], &m.r.w[row.b as usize]);
     let answer = (0..LANES).fold(0u32, |bits, i| bits | u32::from(f(a[i], b[i])) << i);
-    finish(m, row, answer, 0)
+    finish((m.r, m.mask), row, answer, 0);
+    Flow::Next
 }
 
 #[inline(always)]
 fn ask_d(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, u64) -> bool) -> Flow {
     let (a, b) = (&m.r.d[row.a as usize], &m.r.d[row.b as usize]);
     let answer = (0..LANES).fold(0u32, |bits, i| bits | u32::from(f(a[i], b[i])) << i);
-    finish(m, row, answer, 0)
+    finish((m.r, m.mask), row, answer, 0);
+    Flow::Next
 }
 
 #[inline(always)]
@@ -129,7 +135,8 @@ fn ask_16(m: &mut Machine<'_>, row: &Row, to: fn(u16) -> u32, f: impl Fn(f32, f3
         (0..LANES).fold(0u32, |bits, i| bits | u32::from(f(take(a[i] >> shift), take(b[i] >> shift))) << i)
     };
     let (low, high) = (of(0), if row.imm & HALVES == 0 { 0 } else { of(16) });
-    finish(m, row, low, high)
+    finish((m.r, m.mask), row, low, high);
+    Flow::Next
 }
 
 fn ask_f16(m: &mut Machine<'_>, row: &Row, f: impl Fn(f32, f32) -> bool) -> Flow {
@@ -160,20 +167,23 @@ macro_rules! floats {
 /// The row function of a test for a type.
 fn comparison(ask: Ask, ty: Type, ftz: bool) -> Result<Exec, Refusal> {
     let exec: Exec = match (ty, ask) {
+        (Type::F32, Ask::Equal) => Operation::EqualF32.exec(),
+        (Type::F32, Ask::Less) => Operation::LessF32.exec(),
+        (Type::F32, Ask::AtMost) => Operation::AtMostF32.exec(),
         (Type::F32, _) => floats!(ask, ask_f32),
         (Type::F64, _) => floats!(ask, ask_f64),
         (Type::F16 | Type::F16x2, _) if ftz => floats!(ask, ask_f16_ftz),
         (Type::F16 | Type::F16x2, _) => floats!(ask, ask_f16),
         (Type::Bf16 | Type::Bf16x2, _) => floats!(ask, ask_bf16),
         (Type::B16 | Type::B32 | Type::U16 | Type::U32 | Type::S16 | Type::S32, Ask::Equal) => {
-            |m, row| ask_w(m, row, |a, b| a == b)
+            Operation::EqualW.exec()
         }
-        (Type::B64 | Type::U64 | Type::S64, Ask::Equal) => |m, row| ask_d(m, row, |a, b| a == b),
-        (Type::U16 | Type::U32, Ask::Less) => |m, row| ask_w(m, row, |a, b| a < b),
+        (Type::B64 | Type::U64 | Type::S64, Ask::Equal) => Operation::EqualD.exec(),
+        (Type::U16 | Type::U32, Ask::Less) => Operation::LessU32.exec(),
         (Type::S16, Ask::Less) => |m, row| ask_w(m, row, |a, b| (a as i16) < b as i16),
-        (Type::S32, Ask::Less) => |m, row| ask_w(m, row, |a, b| (a as i32) < b as i32),
-        (Type::U64, Ask::Less) => |m, row| ask_d(m, row, |a, b| a < b),
-        (Type::S64, Ask::Less) => |m, row| ask_d(m, row, |a, b| (a as i64) < b as i64),
+        (Type::S32, Ask::Less) => Operation::LessS32.exec(),
+        (Type::U64, Ask::Less) => Operation::LessU64.exec(),
+        (Type::S64, Ask::Less) => Operation::LessS64.exec(),
         _ => return Err(format!("this comparison on {ty}")),
     };
     Ok(exec)

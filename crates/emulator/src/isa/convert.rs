@@ -6,7 +6,8 @@
 use numerics::Rounding;
 use ptx::{Instruction, Operand, Type};
 
-use super::lanewise::{by_lane, operands, w};
+use super::lanewise::operands;
+use super::operations::Operation;
 use super::{FormRow, Words, convert_fixed, convert_float, convert_packed};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -193,19 +194,15 @@ fn integers(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type) -> Resul
     let (out, sources) = operands(i, 1)?;
     let (a, wide) = origin(d, &sources[0], from)?;
     let target = target(d, out, to)?;
-    let copy = w!(|a| a);
+    let copy = Operation::MoveW.exec();
     let row = Row { d: target.slot, a, ..Row::new(copy) };
     let full = to.bytes() >= 4 && target.mask.count_ones() as usize == to.bytes() * 8;
     // The most frequent conversions.
     let plain: Option<Exec> = match (from, to, wide, target.wide) {
         _ if sat || !full => None,
-        (Type::U32, Type::U64 | Type::S64, false, true) => Some(by_lane!(|a: u32| -> u64 { u64::from(a) })),
-        (Type::S32, Type::U64 | Type::S64, false, true) => {
-            Some(by_lane!(|a: u32| -> u64 { i64::from(a as i32) as u64 }))
-        }
-        (Type::U64 | Type::S64, Type::U32 | Type::S32, true, false) => {
-            Some(by_lane!(|a: u64| -> u32 { a as u32 }))
-        }
+        (Type::U32, Type::U64 | Type::S64, false, true) => Some(Operation::Widen.exec()),
+        (Type::S32, Type::U64 | Type::S64, false, true) => Some(Operation::SignExtend.exec()),
+        (Type::U64 | Type::S64, Type::U32 | Type::S32, true, false) => Some(Operation::LowWord.exec()),
         (Type::U32 | Type::S32, Type::U32 | Type::S32, false, false) => Some(copy),
         _ => None,
     };

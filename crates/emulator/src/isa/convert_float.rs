@@ -12,6 +12,7 @@ use super::Words;
 use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding};
 use super::float::rounding;
 use super::lanewise::{by_lane, operands, w};
+use super::operations::Operation;
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -100,8 +101,8 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         }
         (Type::S32, Type::F32, Down, (false, false)) => w!(|a| f32::from_bits(a).floor() as i32 as u32),
         (Type::S32, Type::F32, Up, (false, false)) => w!(|a| f32::from_bits(a).ceil() as i32 as u32),
-        (Type::F32, Type::S32, NearestEven, (false, false)) => w!(|a| (a as i32 as f32).to_bits()),
-        (Type::F32, Type::U32, NearestEven, (false, false)) => w!(|a| (a as f32).to_bits()),
+        (Type::F32, Type::S32, NearestEven, (false, false)) => Operation::FloatOfS32.exec(),
+        (Type::F32, Type::U32, NearestEven, (false, false)) => Operation::FloatOfU32.exec(),
         (Type::F64, Type::S32, NearestEven, (false, true)) => {
             by_lane!(|a: u32| -> u64 { f64::from(a as i32).to_bits() })
         }

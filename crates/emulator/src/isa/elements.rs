@@ -2,6 +2,7 @@
 
 use crate::front::program::Row;
 use crate::front::registers::Bank;
+use crate::memory::spans::Reach;
 use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 
@@ -66,8 +67,9 @@ register!(u64, D, |_, d| d);
 /// Loads `T / N` elements of `N` bytes into registers.
 pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = Space::numbered(row.b);
-    m.log_lanes(row, space, T, Touch::Load);
-    let flow = load_elements::<R, N, T>(m, row, space);
+    let reach = m.reach::<T>(row.a);
+    m.log_reach(row, space, (reach, T), Touch::Load);
+    let flow = load_elements::<R, N, T>(m, row, space, reach);
     m.compare_lanes();
     flow
 }
@@ -77,9 +79,10 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     m: &mut Machine<'_>,
     row: &Row,
     space: Space,
+    reach: Reach,
 ) -> Flow {
     let signed = row.c;
-    let together = m.read_together::<T>(space, row.a, row.imm, |lanes, w, d| {
+    let together = m.read_together::<T>(space, reach, row.imm, |lanes, w, d| {
         let bank = R::bank_mut(w, d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {
             let to = &mut bank[*slot as usize];
@@ -91,7 +94,10 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     if together.is_some() {
         return Flow::Next;
     }
-    let apart = m.read_lines::<T>(space, row.a, row.imm).or_else(|| m.read_runs::<T>(space, row.a, row.imm));
+    let pieces = if reach == Reach::Apart { m.read_pieces::<T>(space, row.a, row.imm) } else { None };
+    let apart = pieces
+        .or_else(|| m.read_lines::<T>(space, row.a, row.imm))
+        .or_else(|| m.read_runs::<T>(space, row.a, row.imm));
     if let Some(lanes) = apart {
         let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {
@@ -123,8 +129,9 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
 /// Stores `T / N` elements of `N` bytes from registers.
 pub(super) fn store<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = Space::numbered(row.b);
-    m.log_lanes(row, space, T, Touch::Store);
-    let flow = store_elements::<R, N, T>(m, row, space);
+    let reach = m.reach::<T>(row.a);
+    m.log_reach(row, space, (reach, T), Touch::Store);
+    let flow = store_elements::<R, N, T>(m, row, space, reach);
     m.compare_lanes();
     flow
 }
@@ -134,8 +141,9 @@ fn store_elements<R: Register, const N: usize, const T: usize>(
     m: &mut Machine<'_>,
     row: &Row,
     space: Space,
+    reach: Reach,
 ) -> Flow {
-    let together = m.write_together::<T>(space, row.a, row.imm, |lanes, w, d| {
+    let together = m.write_together::<T>(space, reach, row.imm, |lanes, w, d| {
         let bank = R::bank(w, d);
         for (n, slot) in row.list.iter().enumerate().take(T / N) {
             let from = &bank[*slot as usize];
@@ -149,9 +157,11 @@ fn store_elements<R: Register, const N: usize, const T: usize>(
     }
     let mut bytes = [[0; T]; LANES];
     let bank = R::bank(&m.r.w, &m.r.d);
-    for i in lanes(m.mask) {
-        for (n, slot) in row.list.iter().enumerate() {
-            bank[*slot as usize][i].put::<N>(&mut bytes[i], n);
+    // Those of inactive lanes are not stored.
+    for (n, slot) in row.list.iter().enumerate().take(T / N) {
+        let from = &bank[*slot as usize];
+        for i in 0..LANES {
+            from[i].put::<N>(&mut bytes[i], n);
         }
     }
     store_apart(m, row, space, &bytes)
@@ -167,8 +177,10 @@ fn store_apart<const T: usize>(
     let address = m.r.d[row.a as usize];
     let kept = m.keep_lanes(row, space, &address, bytes);
     let bytes = kept.as_ref().unwrap_or(bytes);
-    let written =
-        m.write_lines(space, row.a, row.imm, bytes).or_else(|| m.write_runs(space, row.a, row.imm, bytes));
+    let written = m
+        .write_pieces(space, row.a, row.imm, bytes)
+        .or_else(|| m.write_lines(space, row.a, row.imm, bytes))
+        .or_else(|| m.write_runs(space, row.a, row.imm, bytes));
     if written.is_none() {
         for i in lanes(m.mask) {
             if let Err(fault) = m.write::<T>(space, address[i].wrapping_add(row.imm), i, bytes[i]) {

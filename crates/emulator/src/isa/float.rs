@@ -8,6 +8,7 @@ use ptx::{Instruction, Type};
 
 use super::Words;
 use super::lanewise::{by_lane, push};
+use super::operations::Operation;
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -57,6 +58,11 @@ impl Mode {
 
     fn is_nearest(self) -> bool {
         self.rounding == Rounding::NearestEven
+    }
+
+    /// One of two operations that round to nearest even, without `.ftz` and with it.
+    fn operation(self, plain: Operation, flush: Operation) -> Option<Exec> {
+        (self.is_nearest() && !self.sat).then(|| if self.ftz { flush.exec() } else { plain.exec() })
     }
 }
 
@@ -152,7 +158,7 @@ pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 const SUBTRACT: u64 = 16;
 
 #[inline(always)]
-fn sign(imm: u64) -> u32 {
+pub(super) fn sign(imm: u64) -> u32 {
     ((imm & SUBTRACT) << 27) as u32
 }
 
@@ -163,6 +169,9 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
     words.done()?;
     let imm = mode.imm() | if subtract { SUBTRACT } else { 0 };
     let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32 if let Some(exec) = mode.operation(Operation::AddF32, Operation::AddF32Flush) => {
+            (Type::F32, exec)
+        }
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
             flagged!(mode, |FLUSH, CLAMP| by_lane!(imm; |a: u32, b: u32| -> u32 {
@@ -239,6 +248,9 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let kind = kind(&mut words)?;
     words.done()?;
     let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32 if let Some(exec) = mode.operation(Operation::MultiplyF32, Operation::MultiplyF32Flush) => {
+            (Type::F32, exec)
+        }
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
             flagged!(mode, |FLUSH, CLAMP| by_lane!(_imm; |a: u32, b: u32| -> u32 {
@@ -287,6 +299,11 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let kind = kind(&mut words)?;
     words.done()?;
     let (ty, exec): (Type, Exec) = match kind {
+        Kind::F32
+            if let Some(exec) = mode.operation(Operation::MultiplyAddF32, Operation::MultiplyAddF32Flush) =>
+        {
+            (Type::F32, exec)
+        }
         Kind::F32 if mode.is_nearest() => (
             Type::F32,
             flagged!(mode, |FLUSH, CLAMP| by_lane!(_imm; |a: u32, b: u32, c: u32| -> u32 {

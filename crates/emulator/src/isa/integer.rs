@@ -2,7 +2,8 @@
 
 use ptx::{Instruction, Type};
 
-use super::lanewise::{by_lane, d, push, same, w};
+use super::lanewise::{d, push, same, w};
+use super::operations::Operation;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -43,8 +44,8 @@ pub(super) fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Type::U32, true) => w!(|a, b| a.saturating_add(b)),
         (_, true) => return refuse(i, ty),
         (Type::U16 | Type::S16, _) => w!(|a, b| a.wrapping_add(b) & 0xFFFF),
-        (Type::U32 | Type::S32, _) => w!(|a, b| a.wrapping_add(b)),
-        (Type::U64 | Type::S64, _) => d!(|a, b| a.wrapping_add(b)),
+        (Type::U32 | Type::S32, _) => Operation::AddW.exec(),
+        (Type::U64 | Type::S64, _) => Operation::AddD.exec(),
         _ => return refuse(i, ty),
     };
     same(d, i, ty, 2, exec)
@@ -60,8 +61,8 @@ pub(super) fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Type::U32, true) => w!(|a, b| a.saturating_sub(b)),
         (_, true) => return refuse(i, ty),
         (Type::U16 | Type::S16, _) => w!(|a, b| a.wrapping_sub(b) & 0xFFFF),
-        (Type::U32 | Type::S32, _) => w!(|a, b| a.wrapping_sub(b)),
-        (Type::U64 | Type::S64, _) => d!(|a, b| a.wrapping_sub(b)),
+        (Type::U32 | Type::S32, _) => Operation::SubtractW.exec(),
+        (Type::U64 | Type::S64, _) => Operation::SubtractD.exec(),
         _ => return refuse(i, ty),
     };
     same(d, i, ty, 2, exec)
@@ -93,16 +94,6 @@ fn product_s16(a: u32, b: u32) -> u32 {
     (i32::from(a as i16) * i32::from(b as i16)) as u32
 }
 
-#[inline(always)]
-fn wide_s32(a: u32, b: u32) -> u64 {
-    (i64::from(a as i32) * i64::from(b as i32)) as u64
-}
-
-#[inline(always)]
-fn wide_u32(a: u32, b: u32) -> u64 {
-    u64::from(a) * u64::from(b)
-}
-
 /// The type of a product twice as wide.
 fn doubled(ty: Type) -> Type {
     match ty {
@@ -120,7 +111,7 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match (part, ty) {
         ("lo", Type::U16 | Type::S16) => w!(|a, b| a.wrapping_mul(b) & 0xFFFF),
-        ("lo", Type::U32 | Type::S32) => w!(|a, b| a.wrapping_mul(b)),
+        ("lo", Type::U32 | Type::S32) => Operation::MultiplyW.exec(),
         ("lo", Type::U64 | Type::S64) => d!(|a, b| a.wrapping_mul(b)),
         ("hi", Type::U16) => w!(|a, b| ((a & 0xFFFF) * (b & 0xFFFF)) >> 16),
         ("hi", Type::S16) => w!(|a, b| product_s16(a, b) >> 16),
@@ -130,8 +121,8 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("hi", Type::S64) => d!(|a, b| high_s64(a, b)),
         ("wide", Type::U16) => w!(|a, b| (a & 0xFFFF) * (b & 0xFFFF)),
         ("wide", Type::S16) => w!(|a, b| product_s16(a, b)),
-        ("wide", Type::U32) => by_lane!(|a: u32, b: u32| -> u64 { wide_u32(a, b) }),
-        ("wide", Type::S32) => by_lane!(|a: u32, b: u32| -> u64 { wide_s32(a, b) }),
+        ("wide", Type::U32) => Operation::MultiplyWideU32.exec(),
+        ("wide", Type::S32) => Operation::MultiplyWideS32.exec(),
         _ => return refuse(i, ty),
     };
     let to = if part == "wide" { doubled(ty) } else { ty };
@@ -150,7 +141,7 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         }
         (_, _, true) => return refuse(i, ty),
         ("lo", Type::U16 | Type::S16, _) => w!(|a, b, c| a.wrapping_mul(b).wrapping_add(c) & 0xFFFF),
-        ("lo", Type::U32 | Type::S32, _) => w!(|a, b, c| a.wrapping_mul(b).wrapping_add(c)),
+        ("lo", Type::U32 | Type::S32, _) => Operation::MultiplyAddW.exec(),
         ("lo", Type::U64 | Type::S64, _) => d!(|a, b, c| a.wrapping_mul(b).wrapping_add(c)),
         ("hi", Type::U16, _) => w!(|a, b, c| (((a & 0xFFFF) * (b & 0xFFFF)) >> 16).wrapping_add(c) & 0xFFFF),
         ("hi", Type::S16, _) => w!(|a, b, c| (product_s16(a, b) >> 16).wrapping_add(c) & 0xFFFF),
@@ -160,12 +151,8 @@ pub(super) fn mad(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         ("hi", Type::S64, _) => d!(|a, b, c| high_s64(a, b).wrapping_add(c)),
         ("wide", Type::U16, _) => w!(|a, b, c| ((a & 0xFFFF) * (b & 0xFFFF)).wrapping_add(c)),
         ("wide", Type::S16, _) => w!(|a, b, c| product_s16(a, b).wrapping_add(c)),
-        ("wide", Type::U32, _) => {
-            by_lane!(|a: u32, b: u32, c: u64| -> u64 { wide_u32(a, b).wrapping_add(c) })
-        }
-        ("wide", Type::S32, _) => {
-            by_lane!(|a: u32, b: u32, c: u64| -> u64 { wide_s32(a, b).wrapping_add(c) })
-        }
+        ("wide", Type::U32, _) => Operation::MultiplyAddWideU32.exec(),
+        ("wide", Type::S32, _) => Operation::MultiplyAddWideS32.exec(),
         _ => return refuse(i, ty),
     };
     let to = if part == "wide" { doubled(ty) } else { ty };
@@ -310,7 +297,7 @@ pub(super) fn neg(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = lone_type(i)?;
     let exec: Exec = match ty {
         Type::S16 => w!(|a| a.wrapping_neg() & 0xFFFF),
-        Type::S32 => w!(|a| a.wrapping_neg()),
+        Type::S32 => Operation::NegateW.exec(),
         Type::S64 => d!(|a| a.wrapping_neg()),
         _ => return refuse(i, ty),
     };
@@ -322,9 +309,9 @@ pub(super) fn min(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match (ty, relu) {
         (Type::S32, true) => w!(|a, b| (a as i32).min(b as i32).max(0) as u32),
         (_, true) => return refuse(i, ty),
-        (Type::U16 | Type::U32, _) => w!(|a, b| a.min(b)),
+        (Type::U16 | Type::U32, _) => Operation::MinU32.exec(),
         (Type::S16, _) => w!(|a, b| if (a as i16) < b as i16 { a } else { b }),
-        (Type::S32, _) => w!(|a, b| (a as i32).min(b as i32) as u32),
+        (Type::S32, _) => Operation::MinS32.exec(),
         (Type::U64, _) => d!(|a, b| a.min(b)),
         (Type::S64, _) => d!(|a, b| (a as i64).min(b as i64) as u64),
         _ => return refuse(i, ty),
@@ -337,9 +324,9 @@ pub(super) fn max(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let exec: Exec = match (ty, relu) {
         (Type::S32, true) => w!(|a, b| (a as i32).max(b as i32).max(0) as u32),
         (_, true) => return refuse(i, ty),
-        (Type::U16 | Type::U32, _) => w!(|a, b| a.max(b)),
+        (Type::U16 | Type::U32, _) => Operation::MaxU32.exec(),
         (Type::S16, _) => w!(|a, b| if (a as i16) > b as i16 { a } else { b }),
-        (Type::S32, _) => w!(|a, b| (a as i32).max(b as i32) as u32),
+        (Type::S32, _) => Operation::MaxS32.exec(),
         (Type::U64, _) => d!(|a, b| a.max(b)),
         (Type::S64, _) => d!(|a, b| (a as i64).max(b as i64) as u64),
         _ => return refuse(i, ty),

@@ -3,6 +3,7 @@
 use ptx::{Immediate, Instruction, Operand, Type};
 
 use super::lanewise::{by_lane, d, operands, push, same, w};
+use super::operations::Operation;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
@@ -38,11 +39,11 @@ fn logic(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         return predicates(d, i);
     }
     let exec: Exec = match (i.opcode.as_str(), ty.bytes()) {
-        ("and", 2 | 4) => w!(|a, b| a & b),
-        ("or", 2 | 4) => w!(|a, b| a | b),
-        ("xor", 2 | 4) => w!(|a, b| a ^ b),
-        ("and", 8) => d!(|a, b| a & b),
-        ("or", 8) => d!(|a, b| a | b),
+        ("and", 2 | 4) => Operation::AndW.exec(),
+        ("or", 2 | 4) => Operation::OrW.exec(),
+        ("xor", 2 | 4) => Operation::XorW.exec(),
+        ("and", 8) => Operation::AndD.exec(),
+        ("or", 8) => Operation::OrD.exec(),
         ("xor", 8) => d!(|a, b| a ^ b),
         _ => return refuse(i, ty),
     };
@@ -54,21 +55,14 @@ fn predicates(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let (to, sources) = operands(i, 2)?;
     let ((a, not_a), (b, not_b)) = (d.src_p(&sources[0])?, d.src_p(&sources[1])?);
     let exec: Exec = match i.opcode.as_str() {
-        "and" => |m, row| combine(m, row, |a, b| a & b),
-        "or" => |m, row| combine(m, row, |a, b| a | b),
-        _ => |m, row| combine(m, row, |a, b| a ^ b),
+        "and" => Operation::And.exec(),
+        "or" => Operation::Or.exec(),
+        _ => Operation::Xor.exec(),
     };
     let imm = u64::from(not_a) | u64::from(not_b) << 1;
     let row = Row { d: d.dst_p(to)?, a, b, imm, ..Row::new(exec) };
     d.push(row);
     Ok(())
-}
-
-fn combine(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
-    let flip = |bit: u64| 0u32.wrapping_sub((row.imm >> bit & 1) as u32);
-    let bits = f(m.r.p[row.a as usize] ^ flip(0), m.r.p[row.b as usize] ^ flip(1));
-    m.set_predicate(row.d, bits);
-    Flow::Next
 }
 
 fn not(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
@@ -84,7 +78,7 @@ fn not(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
             return Ok(());
         }
         (_, 2) => w!(|a| !a & 0xFFFF),
-        (_, 4) => w!(|a| !a),
+        (_, 4) => Operation::NotW.exec(),
         (_, 8) => d!(|a| !a),
         _ => return refuse(i, ty),
     };
@@ -185,8 +179,8 @@ fn shl(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     words.done()?;
     let exec: Exec = match ty {
         Type::B16 => w!(|a, b| if b < 16 { a << (b & 15) & 0xFFFF } else { 0 }),
-        Type::B32 => w!(|a, b| if b < 32 { a << (b & 31) } else { 0 }),
-        Type::B64 => by_lane!(|a: u64, b: u32| -> u64 { if b < 64 { a << (b & 63) } else { 0 } }),
+        Type::B32 => Operation::ShiftLeftW.exec(),
+        Type::B64 => Operation::ShiftLeftD.exec(),
         _ => return refuse(i, ty),
     };
     shift(d, i, ty, exec)
@@ -197,11 +191,9 @@ fn shr(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match ty {
-        Type::B16 | Type::U16 | Type::B32 | Type::U32 => {
-            w!(|a, b| if b < 32 { a >> (b & 31) } else { 0 })
-        }
+        Type::B16 | Type::U16 | Type::B32 | Type::U32 => Operation::ShiftRightU32.exec(),
         Type::S16 => w!(|a, b| (i32::from(a as i16) >> b.min(15)) as u32 & 0xFFFF),
-        Type::S32 => w!(|a, b| (a as i32 >> b.min(31)) as u32),
+        Type::S32 => Operation::ShiftRightS32.exec(),
         Type::B64 | Type::U64 => {
             by_lane!(|a: u64, b: u32| -> u64 { if b < 64 { a >> (b & 63) } else { 0 } })
         }

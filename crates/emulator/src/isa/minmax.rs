@@ -5,6 +5,7 @@ use ptx::{Instruction, Type};
 
 use super::lanewise::halves;
 use super::lanewise::{d, push, w};
+use super::operations::Operation;
 use super::{FormRow, Words};
 use crate::front::decode::Decoder;
 use crate::front::program::Exec;
@@ -59,7 +60,7 @@ pub(super) fn neg(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let ty = words.ty()?;
     words.done()?;
     let exec: Exec = match (ty, ftz) {
-        (Type::F32, false) => w!(|a| float::neg_f32(a, false)),
+        (Type::F32, false) => Operation::NegateF32.exec(),
         (Type::F32, true) => w!(|a| float::neg_f32(a, true)),
         (Type::F64, false) => d!(|a| float::neg_f64(a)),
         (Type::F16, false) => w!(|a| u32::from(float::neg_f16(a as u16, false))),

@@ -30,6 +30,7 @@ mod memory;
 mod minmax;
 mod misc;
 pub(super) mod moves;
+pub(crate) mod operations;
 mod packed;
 mod quotient;
 mod select;

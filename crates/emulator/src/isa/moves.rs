@@ -2,7 +2,8 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::lanewise::{by_lane, d, w};
+use super::lanewise::{by_lane, w};
+use super::operations::Operation;
 use super::{FormRow, Words};
 use crate::front::decode::{Decoder, Register, Symbol};
 use crate::front::program::{Exec, Row, Special};
@@ -25,12 +26,12 @@ pub(crate) const ROWS: &[FormRow] = &[
 
 /// `d = a` in the 32-bit bank.
 pub(crate) fn move_w() -> Exec {
-    w!(|a| a)
+    Operation::MoveW.exec()
 }
 
 /// `d = a` in the 64-bit bank.
 pub(crate) fn move_d() -> Exec {
-    d!(|a| a)
+    Operation::MoveD.exec()
 }
 
 fn move_p(m: &mut Machine<'_>, row: &Row) -> Flow {

@@ -58,6 +58,8 @@ pub struct GlobalMemory {
     pub(crate) cursor: Cursor,
     /// The allocation of the last access, most likely also that of the next.
     pub(crate) last: usize,
+    /// The one before: kernels read several buffers in turn.
+    before: usize,
     /// Addresses of the variables of modules that have run; a module is identified by its text.
     variables: Vec<(Arc<str>, Vec<u64>)>,
     /// Ranges in which stores left undefined bytes, with the violation to report if they are used as a result.
@@ -439,6 +441,36 @@ impl GlobalMemory {
         }
     }
 
+    /// [`GlobalMemory::locate`] without a fault.
+    #[inline(always)]
+    pub(crate) fn find(&mut self, address: u64, len: usize) -> Option<(usize, usize)> {
+        let last = self.allocations.get(self.last)?;
+        let (at, size) = (address.wrapping_sub(last.base), last.region.len() as u64);
+        if at < size && at + len as u64 <= size {
+            return Some((self.last, at as usize));
+        }
+        self.search(address, len)
+    }
+
+    #[inline(never)]
+    fn search(&mut self, address: u64, len: usize) -> Option<(usize, usize)> {
+        if let Some(found) = self.allocations.get(self.before) {
+            let (at, size) = (address.wrapping_sub(found.base), found.region.len() as u64);
+            if at < size && at + len as u64 <= size {
+                std::mem::swap(&mut self.before, &mut self.last);
+                return Some((self.last, at as usize));
+            }
+        }
+        let n = self.allocations.partition_point(|a| a.base <= address).checked_sub(1)?;
+        let found = &self.allocations[n];
+        let (at, size) = (address - found.base, found.region.len() as u64);
+        if at >= size || at + len as u64 > size {
+            return None;
+        }
+        (self.before, self.last) = (self.last, n);
+        Some((n, at as usize))
+    }
+
     /// Finds the allocation of an access and the offset in it.
     #[inline]
     pub(crate) fn locate(&mut self, address: u64, len: usize) -> Result<(usize, usize), Fault> {
@@ -499,6 +531,11 @@ impl GlobalMemory {
                 format!("{len} bytes at global address {address:#x}, where nothing is allocated"),
             ),
         }
+    }
+
+    /// Whether the host may change some bytes while a kernel runs.
+    pub(crate) fn host_may_change_any(&self) -> bool {
+        self.allocations.iter().any(|a| a.region.may_change())
     }
 
     #[inline]

@@ -8,6 +8,7 @@ use pulp::NullaryFnOnce;
 
 use crate::memory::spans::Place;
 use crate::memory::window::GLOBAL_BASE;
+use crate::rules::order::Strong;
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
 
@@ -216,7 +217,7 @@ impl Machine<'_> {
                     return None;
                 }
                 let Some(races) = &mut self.cta.races else { return Some(()) };
-                races.shared_lines(words, write, self.warp).then_some(())
+                races.shared_lines(self.world.path, words, write, self.warp).then_some(())
             }
         }
     }
@@ -330,6 +331,107 @@ impl Machine<'_> {
             for lane in lanes(self.mask) {
                 self.world.global.sums.written(addresses[lane].wrapping_add(offset), T);
             }
+        }
+        Some(())
+    }
+
+    /// Replaces the `T` bytes at each masked lane's address, lane by lane in ascending order, by what `change` makes of a lane and of
+    /// what is there; returns the latter. `None`, and nothing changed, if anything is unusual. The accesses are relaxed.
+    #[inline(always)]
+    pub(crate) fn modify_lines<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+        strong: Strong,
+        change: impl Fn(&Self, usize, [u8; T]) -> [u8; T],
+    ) -> Option<[[u8; T]; LANES]> {
+        if self.unmarks.is_some() || strong.order.acquires || strong.order.releases {
+            return None;
+        }
+        if self.cta.member.size() > 1 || self.cta.drafts.is_some() || self.cta.proxy.is_some() {
+            return None;
+        }
+        let mut lines = Lines::new();
+        self.find_lines::<T>(space, slot, offset, &mut lines)?;
+        let (global, at) = (matches!(lines.place, Place::Global { .. }), lines.place.at());
+        let region = self.region(lines.place);
+        if global && (!self.world.maps.is_empty() || self.world.global.sums.tracked() || region.is_lent())
+            || !region.lines_are_written(lines.words())
+            || !global
+                && (self.cta.guarded.hit(at, lines.len, true) || self.cta.guarded.hit(at, lines.len, false))
+        {
+            return None;
+        }
+        let world = if global { Some(&self.world.races) } else { None };
+        if self.cta.races.as_ref().is_some_and(|races| !races.releases_nothing(self.warp, world)) {
+            return None;
+        }
+        let mut held = [[0; T]; LANES];
+        let mut changed = 0u32;
+        for lane in lanes(self.mask) {
+            let from = at + lines.from_low[lane] as usize;
+            let old = self.region(lines.place).get::<T>(from)?;
+            let new = change(self, lane, old);
+            held[lane] = old;
+            changed |= u32::from(old != new) << lane;
+            let region = match lines.place {
+                Place::Global { index, .. } => self.world.global.region_mut(index),
+                Place::Shared { .. } => &mut self.cta.shared,
+            };
+            region.view_mut(from, T)?.copy_from_slice(&new);
+        }
+        if self.note_modified::<T>(&lines, offset, strong, changed).is_none() {
+            // The last one first, so that each word becomes what it was.
+            for lane in lanes(self.mask.reverse_bits()).map(|lane| LANES - 1 - lane) {
+                let from = at + lines.from_low[lane] as usize;
+                let region = match lines.place {
+                    Place::Global { index, .. } => self.world.global.region_mut(index),
+                    Place::Shared { .. } => &mut self.cta.shared,
+                };
+                region.view_mut(from, T)?.copy_from_slice(&held[lane]);
+            }
+            return None;
+        }
+        self.strong_rows += self.mask.count_ones();
+        Some(held)
+    }
+
+    /// Reports read-modify-writes, of which some lanes' change memory, to the trackers.
+    fn note_modified<const T: usize>(
+        &mut self,
+        lines: &Lines,
+        offset: u64,
+        strong: Strong,
+        changed: u32,
+    ) -> Option<()> {
+        let address = lines.low.wrapping_add(offset);
+        let first = match lines.place {
+            Place::Global { at, .. } => (address.checked_sub(GLOBAL_BASE)? as usize).checked_sub(at)? / LINE,
+            Place::Shared { .. } => 0,
+        };
+        if let Some(races) = &mut self.cta.races {
+            // Which lane's change meets an earlier access of its warp matters only if such an access may conflict.
+            let some = changed != 0 && changed != self.mask;
+            if some && races.lane_log(self.warp).last_may_conflict() {
+                return None;
+            }
+            races.set_strong(Some(strong));
+            let found = match lines.place {
+                Place::Global { .. } => self.world.races.modify(races, (first, lines.words()), self.warp),
+                Place::Shared { .. } => races.modify_shared(lines.words(), self.warp),
+            };
+            races.set_strong(None);
+            // A lane may also change what an earlier one of this instruction has accessed.
+            let words: u32 = lines.words().iter().map(|of| of.words.count_ones()).sum();
+            let shares = (words as usize * WORD) < self.mask.count_ones() as usize * T;
+            let changes = (found? || shares) && changed != 0;
+            races.note_own_change(changes);
+        }
+        if matches!(lines.place, Place::Global { .. }) {
+            self.world.communicate();
+            self.world.touch_lines(address, (first, lines.words()), false);
+            self.world.touch_lines(address, (first, lines.words()), true);
         }
         Some(())
     }

@@ -8,8 +8,9 @@ use numerics::Path;
 use pulp::NullaryFnOnce;
 
 use crate::memory::global::Region;
-use crate::memory::window::Window;
+use crate::memory::window::{SHARED_START, Window, window_of};
 use crate::rules::races::{GlobalAccess, Races};
+use crate::rules::shadow::WORD;
 use crate::run::machine::{LANES, Machine, Space, World};
 
 /// The pattern of the addresses of 32 lanes.
@@ -22,37 +23,34 @@ pub(crate) enum Reach {
     Apart,
 }
 
-/// The pattern of accesses of `T` bytes at `addresses` plus an offset.
+/// The pattern of accesses of `T` bytes at `addresses`.
 #[inline(always)]
-fn reach<const T: usize>(path: Path, addresses: &[u64; LANES], offset: u64) -> Reach {
-    let base = addresses[0].wrapping_add(offset);
+fn reach<const T: usize>(path: Path, addresses: &[u64; LANES]) -> Reach {
+    let base = addresses[0];
     // Most accesses apart show at their ends.
-    let apart = addresses[LANES - 1].wrapping_sub(addresses[0]);
+    let apart = addresses[LANES - 1].wrapping_sub(base);
     if apart != 0 && apart != ((LANES - 1) * T) as u64 {
         return Reach::Apart;
     }
-    match path.run(Distances::<T>(addresses)) {
-        (0, _) => Reach::Run(base),
-        (_, 0) => Reach::Same(base),
-        _ => Reach::Apart,
+    if apart == 0 {
+        return if path.run(Differences::<0>(addresses)) == 0 { Reach::Same(base) } else { Reach::Apart };
     }
+    if path.run(Differences::<T>(addresses)) == 0 { Reach::Run(base) } else { Reach::Apart }
 }
 
-/// By how much addresses differ from a run of accesses of `T` bytes, and from the first one: 0 if not at all.
-struct Distances<'a, const T: usize>(&'a [u64; LANES]);
+/// The bits in which the distances of addresses from the first one differ from those of lanes that are `STEP` bytes apart: 0 if in none.
+struct Differences<'a, const STEP: usize>(&'a [u64; LANES]);
 
-impl<const T: usize> NullaryFnOnce for Distances<'_, T> {
-    type Output = (u64, u64);
+impl<const STEP: usize> NullaryFnOnce for Differences<'_, STEP> {
+    type Output = u64;
 
     #[inline(always)]
-    fn call(self) -> (u64, u64) {
-        let (mut run, mut same) = (0, 0);
+    fn call(self) -> u64 {
+        let mut bits = 0;
         for i in 0..LANES {
-            let distance = self.0[i].wrapping_sub(self.0[0]);
-            run |= distance ^ (i * T) as u64;
-            same |= distance;
+            bits |= self.0[i].wrapping_sub(self.0[0]) ^ (i * STEP) as u64;
         }
-        (run, same)
+        bits
     }
 }
 
@@ -71,7 +69,85 @@ impl Place {
     }
 }
 
+/// Which lanes access the bytes behind those of the lane before, and which the same: one bit for each pair of neighbours, by the first.
+struct Neighbours<'a, const T: usize>(&'a [u64; LANES]);
+
+impl<const T: usize> NullaryFnOnce for Neighbours<'_, T> {
+    type Output = (u32, u32);
+
+    #[inline(always)]
+    fn call(self) -> (u32, u32) {
+        let (mut next, mut same) = (0, 0);
+        for i in 0..LANES - 1 {
+            let distance = self.0[i + 1].wrapping_sub(self.0[i]);
+            next |= u32::from(distance == T as u64) << i;
+            same |= u32::from(distance == 0) << i;
+        }
+        (next, same)
+    }
+}
+
+/// Adjacent lanes that access one run of bytes, or all the same.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Piece {
+    first: usize,
+    count: usize,
+    is_run: bool,
+}
+
+/// Half a warp: a row of a tile of 16 columns. Copies of a known length need no call.
+const HALF: usize = 16;
+
+/// Copies what lanes have read to as many others behind them.
+#[inline(always)]
+fn copy<const T: usize>(all: &mut [[u8; T]; LANES], from: usize, to: usize, count: usize) {
+    match (from, to, count) {
+        (0, HALF, HALF) => {
+            let (low, high) = all.split_at_mut(HALF);
+            if let (Some(low), Some(high)) = (low.first_chunk::<HALF>(), high.first_chunk_mut::<HALF>()) {
+                *high = *low;
+            }
+        }
+        _ => all.copy_within(from..from + count, to),
+    }
+}
+
+/// The number of pieces up to which an access is made piece by piece.
+const PIECES: usize = 4;
+
+/// The pieces of the masked lanes' accesses; `None` if there are more than [`PIECES`].
+#[inline(always)]
+fn pieces<const T: usize>(
+    path: Path,
+    addresses: &[u64; LANES],
+    mask: u32,
+) -> Option<([Piece; PIECES], usize)> {
+    let (next, same) = path.run(Neighbours::<T>(addresses));
+    // Both lanes of a pair take part.
+    let pairs = mask & mask >> 1;
+    if (mask & !((next | same) & pairs) << 1).count_ones() as usize > PIECES {
+        return None;
+    }
+    let (next, same) = (next & pairs, same & pairs);
+    let (mut all, mut count, mut left) = ([Piece::default(); PIECES], 0, mask);
+    while left != 0 {
+        let first = left.trailing_zeros();
+        let [run, equal] = [next, same].map(|pairs| (pairs >> first).trailing_ones());
+        let lanes = run.max(equal) as usize + 1;
+        *all.get_mut(count)? = Piece { first: first as usize, count: lanes, is_run: run >= equal };
+        count += 1;
+        left &= !lanes_of(first as usize + lanes);
+    }
+    Some((all, count))
+}
+
 impl Machine<'_> {
+    /// The pattern of the accesses of `T` bytes at the addresses in a register, if all lanes make one.
+    #[inline(always)]
+    pub(crate) fn reach<const T: usize>(&self, slot: u32) -> Reach {
+        if self.mask == !0 { reach::<T>(self.world.path, &self.r.d[slot as usize]) } else { Reach::Apart }
+    }
+
     /// The location of `lanes` times `T` bytes, if all of them are in global or in shared memory.
     #[inline(always)]
     pub(super) fn run_place<const T: usize>(
@@ -85,17 +161,29 @@ impl Machine<'_> {
             return None;
         }
         let len = lanes * T;
-        match self.split(space, address).ok()? {
+        let window = match space {
+            Space::Global => window_of(address),
+            Space::Shared | Space::Cluster if address < 1 << 32 => (Window::Shared, address),
+            Space::Generic => window_of(address),
+            _ => return None,
+        };
+        match window {
             (Window::Global, at) => {
-                let (index, at) = self.world.global.locate(at, len).ok()?;
+                let (index, at) = self.world.global.find(at, len)?;
                 Some(Place::Global { index, at })
             }
-            (Window::Shared, at) => Some(Place::Shared { at: self.shared_at(at, len).ok()? }),
+            (Window::Shared, at) if space != Space::Global => {
+                let offset = (at ^ self.cta.member.base()).wrapping_sub(u64::from(SHARED_START));
+                let (end, gap) = (offset.saturating_add(len as u64), &self.cta.gap);
+                let inside = offset < end && end <= self.cta.shared_end as u64;
+                let clear = offset >= gap.end as u64 || end <= gap.start as u64 || gap.is_empty();
+                (inside && clear).then_some(Place::Shared { at: offset as usize })
+            }
             _ => None,
         }
     }
 
-    /// Reports an access to a run to the race detector; `None` if that finds a fault.
+    /// Reports an access to a run to the race detector; `None` if that finds a fault, or may.
     #[inline(always)]
     fn note_run(&mut self, place: Place, address: u64, len: usize, write: bool) -> Option<()> {
         match place {
@@ -105,7 +193,14 @@ impl Machine<'_> {
                 let World { races: world, stream, .. } = &mut *self.world;
                 world.access(races, GlobalAccess { address, len, write }, self.warp, stream).ok()
             }
-            Place::Shared { at } => self.cta.note(at, len, write, self.warp).ok(),
+            Place::Shared { at } => {
+                let whole_words = (at | len).is_multiple_of(WORD);
+                if !whole_words || self.cta.member.size() > 1 || self.cta.guarded.hit(at, len, write) {
+                    return self.cta.note(at, len, write, self.warp).ok();
+                }
+                let Some(races) = &mut self.cta.races else { return Some(()) };
+                races.shared_run(self.world.path, (at, len), write, self.warp).then_some(())
+            }
         }
     }
 
@@ -115,15 +210,16 @@ impl Machine<'_> {
     pub(crate) fn read_together<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        reach: Reach,
         offset: u64,
         take: impl FnOnce(&[[u8; T]; LANES], &mut [[u32; LANES]], &mut [[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong.is_some() {
+        if self.strong.is_some() {
             return None;
         }
-        match reach::<T>(self.world.path, &self.r.d[slot as usize], offset) {
-            Reach::Run(address) => {
+        match reach {
+            Reach::Run(base) => {
+                let address = base.wrapping_add(offset);
                 let place = self.run_place::<T>(space, address, LANES)?;
                 let len = LANES * T;
                 let at = place.at();
@@ -140,14 +236,16 @@ impl Machine<'_> {
                 Some(())
             }
             // Each lane has its own local memory.
-            Reach::Same(address) if space != Space::Local => {
+            Reach::Same(base) if space != Space::Local => {
+                let address = base.wrapping_add(offset);
+                if let Some(bytes) = self.read_same::<T>(space, address) {
+                    take(&[bytes; LANES], &mut self.r.w, &mut self.r.d);
+                    return Some(());
+                }
                 if space == Space::Generic && self.split(space, address).ok()?.0 == Window::Local {
                     return None;
                 }
-                let bytes = match self.read_same::<T>(space, address) {
-                    Some(bytes) => bytes,
-                    None => self.load::<T>(space, address, 0).ok()?,
-                };
+                let bytes = self.load::<T>(space, address, 0).ok()?;
                 // Undefined bytes are handled lane by lane.
                 if self.loaded.take().is_some() {
                     return None;
@@ -159,21 +257,69 @@ impl Machine<'_> {
         }
     }
 
+    /// Reads `T` bytes for each masked lane if these are few pieces; `None` if anything is unusual.
+    #[inline(always)]
+    pub(crate) fn read_pieces<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+    ) -> Option<[[u8; T]; LANES]> {
+        if self.strong.is_some() || space == Space::Local {
+            return None;
+        }
+        let (pieces, count) = pieces::<T>(self.world.path, &self.r.d[slot as usize], self.mask)?;
+        let mut out = [[0; T]; LANES];
+        let mut last: Option<(u64, Piece)> = None;
+        for piece in pieces.into_iter().take(count) {
+            let Piece { first, count, is_run } = piece;
+            let address = self.r.d[slot as usize][first].wrapping_add(offset);
+            // The rows of a tile often read the same column.
+            if let Some((at, earlier)) = last
+                && (at, earlier.count, earlier.is_run) == (address, count, is_run)
+            {
+                copy(&mut out, earlier.first, first, count);
+                continue;
+            }
+            last = Some((address, piece));
+            let out = out.get_mut(first..first + count)?;
+            if !is_run {
+                let bytes = self.read_same::<T>(space, address)?;
+                match <&mut [[u8; T]; HALF]>::try_from(&mut *out) {
+                    Ok(half) => *half = [bytes; HALF],
+                    Err(_) => out.fill(bytes),
+                }
+                continue;
+            }
+            let place = self.run_place::<T>(space, address, count)?;
+            let (at, len) = (place.at(), count * T);
+            if self.world.check_init && !self.region(place).is_written(at, len) {
+                return None;
+            }
+            self.note_run(place, address, len, false)?;
+            let (bytes, _) = self.region(place).view(at, len)?.as_chunks::<T>();
+            match (<&mut [[u8; T]; HALF]>::try_from(&mut *out), bytes.first_chunk::<HALF>()) {
+                (Ok(half), Some(bytes)) => *half = *bytes,
+                _ => out.copy_from_slice(bytes),
+            }
+        }
+        Some(out)
+    }
+
     /// Writes `T` bytes for each of 32 lanes, which `give` produces from the registers, if the lanes access a run.
     #[inline(always)]
     pub(crate) fn write_together<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        reach: Reach,
         offset: u64,
         give: impl FnOnce(&mut [[u8; T]; LANES], &[[u32; LANES]], &[[u64; LANES]]),
     ) -> Option<()> {
-        if self.mask != !0 || self.strong.is_some() || self.unmarks.is_some() {
+        if self.strong.is_some() || self.unmarks.is_some() {
             return None;
         }
-        let Reach::Run(address) = reach::<T>(self.world.path, &self.r.d[slot as usize], offset) else {
-            return None;
-        };
+        let Reach::Run(base) = reach else { return None };
+        let address = base.wrapping_add(offset);
         let place = self.run_place::<T>(space, address, LANES)?;
         let len = LANES * T;
         if matches!(place, Place::Global { .. }) && !self.world.maps.is_empty() {
@@ -186,7 +332,7 @@ impl Machine<'_> {
             Place::Shared { at } => (&mut self.cta.shared, at),
         };
         let was_written =
-            self.cta.races.as_ref().is_some_and(Races::is_unsettled) && region.is_written(at, len);
+            self.cta.races.as_deref().is_some_and(Races::is_unsettled) && region.is_written(at, len);
         let (chunks, _) = region.view_mut(at, len)?.as_chunks_mut::<T>();
         let chunk = chunks.first_chunk_mut()?;
         let before = was_written.then_some(*chunk);
@@ -197,6 +343,62 @@ impl Machine<'_> {
         region.mark(at, len);
         if matches!(place, Place::Global { .. }) {
             self.world.global.sums.written(address, len);
+        }
+        Some(())
+    }
+
+    /// Writes `T` bytes for each masked lane if these are few runs that do not overlap; `None`, and nothing written, if anything is
+    /// unusual.
+    #[inline(always)]
+    pub(crate) fn write_pieces<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+        bytes: &[[u8; T]; LANES],
+    ) -> Option<()> {
+        if self.strong.is_some() || self.unmarks.is_some() || space == Space::Local {
+            return None;
+        }
+        let (pieces, count) = pieces::<T>(self.world.path, &self.r.d[slot as usize], self.mask)?;
+        let pieces = pieces.get(..count)?;
+        let mut found = [(0, Place::Shared { at: 0 }); PIECES];
+        for (n, piece) in pieces.iter().enumerate() {
+            let address = self.r.d[slot as usize][piece.first].wrapping_add(offset);
+            let place = self.run_place::<T>(space, address, piece.count)?;
+            let global = matches!(place, Place::Global { .. });
+            if !piece.is_run || global && !self.world.maps.is_empty() || self.region(place).is_lent() {
+                return None;
+            }
+            for (earlier, (other, _)) in pieces.iter().zip(found).take(n) {
+                let clear = address.wrapping_sub(other) >= (earlier.count * T) as u64
+                    && other.wrapping_sub(address) >= (piece.count * T) as u64;
+                if !clear {
+                    return None;
+                }
+            }
+            found[n] = (address, place);
+        }
+        for (piece, (address, place)) in pieces.iter().zip(found) {
+            self.note_run(place, address, piece.count * T, true)?;
+        }
+        if let Some(races) = &self.cta.races {
+            let changes = |(piece, (_, place)): (&Piece, (u64, Place))| {
+                let new = bytes[piece.first..piece.first + piece.count].as_flattened();
+                self.region(place).changes(place.at(), new)
+            };
+            races.settle_store(|| pieces.iter().zip(found).any(changes));
+        }
+        for (piece, (address, place)) in pieces.iter().zip(found) {
+            self.tell_lanes::<T>(place, address, piece.first, piece.count);
+            let region = match place {
+                Place::Global { index, .. } => self.world.global.region_mut(index),
+                Place::Shared { .. } => &mut self.cta.shared,
+            };
+            region.put(place.at(), bytes[piece.first..piece.first + piece.count].as_flattened());
+            if matches!(place, Place::Global { .. }) {
+                self.world.global.sums.written(address, piece.count * T);
+            }
         }
         Some(())
     }
@@ -354,8 +556,8 @@ mod tests {
     fn runs_and_broadcasts_are_told_from_the_rest() {
         let path = Path::current();
         let run = std::array::from_fn(|i| 1 << 36 | (i * 4) as u64);
-        assert_eq!(reach::<4>(path, &run, 8), Reach::Run((1 << 36) + 8));
-        assert_eq!(reach::<8>(path, &run, 0), Reach::Apart);
+        assert_eq!(reach::<4>(path, &run), Reach::Run(1 << 36));
+        assert_eq!(reach::<8>(path, &run), Reach::Apart);
         assert_eq!(super::run::<4>(&run, !0, false), Run { first: 0, end: LANES, last: 124 });
         assert_eq!(super::run::<4>(&run, 0b1011_1100, false), Run { first: 2, end: 6, last: 12 });
         assert_eq!(super::run::<8>(&run, 0b1100, false), Run { first: 2, end: 3, last: 0 });
@@ -363,9 +565,34 @@ mod tests {
         assert_eq!(super::run::<4>(&pairs, !0, true), Run { first: 0, end: LANES, last: 60 });
         assert_eq!(super::run::<4>(&pairs, !0, false), Run { first: 0, end: 1, last: 0 });
         assert_eq!((lanes_of(1), lanes_of(31), lanes_of(32)), (1, !0 >> 1, !0));
-        assert_eq!(reach::<4>(path, &[40; LANES], 2), Reach::Same(42));
+        assert_eq!(reach::<4>(path, &[40; LANES]), Reach::Same(40));
         let mut last = run;
         last[31] += 4;
-        assert_eq!(reach::<4>(path, &last, 0), Reach::Apart);
+        assert_eq!(reach::<4>(path, &last), Reach::Apart);
+    }
+
+    #[test]
+    fn pieces_are_adjacent_lanes_that_access_a_run_or_the_same() {
+        let found = |addresses: &[u64; LANES], mask| {
+            let all = Path::available().into_iter().map(|path| super::pieces::<4>(path, addresses, mask));
+            let mut all = all.map(|found| found.map(|(pieces, count)| pieces[..count].to_vec()));
+            let first = all.next().unwrap();
+            assert!(all.all(|other| other == first));
+            first
+        };
+        let piece = |first, count, is_run| Piece { first, count, is_run };
+        let run: [u64; LANES] = std::array::from_fn(|i| 1 << 36 | (i * 4) as u64);
+        assert_eq!(found(&run, !0), Some(vec![piece(0, 32, true)]));
+        assert_eq!(found(&run, 0xFF00), Some(vec![piece(8, 8, true)]));
+        assert_eq!(found(&run, 0x8000_0101), Some([0, 8, 31].map(|first| piece(first, 1, true)).to_vec()));
+        assert_eq!(found(&run, 0x5555), None);
+        // The rows of a tile: half a warp reads one word, or a run.
+        let halves = std::array::from_fn(|i| 1 << 36 | (i / 16 * 1024) as u64);
+        assert_eq!(found(&halves, !0), Some(vec![piece(0, 16, false), piece(16, 16, false)]));
+        let rows = std::array::from_fn(|i| 1 << 36 | (i % 16 * 4) as u64);
+        assert_eq!(found(&rows, !0), Some(vec![piece(0, 16, true), piece(16, 16, true)]));
+        let pairs = std::array::from_fn(|i| 1 << 36 | (i / 2 * 4) as u64);
+        assert_eq!(found(&pairs, !0), None);
+        assert_eq!(found(&pairs, 0xF), Some(vec![piece(0, 2, false), piece(2, 2, false)]));
     }
 }

@@ -14,8 +14,12 @@ pub(crate) struct Guarded {
 
 impl Guarded {
     /// Whether an access touches a guarded byte.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn hit(&self, at: usize, len: usize, write: bool) -> bool {
+        (self.reading > 0 || !self.watched.is_empty()) && self.touches(at, len, write)
+    }
+
+    fn touches(&self, at: usize, len: usize, write: bool) -> bool {
         if write && self.reading > 0 && self.sources[at..at + len].iter().any(|n| *n > 0) {
             return true;
         }

@@ -28,10 +28,11 @@
 use std::collections::BTreeSet;
 
 use crate::front::program::Row;
+use crate::memory::spans::Reach;
 use crate::memory::window::{SHARED_WINDOW, Window, window_of};
 use crate::rules::order::Touch;
 use crate::rules::remarks::{EarlierLane, Remarks, RowRemark};
-use crate::run::machine::{LANES, Machine, Space, lanes};
+use crate::run::machine::{LANES, Machine, Registers, Space, lanes};
 
 /// The number of memory instructions that a warp remembers.
 const ROWS: usize = 32;
@@ -65,8 +66,10 @@ impl Kind {
 /// A memory instruction of a warp.
 #[derive(Debug, Clone, Copy)]
 struct Logged {
-    /// The generic addresses of its lanes.
+    /// The generic addresses of its lanes, unless `even`.
     addresses: [u64; LANES],
+    /// The address of the first lane, and the distance of each lane from the one before; spread out when first needed.
+    even: Option<(u64, u64)>,
     mask: u32,
     row: u32,
     len: u32,
@@ -91,6 +94,24 @@ impl Words {
 }
 
 impl Logged {
+    /// Makes `addresses` those of the lanes.
+    fn spread(&mut self) {
+        if let Some((first, step)) = self.even.take() {
+            self.addresses = std::array::from_fn(|lane| first.wrapping_add(step * lane as u64));
+        }
+    }
+
+    /// Whether its lanes access other bytes than those of another instruction for sure, which is given by its pattern and length.
+    fn is_clear_of(&self, (even, len): (Option<(u64, u64)>, u32)) -> bool {
+        let (Some((one, step)), Some((two, other_step))) = (self.even, even) else { return false };
+        let end = |first: u64, step: u64, len: u32| {
+            first.saturating_add(step * (LANES as u64 - 1)).saturating_add(u64::from(len))
+        };
+        // Each lane uses its own bytes again.
+        let alike = one == two && (step, self.len) == (other_step, len) && step >= u64::from(self.len);
+        alike || end(one, step, self.len) <= two || end(two, other_step, len) <= one
+    }
+
     /// The lowest address of its lanes, and the end of their highest access.
     fn ends(&self) -> (u64, u64) {
         let (mut low, mut high) = (u64::MAX, 0);
@@ -136,6 +157,9 @@ impl Logged {
     }
 }
 
+/// The mask, the bytes of a lane, the kind and the row of an instruction.
+type Noted = (u32, u32, Kind, u32);
+
 /// The memory instructions of a warp since its lanes last synchronised, the last [`ROWS`] of them.
 #[derive(Debug, Default)]
 pub(crate) struct LaneLog {
@@ -153,7 +177,23 @@ pub(crate) struct LaneLog {
 impl LaneLog {
     /// Adds an instruction, with the addresses of a register plus an offset.
     #[inline]
-    fn push(&mut self, slot: &[u64; LANES], offset: u64, (mask, len, kind, row): (u32, u32, Kind, u32)) {
+    fn push(&mut self, slot: &[u64; LANES], offset: u64, what: Noted) {
+        let place = self.next(what);
+        for (to, at) in place.addresses.iter_mut().zip(slot) {
+            *to = at.wrapping_add(offset);
+        }
+        place.even = None;
+    }
+
+    /// Adds an instruction whose lanes access a run, or all the same.
+    #[inline]
+    fn push_even(&mut self, first: u64, step: u64, what: Noted) {
+        self.next(what).even = Some((first, step));
+    }
+
+    /// The place of an instruction, without addresses.
+    #[inline]
+    fn next(&mut self, (mask, len, kind, row): Noted) -> &mut Logged {
         let next = self.count % ROWS;
         self.count += 1;
         if kind.writes {
@@ -163,15 +203,11 @@ impl LaneLog {
             self.plain = [self.count, self.plain[0]];
         }
         if self.rows.len() <= next {
-            let addresses = slot.map(|at| at.wrapping_add(offset));
-            self.rows.push(Logged { addresses, mask, row, len, kind, fenced: false });
-            return;
+            self.rows.push(Logged { addresses: [0; LANES], even: None, mask, row, len, kind, fenced: false });
         }
         let place = &mut self.rows[next];
-        for (to, at) in place.addresses.iter_mut().zip(slot) {
-            *to = at.wrapping_add(offset);
-        }
         (place.mask, place.row, place.len, place.kind, place.fenced) = (mask, row, len, kind, false);
+        place
     }
 
     /// Forgets all instructions, but keeps the places for others.
@@ -218,16 +254,29 @@ impl LaneLog {
         }
     }
 
+    /// Whether the last instruction may conflict with an earlier one.
+    pub(crate) fn last_may_conflict(&self) -> bool {
+        self.last().is_some_and(|last| self.may_conflict(last.kind))
+    }
+
     /// The earlier instruction, if any, with which the last one conflicts, and the lanes, that of the last one first.
     fn search(&mut self) -> Option<(Logged, usize, usize)> {
         let mut recent = self.recent();
-        let last = *recent.next()?;
+        let last = recent.next()?;
+        let (kind, pattern) = (last.kind, (last.even, last.len));
+        // Mostly nothing is near, or each lane uses its own bytes again.
+        let mut rest =
+            recent.skip_while(|earlier| !kind.conflicts(earlier.kind) || earlier.is_clear_of(pattern));
+        let first = rest.next()?;
+        last.spread();
+        let last = *last;
         let mut known = None;
         let (low, high) = last.ends();
-        recent.find_map(|earlier| {
+        std::iter::once(first).chain(rest).find_map(|earlier| {
             if !last.kind.conflicts(earlier.kind) {
                 return None;
             }
+            earlier.spread();
             let (first, end) = earlier.ends();
             if end <= low || high <= first {
                 return None;
@@ -260,6 +309,11 @@ impl LaneLog {
 pub(crate) struct Searches(Vec<u32>);
 
 impl Searches {
+    /// Forgets all searches, but keeps the memory.
+    pub(crate) fn clear(&mut self) {
+        self.0.clear();
+    }
+
     /// Whether to search after a row, in this CTA of its grid.
     fn may(&mut self, row: u32, cta: u32) -> bool {
         let row = row as usize;
@@ -298,6 +352,22 @@ impl Machine<'_> {
         self.log_lanes_at(row, space, (self.mask, row.imm, len), touch);
     }
 
+    /// [`Machine::log_lanes`] of an access with a known pattern.
+    #[inline]
+    pub(crate) fn log_reach(&mut self, row: &Row, space: Space, (reach, len): (Reach, usize), touch: Touch) {
+        let (first, step) = match reach {
+            Reach::Run(first) => (first, len as u64),
+            Reach::Same(first) => (first, 0),
+            Reach::Apart => return self.log_lanes(row, space, len, touch),
+        };
+        if let Some((offset, kind)) = self.log_kind(row, space, (self.mask, row.imm), touch)
+            && let number = self.row_number(row)
+            && let Some((log, _)) = self.observing_log(kind, touch)
+        {
+            log.push_even(first.wrapping_add(offset), step, (!0, len as u32, kind, number));
+        }
+    }
+
     /// Logs an access by some lanes, of `len` bytes at the addresses in the register `row.a` plus an offset.
     #[inline]
     pub(crate) fn log_lanes_at(
@@ -307,10 +377,25 @@ impl Machine<'_> {
         (mask, offset, len): (u32, u64, usize),
         touch: Touch,
     ) {
-        let number = self.row_number(row);
-        let Some(races) = &mut self.cta.races else { return };
+        if let Some((offset, kind)) = self.log_kind(row, space, (mask, offset), touch)
+            && let number = self.row_number(row)
+            && let Some(log) = self.observing_log(kind, touch)
+        {
+            log.0.push(&log.1.d[row.a as usize], offset, (mask, len as u32, kind, number));
+        }
+    }
+
+    /// The offset of generic addresses and the kind of an access by some lanes with an offset, if it is logged.
+    #[inline]
+    fn log_kind(
+        &self,
+        row: &Row,
+        space: Space,
+        (mask, offset): (u32, u64),
+        touch: Touch,
+    ) -> Option<(u64, Kind)> {
         if matches!(space, Space::Local | Space::Param | Space::Const) || self.unmarks.is_some() {
-            return;
+            return None;
         }
         let slot = &self.r.d[row.a as usize];
         let base = if matches!(space, Space::Shared | Space::Cluster) { SHARED_WINDOW } else { 0 };
@@ -319,16 +404,21 @@ impl Machine<'_> {
         if space == Space::Generic
             && matches!(window_of(first).0, Window::Local | Window::Param | Window::Const)
         {
-            return;
+            return None;
         }
-        let log = races.lane_log(self.warp);
         let modifies = matches!(touch, Touch::Modify | Touch::Reduce);
         let strong = modifies || self.strong.is_some();
-        if strong && matches!(touch, Touch::Load | Touch::Modify) {
+        Some((offset, Kind { writes: touch != Touch::Load, strong, modifies }))
+    }
+
+    /// The log of the warp, for an access of this kind, and its registers.
+    #[inline]
+    fn observing_log(&mut self, kind: Kind, touch: Touch) -> Option<(&mut LaneLog, &Registers)> {
+        let log = self.cta.races.as_mut()?.lane_log(self.warp);
+        if kind.strong && matches!(touch, Touch::Load | Touch::Modify) {
             log.observe();
         }
-        let kind = Kind { writes: touch != Touch::Load, strong, modifies };
-        log.push(slot, offset, (mask, len as u32, kind, number));
+        Some((log, self.r))
     }
 
     /// Records a conflict of the instruction that [`Machine::log_lanes`] logged with an earlier one of other lanes.

@@ -11,6 +11,7 @@
 //! | who accessed shared memory of one CTA (a word each), and who accessed memory of several CTAs | this file, `global` |
 //! | what orders warps: barriers, release and acquire at a location, fences (PTX ISA 8.7 to 8.10) | `sync`, on the clocks of `clock` |
 //! | a strong read is ordered after the write that it observes (PTX ISA 8.9) | `chain` |
+//! | read-modify-writes of a whole warp | `modify` |
 //! | stores of the same value | `same` |
 //! | relaxed reads that nothing orders | `relaxed` |
 //! | asynchronous copies, proxies, tensor maps | `copies`, `proxy`, `publish` |
@@ -23,11 +24,13 @@
 //! ends ([`LAST`]) with an error, not with a wrong answer.
 
 mod accesses;
+mod cells;
 mod chain;
 mod clock;
 mod cluster;
 mod copies;
 mod global;
+mod modify;
 mod page;
 mod pages;
 mod proxy;
@@ -39,13 +42,17 @@ mod sync;
 use std::cell::Cell;
 use std::ops::Range;
 
+use numerics::Path;
+
 use crate::api::trap::{Fault, Rule};
 use crate::memory::window::SHARED_WINDOW;
 use crate::rules::lanes::{LaneLog, Searches};
 use crate::rules::order::{Strong, Touch};
-use crate::rules::shadow::{Shadows, WordsOfLine};
+use crate::rules::shadow::{LINE, WORD, WordsOfLine};
+use crate::run::machine::{LANES, lanes};
 use crate::run::stream::Grid;
 use accesses::{Accesses, Mark, Order};
+use cells::{Bounds, Cells};
 use chain::Chains;
 use clock::{Clock, WARPS};
 pub(crate) use cluster::ClusterRaces;
@@ -170,36 +177,20 @@ impl<F: Fn(Epoch) -> bool> Order<Epoch> for SharedOrder<'_, F> {
     }
 }
 
-/// A CTA's shadow of shared memory and the logs of its warps, which another CTA may use again.
-pub(crate) struct SharedShadow {
-    bytes: Shadows<Accesses<Epoch>>,
-    lane_logs: Vec<LaneLog>,
-}
-
-impl SharedShadow {
-    /// A shadow of `bytes` untouched bytes, and empty logs of `warps`.
-    pub(crate) fn new(bytes: usize, warps: usize) -> Self {
-        let lane_logs = std::iter::repeat_with(LaneLog::default).take(warps).collect();
-        Self { bytes: Shadows::new(bytes), lane_logs }
-    }
-
-    /// Resets all bytes to untouched, and empties the logs.
-    pub(crate) fn clear(&mut self) {
-        self.bytes.clear();
-        self.lane_logs.iter_mut().for_each(LaneLog::clear);
-    }
-}
-
 /// The race detector of one CTA.
 pub(crate) struct Races {
     clocks: Vec<Clock>,
+    /// Per warp, what it knows of all others: follows from `clocks`.
+    bounds: Vec<Bounds>,
     /// Per warp, what it knows about other CTAs, and its fences.
     beside: Vec<Beside>,
-    shared: Shadows<Accesses<Epoch>>,
+    shared: Cells,
     chains: Chains<Epoch>,
     /// Releases by this CTA's warps, by word of generic addresses.
     places: Places,
     barriers: [Meeting; 16],
+    /// The barriers at which a warp has arrived, one bit each.
+    used_barriers: u32,
     /// Warps waiting at each barrier.
     waiting: [u32; 16],
     /// Clocks brought to the cluster barrier in this phase and in the last one, with the phase.
@@ -237,18 +228,17 @@ pub(crate) struct Races {
 }
 
 impl Races {
-    pub(crate) fn new(id: u32, warps: usize, shared: SharedShadow) -> Self {
-        let mut clocks = vec![[0; WARPS]; warps];
-        for (w, clock) in clocks.iter_mut().enumerate() {
-            clock[w] = 1;
-        }
-        Self {
-            clocks,
+    /// The detector of a CTA with so many warps and bytes of shared memory, which nobody has accessed.
+    pub(crate) fn new(warps: usize, bytes: usize) -> Self {
+        let mut races = Self {
+            clocks: vec![[0; WARPS]; warps],
+            bounds: vec![Bounds::of_warp(0, &[0; WARPS], warps); warps],
             beside: vec![Beside::default(); warps],
-            shared: shared.bytes,
+            shared: Cells::new(bytes),
             chains: Chains::default(),
             places: Places::default(),
             barriers: std::array::from_fn(|_| Meeting::default()),
+            used_barriers: 0,
             waiting: [0; 16],
             met: [0; WARPS],
             meetings: Default::default(),
@@ -256,7 +246,7 @@ impl Races {
             same: Same::default(),
             cluster: None,
             flags: 0,
-            id,
+            id: 0,
             grid: 0..u32::MAX,
             known_at_start: 0..0,
             known: 0..0,
@@ -266,7 +256,41 @@ impl Races {
             own_warp: Cell::new(false),
             own_warp_changes: Cell::new(false),
             lane_searches: Searches::default(),
-            lane_logs: shared.lane_logs,
+            lane_logs: std::iter::repeat_with(LaneLog::default).take(warps).collect(),
+        };
+        races.start_clocks();
+        races
+    }
+
+    /// Makes the detector of a CTA that has ended that of another one of the same size: as a new one, but in the memory that it has.
+    pub(crate) fn clear(&mut self) {
+        self.clocks.fill([0; WARPS]);
+        self.start_clocks();
+        self.beside.fill(Beside::default());
+        self.shared.clear();
+        self.chains.clear();
+        self.places.clear();
+        for barrier in lanes(std::mem::take(&mut self.used_barriers)) {
+            self.barriers[barrier] = Meeting::default();
+        }
+        if self.cluster.take().is_some() {
+            self.meetings = Default::default();
+        }
+        (self.waiting, self.met, self.waited) = ([0; 16], [0; WARPS], [0; WARPS]);
+        (self.awaited, self.same) = (copies::Awaited::default(), Same::default());
+        (self.flags, self.known, self.exhausted) = (0, 0..0, None);
+        self.observations.fill(relaxed::Observations::default());
+        (self.own_warp, self.own_warp_changes) = (Cell::new(false), Cell::new(false));
+        self.lane_searches.clear();
+        self.lane_logs.iter_mut().for_each(LaneLog::clear);
+    }
+
+    /// At the start each warp knows of itself alone.
+    fn start_clocks(&mut self) {
+        let warps = self.clocks.len();
+        for (w, clock) in self.clocks.iter_mut().enumerate() {
+            clock[w] = 1;
+            self.bounds[w] = Bounds::of_warp(w, clock, warps);
         }
     }
 
@@ -307,6 +331,14 @@ impl Races {
         }
     }
 
+    /// Records whether an access that has met an earlier one of its warp changes memory.
+    #[inline]
+    pub(crate) fn note_own_change(&self, changes: bool) {
+        if changes {
+            self.own_warp_changes.set(true);
+        }
+    }
+
     /// The error if a warp has synchronised more often than its clock counts.
     pub(crate) fn exhausted(&self) -> Option<Fault> {
         let warp = self.exhausted?;
@@ -315,11 +347,6 @@ impl Races {
              launch runs on"
         );
         Some(Fault::new(Rule::Fuel, what))
-    }
-
-    /// Returns the shadow of shared memory and the logs, for another CTA of the same size.
-    pub(crate) fn into_shared(self) -> SharedShadow {
-        SharedShadow { bytes: self.shared, lane_logs: self.lane_logs }
     }
 
     /// Sets whether the following accesses are strong.
@@ -338,11 +365,11 @@ impl Races {
         self.flags & if elsewhere { WIDE } else { STRONG } != 0
     }
 
-    /// Associates the detector with a CTA of this grid.
-    pub(crate) fn in_grid(mut self, grid: &Grid) -> Self {
+    /// Associates the detector with a CTA of this grid, by its number in the stream, from 1.
+    pub(crate) fn enter_grid(&mut self, grid: &Grid, id: u32) {
+        self.id = id;
         self.grid = grid.ctas.clone();
         self.known_at_start = grid.known_at_start.clone();
-        self
     }
 
     /// A warp has waited for the preceding grid: it is ordered after these CTAs, and so are threads that synchronise with it.
@@ -392,37 +419,85 @@ impl Races {
 
     /// Records plain reads of 16 bytes at each of `places`. Returns how many leading ones are ordered; [`Races::shared`] reports
     /// the next.
-    pub(crate) fn shared_rows(&mut self, places: &[usize], warp: u32) -> usize {
-        if self.cluster.is_some() || self.flags & STRONG != 0 {
-            return 0;
-        }
-        let clock = &self.clocks[warp as usize];
-        let epoch = Epoch::new(warp, clock[warp as usize], false);
-        let order =
-            SharedOrder { by: epoch, clock, modifies: false, observed: |_| false, own_warp: &self.own_warp };
-        let mut ordered = 0;
+    pub(crate) fn shared_rows(&mut self, path: Path, places: &[usize], warp: u32) -> usize {
+        const ROW: usize = 16;
+        // The rows of several matrices lie in few lines, which are decided at once if nothing is unusual.
+        let mut lines = [WordsOfLine::default(); LANES];
+        let mut count = 0;
         for at in places {
-            if self.shared.update(*at, 16, |kept| kept.step(false, &order)).is_err() {
-                break;
+            let (line, words) = ((at / LINE) as u32, 0xF << (at % LINE / WORD));
+            match lines[..count].iter_mut().rev().find(|of| of.line == line) {
+                Some(of) => of.words |= words,
+                None if count < LANES => {
+                    lines[count] = WordsOfLine { line, words };
+                    count += 1;
+                }
+                None => return 0,
             }
-            ordered += 1;
         }
-        ordered
+        if self.shared_lines(path, &lines[..count], false, warp) {
+            return places.len();
+        }
+        let ordered = |at: &&usize| self.shared_run(path, (**at, ROW), false, warp);
+        places.iter().take_while(ordered).count()
+    }
+
+    /// Records a weak access of a warp to a run of whole words of shared memory. Returns false as [`Races::shared_lines`] does.
+    #[inline]
+    pub(crate) fn shared_run(
+        &mut self,
+        path: Path,
+        (at, len): (usize, usize),
+        write: bool,
+        warp: u32,
+    ) -> bool {
+        if !(at | len).is_multiple_of(WORD) {
+            return false;
+        }
+        let (mut from, end) = (at, at + len);
+        while from < end {
+            let line = from / LINE;
+            let to = end.min((line + 1) * LINE);
+            let count = (to - from) / WORD;
+            let words = (!0 >> (LINE / WORD - count)) << (from % LINE / WORD);
+            if !self.shared_words(path, (line, words), write, warp) {
+                return false;
+            }
+            from = to;
+        }
+        true
     }
 
     /// Records a weak access of a warp to words of shared memory, by line. Returns false if it is unusual or a race: then
     /// [`Races::shared`], byte by byte, tells. What has been recorded by then is recorded again, which changes nothing.
-    pub(crate) fn shared_lines(&mut self, lines: &[WordsOfLine], write: bool, warp: u32) -> bool {
+    pub(crate) fn shared_lines(&mut self, path: Path, lines: &[WordsOfLine], write: bool, warp: u32) -> bool {
+        lines.iter().all(|of| self.shared_words(path, (of.line as usize, of.words), write, warp))
+    }
+
+    /// Records a weak access of a warp to words of a line of shared memory, by a mask.
+    #[inline]
+    fn shared_words(&mut self, path: Path, (line, words): (usize, u32), write: bool, warp: u32) -> bool {
         if self.cluster.is_some() || self.flags & STRONG != 0 {
             return false;
         }
         let clock = &self.clocks[warp as usize];
         let by = Epoch::new(warp, clock[warp as usize], false);
+        match self.shared.access(path, (line, words), write, (by, self.bounds[warp as usize])) {
+            Some(own) => {
+                if own {
+                    self.own_warp.set(true);
+                }
+                true
+            }
+            None => self.shared_words_by_definition((line, words), write, by),
+        }
+    }
+
+    #[inline(never)]
+    fn shared_words_by_definition(&mut self, (line, words): (usize, u32), write: bool, by: Epoch) -> bool {
+        let clock = &self.clocks[by.warp()];
         let order = SharedOrder { by, clock, modifies: false, observed: |_| false, own_warp: &self.own_warp };
-        let shared = &mut self.shared;
-        lines.iter().all(|of| {
-            shared.update_words(of.line as usize, of.words, |kept| kept.step(write, &order)).is_ok()
-        })
+        self.shared.update_words(line, words, |kept| kept.step(write, &order)).is_ok()
     }
 
     /// As [`Races::shared`], taking into account the writes that strong reads have observed.

@@ -99,11 +99,6 @@ impl<M: Memory> Shadows<M> {
         self.lines.get(line).copied().filter(|cell| *cell != M::MIXED)
     }
 
-    /// Resets all bytes to untouched. Parts matter only where the whole is mixed.
-    pub(crate) fn clear(&mut self) {
-        self.lines.fill(M::default());
-    }
-
     /// Applies `step` to the state of bytes. An error of `step`, which must then leave the state unchanged, is returned with the
     /// byte's offset from `at`; bytes before it may have been updated.
     #[inline]

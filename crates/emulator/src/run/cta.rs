@@ -116,7 +116,7 @@ pub(crate) struct Cta {
     /// The barrier object and phase that each thread was last seen waiting for.
     pub(crate) awaited: BTreeMap<u32, (usize, u64)>,
     /// The race detector, if enabled.
-    pub(crate) races: Option<Races>,
+    pub(crate) races: Option<Box<Races>>,
     /// Counts events that a waiting warp may depend on.
     pub(crate) events: u64,
     /// All its threads.

@@ -115,7 +115,8 @@ pub(crate) fn before(m: &mut Machine<'_>, row: &Row, pc: u32) -> Option<Before> 
         Outside::Loads => {
             let (slot, offset) = origin.addresses[0];
             let space = machine::Space::numbered(row.b);
-            if slot == NO_SLOT {
+            // Mostly the host changes nothing, wherever the lanes read.
+            if slot == NO_SLOT || !m.world.global.host_may_change_any() {
                 return None;
             }
             for lane in lanes(m.mask) {

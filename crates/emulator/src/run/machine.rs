@@ -463,7 +463,7 @@ impl Machine<'_> {
             count += 1;
         }
         match &mut self.cta.races {
-            Some(races) => races.shared_rows(&places[..count], self.warp),
+            Some(races) => races.shared_rows(self.world.path, &places[..count], self.warp),
             None => count,
         }
     }

@@ -5,7 +5,7 @@ use crate::memory::global::Region;
 use crate::memory::window::SHARED_START;
 use crate::rules::drafts::{Drafts, Watch};
 use crate::rules::guard::Proxy;
-use crate::rules::races::{ClusterRaces, Races, SharedShadow};
+use crate::rules::races::{ClusterRaces, Races};
 use crate::run::cluster::Member;
 use crate::run::cta::Cta;
 use crate::run::frames;
@@ -52,12 +52,12 @@ impl Together {
     }
 }
 
-/// Shared memory and its tracking state, and the registers of warps.
+/// Shared memory and its tracking state, and the warps, whose registers hold the constants of the kernel.
 struct Memory {
     shared: Region,
-    shadow: Option<SharedShadow>,
+    races: Option<Box<Races>>,
     proxy: Option<Proxy>,
-    registers: Vec<Registers>,
+    warps: Vec<Warp>,
 }
 
 /// Memory of ended CTAs for reuse: allocating it takes longer than a small CTA runs.
@@ -75,15 +75,14 @@ impl Spares {
         if grid != self.grid {
             *self = Self { grid, left: Vec::new() };
         }
-        let registers = ended.warps.into_iter().map(|warp| warp.registers).collect();
-        self.left.push(Memory { shared, shadow: races.map(Races::into_shared), proxy, registers });
+        self.left.push(Memory { shared, races, proxy, warps: ended.warps });
     }
 
     fn take(&mut self, grid: usize, poison: u8) -> Option<Memory> {
         let mut memory = self.left.pop_if(|_| grid == self.grid)?;
         memory.shared.clear(poison);
-        if let Some(shadow) = &mut memory.shadow {
-            shadow.clear();
+        if let Some(races) = &mut memory.races {
+            races.clear();
         }
         if let Some(proxy) = &mut memory.proxy {
             proxy.clear();
@@ -135,10 +134,14 @@ pub(crate) fn resident(
     let member = cluster.member.clone();
     let mut memory = spares.take(grid, options.poison).unwrap_or_else(|| Memory {
         shared: Region::unwritten(bytes, options.poison),
-        shadow: check_races.then(|| SharedShadow::new(bytes, threads.div_ceil(32) as usize)),
+        races: check_races.then(|| Box::new(Races::new(threads.div_ceil(32) as usize, bytes))),
         proxy: kernel.async_copies.then(|| Proxy::new(bytes, threads)),
-        registers: Vec::new(),
+        warps: Vec::new(),
     });
+    if let Some(races) = &mut memory.races {
+        races.enter_grid(place, place.ctas.start + place.begun);
+        races.enter_cluster(member.rank, &cluster.races);
+    }
     memory.shared.put_zeros(shared_end, reserved);
     let cta = Cta {
         id,
@@ -156,11 +159,7 @@ pub(crate) fn resident(
         drafts: Drafts::watching(if check_races { kernel.map_edits } else { Watch::Nothing }),
         acquired: Default::default(),
         awaited: Default::default(),
-        races: memory.shadow.map(|shadow| {
-            let id = place.ctas.start + place.begun;
-            let races = Races::new(id, threads.div_ceil(32) as usize, shadow).in_grid(place);
-            races.in_cluster(member.rank, &cluster.races)
-        }),
+        races: memory.races,
         events: 0,
         size: threads,
         threads,
@@ -170,15 +169,20 @@ pub(crate) fn resident(
         arrived_in: 0,
         member,
     };
-    let warps = (0..threads.div_ceil(32)).map(|w| {
+    let live = |w: u32| {
         let left = (threads - w * 32).min(32);
-        let live = if left == 32 { !0 } else { (1u32 << left) - 1 };
-        let spare = memory.registers.pop();
-        let registers =
-            registers((kernel, options.poison, place.workspace), launch, globals, &cta, (w, spare));
-        Warp::new(w, live, registers)
-    });
-    let warps = warps.collect();
+        if left == 32 { !0 } else { (1u32 << left) - 1 }
+    };
+    let start = Start { kernel, launch, globals, poison: options.poison, workspace: place.workspace };
+    let mut warps = memory.warps;
+    // A warp takes the place of that of the same number, so that what depends on the number alone remains.
+    for (w, warp) in (0..).zip(&mut warps) {
+        start.again(&mut warp.registers, &cta, w);
+        warp.again(live(w));
+    }
+    for w in warps.len() as u32..threads.div_ceil(32) {
+        warps.push(Warp::new(w, live(w), start.registers(&cta, w)));
+    }
     let random = chance(options.seed, u64::from(place.ctas.start + place.begun) << 16);
     Resident { cta, warps, ended: false, copies_wait: 0, random }
 }
@@ -194,55 +198,80 @@ fn dynamic_at(kernel: &Kernel, launch: &Launch, seed: u64) -> u32 {
     (kernel.shared_bytes.next_multiple_of(16) + shift).next_multiple_of(kernel.dynamic_align.max(16))
 }
 
-/// Registers that nothing has written. Those of a warp of this kernel that has ended have the same slots, with its constants.
-///
-/// What they hold is not cleared, because nobody sees it. Where a lane may read a register that it has not written, extra rows replace
-/// what it reads ([`assignment`](crate::front::assignment)). Lanes that do not execute a row may compute with it, but keep what they
-/// hold, and instructions that read other lanes refuse those that do not take part.
-fn blank(
-    kernel: &Kernel,
-    (poison, local_bytes, most_local): (u8, usize, usize),
-    spare: Option<Registers>,
-) -> Registers {
-    match spare {
-        Some(mut spare) => {
-            spare.p.fill(0);
-            spare.written.fill(0);
-            if spare.local_bytes == local_bytes {
-                spare.local.clear(poison);
-            } else {
-                spare.local = Region::unwritten(local_bytes * LANES, poison);
-            }
-            Registers { carry: 0, shadow: None, local_bytes, most_local, ..spare }
+/// What determines the registers of a warp at the start.
+struct Start<'a> {
+    kernel: &'a Kernel,
+    launch: &'a Launch,
+    globals: &'a [u64],
+    poison: u8,
+    workspace: u64,
+}
+
+impl Start<'_> {
+    /// Local memory of a lane.
+    fn local_bytes(&self) -> usize {
+        let Self { kernel, launch, .. } = self;
+        if kernel.functions.is_empty() {
+            kernel.local_bytes
+        } else {
+            kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
         }
-        None => Registers {
+    }
+
+    /// The registers of a warp, with constants and special registers.
+    fn registers(&self, cta: &Cta, warp: u32) -> Registers {
+        let (kernel, local_bytes) = (self.kernel, self.local_bytes());
+        let mut r = Registers {
             w: vec![[0; LANES]; kernel.w_slots],
             d: vec![[0; LANES]; kernel.d_slots],
             p: vec![0; kernel.p_slots],
             carry: 0,
             written: vec![0; kernel.watched],
             shadow: None,
-            local: Region::unwritten(local_bytes * LANES, poison),
+            local: Region::unwritten(local_bytes * LANES, self.poison),
             local_bytes,
-            most_local,
-        },
+            most_local: frames::most_local(self.launch),
+        };
+        self.fill(&mut r, cta, warp, true);
+        r
+    }
+
+    /// Makes the registers of a warp of this kernel that has ended those of the warp of the same number of another CTA.
+    ///
+    /// What they hold is not cleared, because nobody sees it. Where a lane may read a register that it has not written, extra rows
+    /// replace what it reads ([`assignment`](crate::front::assignment)). Lanes that do not execute a row may compute with it, but keep
+    /// what they hold, and instructions that read other lanes refuse those that do not take part. No row writes a constant.
+    fn again(&self, r: &mut Registers, cta: &Cta, warp: u32) {
+        let local_bytes = self.local_bytes();
+        r.p.fill(0);
+        r.written.fill(0);
+        if r.local_bytes == local_bytes {
+            r.local.clear(self.poison);
+        } else {
+            r.local = Region::unwritten(local_bytes * LANES, self.poison);
+        }
+        (r.carry, r.shadow, r.local_bytes) = (0, None, local_bytes);
+        self.fill(r, cta, warp, cta.member.size() > 1);
+    }
+
+    /// Writes constants and special registers; if not `all`, those that differ between CTAs of a grid without clusters.
+    fn fill(&self, r: &mut Registers, cta: &Cta, warp: u32, all: bool) {
+        let Self { kernel, launch, globals, workspace, .. } = *self;
+        let changes = |special: Special| all || matches!(special, Special::Ctaid(_) | Special::ClusterId(_));
+        if all {
+            fill_constants(r, kernel, globals, cta);
+        }
+        for (slot, name) in kernel.specials_w.iter().filter(|(_, name)| changes(*name)) {
+            r.w[*slot as usize] =
+                special((launch, kernel, workspace), cta, warp, *name).map(|value| value as u32);
+        }
+        for (slot, name) in kernel.specials_d.iter().filter(|(_, name)| changes(*name)) {
+            r.d[*slot as usize] = special((launch, kernel, workspace), cta, warp, *name);
+        }
     }
 }
 
-/// The registers of a warp at the start, with constants and special registers.
-fn registers(
-    (kernel, poison, workspace): (&Kernel, u8, u64),
-    launch: &Launch,
-    globals: &[u64],
-    cta: &Cta,
-    (warp, spare): (u32, Option<Registers>),
-) -> Registers {
-    let local_bytes = if kernel.functions.is_empty() {
-        kernel.local_bytes
-    } else {
-        kernel.stack_bytes.min(frames::most_local(launch)).max(kernel.local_bytes).next_multiple_of(64)
-    };
-    let mut r = blank(kernel, (poison, local_bytes, frames::most_local(launch)), spare);
+fn fill_constants(r: &mut Registers, kernel: &Kernel, globals: &[u64], cta: &Cta) {
     let value = |constant: Constant| match constant {
         Constant::Bits(bits) => bits,
         Constant::Global { index, offset } => globals[index].wrapping_add_signed(offset),
@@ -261,6 +290,15 @@ fn registers(
     for (slot, constant) in &kernel.constants_d {
         r.d[*slot as usize] = [value(*constant); LANES];
     }
+}
+
+/// A special register of the lanes of a warp.
+fn special(
+    (launch, kernel, workspace): (&Launch, &Kernel, u64),
+    cta: &Cta,
+    warp: u32,
+    special: Special,
+) -> [u64; LANES] {
     let [bx, by, _] = launch.block;
     // What the lanes of a warp have in common.
     let common = |special: Special| -> u64 {
@@ -296,40 +334,31 @@ fn registers(
             }
         })
     };
-    let special = |special: Special| -> [u64; LANES] {
-        match special {
-            Special::Tid(axis) => {
-                // The first thread's place, and from there thread by thread.
-                let first = warp * 32;
-                let mut at = [first % bx, first / bx % by, first / bx / by];
-                std::array::from_fn(|_| {
-                    let own = at[usize::from(axis).min(2)];
-                    at[0] += 1;
-                    if at[0] == bx {
-                        (at[0], at[1]) = (0, at[1] + 1);
-                    }
-                    if at[1] == by {
-                        (at[1], at[2]) = (0, at[2] + 1);
-                    }
-                    own.into()
-                })
-            }
-            Special::Laneid => std::array::from_fn(|lane| lane as u64),
-            Special::LanemaskEq => masks(|bit| bit),
-            Special::LanemaskLt => masks(|bit| bit - 1),
-            Special::LanemaskLe => masks(|bit| (bit - 1) | bit),
-            Special::LanemaskGt => masks(|bit| !((bit - 1) | bit)),
-            Special::LanemaskGe => masks(|bit| !(bit - 1)),
-            other => [common(other); LANES],
+    match special {
+        Special::Tid(axis) => {
+            // The first thread's place, and from there thread by thread.
+            let first = warp * 32;
+            let mut at = [first % bx, first / bx % by, first / bx / by];
+            std::array::from_fn(|_| {
+                let own = at[usize::from(axis).min(2)];
+                at[0] += 1;
+                if at[0] == bx {
+                    (at[0], at[1]) = (0, at[1] + 1);
+                }
+                if at[1] == by {
+                    (at[1], at[2]) = (0, at[2] + 1);
+                }
+                own.into()
+            })
         }
-    };
-    for (slot, name) in &kernel.specials_w {
-        r.w[*slot as usize] = special(*name).map(|value| value as u32);
+        Special::Laneid => std::array::from_fn(|lane| lane as u64),
+        Special::LanemaskEq => masks(|bit| bit),
+        Special::LanemaskLt => masks(|bit| bit - 1),
+        Special::LanemaskLe => masks(|bit| (bit - 1) | bit),
+        Special::LanemaskGt => masks(|bit| !((bit - 1) | bit)),
+        Special::LanemaskGe => masks(|bit| !(bit - 1)),
+        other => [common(other); LANES],
     }
-    for (slot, name) in &kernel.specials_d {
-        r.d[*slot as usize] = special(*name);
-    }
-    r
 }
 
 /// A mask of 32 bits for each lane, by the lane's bit.

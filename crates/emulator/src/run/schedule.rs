@@ -337,7 +337,7 @@ impl<O: Observer> Run<'_, '_, O> {
                     }
                 }
                 world.clock += self.counts.warp_instructions - before;
-                if let Some(fault) = cta.races.as_ref().and_then(Races::exhausted) {
+                if let Some(fault) = cta.races.as_deref().and_then(Races::exhausted) {
                     return Err(trap(launches, Stopped::at(fault, warp.next_row()), cta, warp.index));
                 }
             }
@@ -408,7 +408,7 @@ impl<O: Observer> Run<'_, '_, O> {
                 return Err(trap(launches, stopped, cta, left.warp));
             }
             cta.complete(world, |p| p.lanes).map_err(|f| trap(launches, Stopped::outside(f), cta, 0))?;
-            if let Some(fault) = cta.races.as_ref().and_then(Races::used_after_end) {
+            if let Some(fault) = cta.races.as_deref().and_then(Races::used_after_end) {
                 return Err(trap(launches, Stopped::outside(fault), cta, 0));
             }
             world.stream.end(cta.grid, cta.released);

@@ -13,9 +13,12 @@ use crate::front::program::Row;
 use crate::run::machine::{Flow, LANES, Machine, Registers};
 
 /// What a register holds for a lane: an element of the 32-bit bank or of the 64-bit one.
-pub(crate) trait Held: Copy + Default {
+pub(crate) trait Held: Copy + Default + 'static {
     fn bank(r: &Registers) -> &[[Self; LANES]];
     fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]];
+
+    /// `new` if the lowest bit of `takes` is set, or else `old`: without a branch, so that a loop over lanes becomes vector instructions.
+    fn taken(takes: u32, new: Self, old: Self) -> Self;
 }
 
 impl Held for u32 {
@@ -27,6 +30,12 @@ impl Held for u32 {
     #[inline(always)]
     fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]] {
         &mut r.w
+    }
+
+    #[inline(always)]
+    fn taken(takes: u32, new: Self, old: Self) -> Self {
+        let all = 0u32.wrapping_sub(takes & 1);
+        new & all | old & !all
     }
 }
 
@@ -40,22 +49,32 @@ impl Held for u64 {
     fn bank_mut(r: &mut Registers) -> &mut [[Self; LANES]] {
         &mut r.d
     }
+
+    #[inline(always)]
+    fn taken(takes: u32, new: Self, old: Self) -> Self {
+        let all = 0u64.wrapping_sub(u64::from(takes & 1));
+        new & all | old & !all
+    }
 }
 
 /// The sources of a lane: a tuple, from the slots `a`, `b` and `c` of a row.
 pub(crate) trait Sources: Copy {
     type Registers: Copy;
+    type Places<'a>: Copy;
 
-    /// A copy: the result may go to the register of a source.
+    /// A copy.
     fn read(r: &Registers, row: &Row) -> Self::Registers;
 
-    fn of_lane(registers: &Self::Registers, lane: usize) -> Self;
+    fn places<'a>(r: &'a Registers, row: &Row) -> Self::Places<'a>;
+
+    fn of_lane(places: Self::Places<'_>, lane: usize) -> Self;
 }
 
 macro_rules! sources {
     ($($ty:ident $slot:ident $n:tt),+) => {
         impl<$($ty: Held),+> Sources for ($($ty,)+) {
             type Registers = ($([$ty; LANES],)+);
+            type Places<'a> = ($(&'a [$ty; LANES],)+);
 
             #[inline(always)]
             fn read(r: &Registers, row: &Row) -> Self::Registers {
@@ -63,8 +82,13 @@ macro_rules! sources {
             }
 
             #[inline(always)]
-            fn of_lane(registers: &Self::Registers, lane: usize) -> Self {
-                ($(registers.$n[lane],)+)
+            fn places<'a>(r: &'a Registers, row: &Row) -> Self::Places<'a> {
+                ($(&$ty::bank(r)[row.$slot as usize],)+)
+            }
+
+            #[inline(always)]
+            fn of_lane(places: Self::Places<'_>, lane: usize) -> Self {
+                ($(places.$n[lane],)+)
             }
         }
     };
@@ -103,20 +127,25 @@ impl<L: Lane<S, D>, S: Sources, D: Held> NullaryFnOnce for Warp<'_, L, S, D> {
 
     #[inline(always)]
     fn call(self) {
-        let Self { r, row, mask, .. } = self;
-        let (registers, imm) = (S::read(r, row), row.imm);
-        let mut out = [D::default(); LANES];
-        let mut doubt = 0u32;
-        for (lane, out) in out.iter_mut().enumerate() {
-            let sources = S::of_lane(&registers, lane);
-            *out = L::quick(imm, sources);
-            doubt |= u32::from(L::is_doubtful(*out));
-        }
-        if doubt != 0 {
-            settle::<L, S, D>(imm, &registers, &mut out);
-        }
-        put(&mut D::bank_mut(r)[row.d as usize], &out, mask);
+        compute::<L, S, D>(self.r, self.row, self.mask);
     }
+}
+
+/// Computes a row for the lanes of a mask. All lanes compute before one is written: the result may go to the register of a source, and a
+/// loop that also writes there is not made of vector instructions.
+#[inline(always)]
+pub(crate) fn compute<L: Lane<S, D>, S: Sources, D: Held>(r: &mut Registers, row: &Row, mask: u32) {
+    let (places, imm) = (S::places(r, row), row.imm);
+    let mut out = [D::default(); LANES];
+    let mut doubt = 0u32;
+    for (lane, out) in out.iter_mut().enumerate() {
+        *out = L::quick(imm, S::of_lane(places, lane));
+        doubt |= u32::from(L::is_doubtful(*out));
+    }
+    if doubt != 0 {
+        settle::<L, S, D>(imm, places, &mut out);
+    }
+    put(&mut D::bank_mut(r)[row.d as usize], &out, mask);
 }
 
 /// What all lanes compute, in loops over them.
@@ -150,7 +179,7 @@ fn put<D: Held>(to: &mut [D; LANES], out: &[D; LANES], mask: u32) {
         *to = *out;
     } else {
         for lane in 0..LANES {
-            to[lane] = if mask >> lane & 1 == 1 { out[lane] } else { to[lane] };
+            to[lane] = D::taken(mask >> lane, out[lane], to[lane]);
         }
     }
 }
@@ -158,10 +187,10 @@ fn put<D: Held>(to: &mut [D; LANES], out: &[D; LANES], mask: u32) {
 /// Replaces the doubtful results.
 #[cold]
 #[inline(never)]
-fn settle<L: Lane<S, D>, S: Sources, D: Held>(imm: u64, registers: &S::Registers, out: &mut [D; LANES]) {
+fn settle<L: Lane<S, D>, S: Sources, D: Held>(imm: u64, places: S::Places<'_>, out: &mut [D; LANES]) {
     for (lane, out) in out.iter_mut().enumerate() {
         if L::is_doubtful(*out) {
-            *out = L::exact(imm, S::of_lane(registers, lane));
+            *out = L::exact(imm, S::of_lane(places, lane));
         }
     }
 }

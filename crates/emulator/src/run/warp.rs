@@ -22,20 +22,14 @@ use crate::run::watched::Watch;
 const PATIENCE: u32 = 64;
 
 /// The reason why a fragment waits.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) enum Wait {
+    #[default]
     Nothing,
     /// A barrier of the CTA: its number, and the generation that must complete.
-    Barrier {
-        id: u32,
-        generation: u32,
-    },
+    Barrier { id: u32, generation: u32 },
     /// An event: the event counts of CTA, cluster and grids at the last attempt.
-    Event {
-        cta: u64,
-        cluster: u64,
-        grids: u64,
-    },
+    Event { cta: u64, cluster: u64, grids: u64 },
     /// Nothing; a wait that may time out does so now.
     Impatient,
     /// A directed schedule to let it go; the number orders those that are held.
@@ -45,14 +39,11 @@ pub(crate) enum Wait {
     /// The other lanes of this group, at the reconvergence point.
     Company(u32),
     /// These lanes to reach its row: all live lanes of the warp if it is `.aligned`.
-    Converge {
-        wanted: u32,
-        aligned: bool,
-    },
+    Converge { wanted: u32, aligned: bool },
 }
 
 /// Lanes that execute together.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub(crate) struct Fragment {
     pub(crate) pc: u32,
     pub(crate) mask: u32,
@@ -116,15 +107,7 @@ impl Stopped {
 
 impl Warp {
     pub(crate) fn new(index: u32, live: u32, registers: Registers) -> Self {
-        let first = Fragment {
-            pc: 0,
-            mask: live,
-            wait: Wait::Nothing,
-            groups: Vec::new(),
-            stack: None,
-            read: None,
-            apart: false,
-        };
+        let first = Fragment { mask: live, ..Fragment::default() };
         Self {
             index,
             registers,
@@ -135,6 +118,12 @@ impl Warp {
             alone: 0,
             watch: None,
         }
+    }
+
+    /// Makes a warp that has ended one of another CTA, with these registers.
+    pub(crate) fn again(&mut self, live: u32) {
+        self.lanes.again(Fragment { mask: live, ..Fragment::default() });
+        (self.live, self.current, self.spent, self.alone, self.watch) = (live, 0, None, 0, None);
     }
 
     /// A row at which it stands.

@@ -57,9 +57,8 @@ fn address(rank: u32, at: usize) -> u64 {
 
 impl Races {
     /// The detector of a CTA in a cluster of several.
-    pub(crate) fn in_cluster(mut self, rank: u32, all: &Option<ClusterRaces>) -> Self {
+    pub(crate) fn enter_cluster(&mut self, rank: u32, all: &Option<ClusterRaces>) {
         self.cluster = all.clone().map(|all| Box::new(Within { rank, all, met: Others::default() }));
-        self
     }
 
     /// Whether a scope includes threads of other CTAs.

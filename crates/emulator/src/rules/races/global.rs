@@ -67,7 +67,7 @@ impl Who {
         self.0[2] & MODIFIES != 0
     }
 
-    fn observes(self) -> bool {
+    pub(super) fn observes(self) -> bool {
         self.0[2] & OBSERVES != 0
     }
 
@@ -143,7 +143,7 @@ pub(super) type Waited = HashMap<u32, Vec<(u32, u32, Range<u32>)>>;
 #[derive(Default)]
 pub(crate) struct GlobalRaces {
     /// Starting at the first global address.
-    pages: Pages<Page>,
+    pub(super) pages: Pages<Page>,
     /// What CTAs have released to others, by word of memory.
     pub(super) places: FxHashMap<u64, Place>,
     /// Tensor maps that were released to the tensormap proxy.
@@ -152,7 +152,7 @@ pub(crate) struct GlobalRaces {
     pub(super) waited: Waited,
     /// Unordered stores of the same value.
     pub(super) same: Same<Who>,
-    chains: Chains<Who>,
+    pub(super) chains: Chains<Who>,
     /// Asynchronous copies.
     pub(crate) copies: Copies,
     pub(super) proxy_fences: ProxyFences,
@@ -318,7 +318,6 @@ impl GlobalRaces {
         write: bool,
         warp: u32,
     ) -> bool {
-        const LINES: usize = PAGE / LINE;
         let who = cta.who(warp);
         if who.strong() {
             return false;
@@ -330,14 +329,10 @@ impl GlobalRaces {
             copies: &self.copies,
             asked: Cell::new((Who::default(), false)),
             observed: |_| false,
+            own_warp: &cta.own_warp,
         };
         lines.iter().all(|of| {
-            let line = first + of.line as usize;
-            let (page, line) = (line / LINES, line % LINES);
-            let page = match self.pages.get_mut(page) {
-                Some(page) => page,
-                None => new_page(&mut self.pages, page),
-            };
+            let (page, line) = page_of(&mut self.pages, first + of.line as usize);
             !write && page.read_bytes(line, of.bytes(), who)
                 || page.update_words(line, of.words, |kept| kept.step(write, &order)).is_ok()
         })
@@ -418,6 +413,7 @@ impl GlobalRaces {
             copies: &self.copies,
             asked: Cell::new((Who::default(), false)),
             observed,
+            own_warp: &cta.own_warp,
         };
         let Some(start) = address.checked_sub(GLOBAL_BASE) else { return Ok(()) };
         let (mut at, end) = (start as usize, start as usize + len);
@@ -436,15 +432,16 @@ impl GlobalRaces {
 }
 
 /// The order of earlier accesses to global memory before one by `who`.
-struct GlobalOrder<'a, F> {
-    who: Who,
-    cta: &'a Races,
-    waited: &'a Waited,
-    copies: &'a Copies,
+pub(super) struct GlobalOrder<'a, F> {
+    pub(super) who: Who,
+    pub(super) cta: &'a Races,
+    pub(super) waited: &'a Waited,
+    pub(super) copies: &'a Copies,
     /// The last copy looked up, and whether it has completed: neighbouring bytes were mostly accessed by one copy.
-    asked: Cell<(Who, bool)>,
+    pub(super) asked: Cell<(Who, bool)>,
     /// Whether the warp has observed a write.
-    observed: F,
+    pub(super) observed: F,
+    pub(super) own_warp: &'a Cell<bool>,
 }
 
 impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
@@ -460,7 +457,7 @@ impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
 
     #[inline]
     fn meets_own_warp(&self) {
-        self.cta.own_warp.set(true);
+        self.own_warp.set(true);
     }
 
     #[inline]
@@ -485,6 +482,25 @@ impl<F: Fn(Who) -> bool> Order<Who> for GlobalOrder<'_, F> {
             self.cta.knows_end(other.cta(), self.who.warp(), self.waited)
         }
     }
+}
+
+/// The page of a line of memory, and the line in it.
+#[inline(always)]
+fn page_of(pages: &mut Pages<Page>, line: usize) -> (&mut Page, usize) {
+    const LINES: usize = PAGE / LINE;
+    let (page, line) = (line / LINES, line % LINES);
+    (pages.get_or_insert_with(page, Page::new), line)
+}
+
+/// Applies `step` to words of a line of memory, as [`Page::update_words`] does.
+pub(super) fn words<E>(
+    pages: &mut Pages<Page>,
+    line: usize,
+    words: u32,
+    step: impl Fn(&mut Accesses<Who>) -> Result<(), E>,
+) -> Result<(), E> {
+    let (page, line) = page_of(pages, line);
+    page.update_words(line, words, step)
 }
 
 #[cold]

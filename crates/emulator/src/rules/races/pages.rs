@@ -25,9 +25,14 @@ const fn split(page: usize) -> (usize, usize, usize) {
 }
 
 /// The entry of this index, created with all before it.
+#[inline(always)]
 fn entry<T: Default>(all: &mut Vec<T>, at: usize) -> &mut T {
+    #[cold]
+    fn extend<T: Default>(all: &mut Vec<T>, len: usize) {
+        all.resize_with(len, T::default);
+    }
     if all.len() <= at {
-        all.resize_with(at + 1, T::default);
+        extend(all, at + 1);
     }
     &mut all[at]
 }
@@ -39,6 +44,7 @@ impl<T> Pages<T> {
         self.0.get_mut(span)?.get_mut(group)?.get_mut(at)?.as_deref_mut()
     }
 
+    #[inline(always)]
     pub(crate) fn get_or_insert_with(&mut self, page: usize, new: impl FnOnce() -> T) -> &mut T {
         let (span, group, at) = split(page);
         let group = entry(entry(&mut self.0, span), group);

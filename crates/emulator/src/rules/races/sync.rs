@@ -11,9 +11,11 @@
 
 use rustc_hash::FxHashMap;
 
+use super::cells::Bounds;
 use super::clock::{Clock, Known, Others, join, join_some};
 use super::{GlobalRaces, LAST, Races};
 use crate::rules::order::{Fence, Strong, Touch};
+use crate::run::machine::lanes;
 
 /// The knowledge of a warp in addition to the clocks of its CTA.
 #[derive(Debug, Clone, Default)]
@@ -37,6 +39,13 @@ struct Fenced {
 struct Read {
     within: Option<Box<Known>>,
     beyond: Option<Box<Known>>,
+}
+
+impl Beside {
+    /// Whether the warp has fenced.
+    pub(super) fn has_fenced(&self) -> bool {
+        self.fenced.within.is_some() || self.fenced.beyond.is_some()
+    }
 }
 
 /// What arrivals have brought to a barrier.
@@ -102,6 +111,12 @@ impl Races {
     pub(super) fn learn(&mut self, warp: u32, from: &Known) {
         join(&mut self.clocks[warp as usize], &from.own);
         self.beside[warp as usize].others.join(&from.others);
+        self.bound(warp as usize);
+    }
+
+    /// Called after a warp has learned what others did.
+    fn bound(&mut self, warp: usize) {
+        self.bounds[warp] = Bounds::of_warp(warp, &self.clocks[warp], self.clocks.len());
     }
 
     pub(super) fn tick(&mut self, warp: u32) {
@@ -275,6 +290,7 @@ impl Races {
     pub(crate) fn arrive(&mut self, barrier: usize, warp: u32, waits: bool) {
         let (own, beside) = (&self.clocks[warp as usize], &self.beside[warp as usize]);
         self.barriers[barrier & 15].bring(own, beside);
+        self.used_barriers |= 1 << (barrier & 15);
         if waits {
             self.waiting[barrier & 15] |= 1 << warp;
         }
@@ -285,10 +301,9 @@ impl Races {
     pub(crate) fn complete(&mut self, barrier: usize) {
         let meeting = std::mem::take(&mut self.barriers[barrier & 15]);
         let waiting = std::mem::take(&mut self.waiting[barrier & 15]);
-        for (w, (own, beside)) in self.clocks.iter_mut().zip(&mut self.beside).enumerate() {
-            if waiting >> w & 1 == 1 {
-                meeting.teach(own, beside);
-            }
+        for w in lanes(waiting) {
+            meeting.teach(&mut self.clocks[w], &mut self.beside[w]);
+            self.bound(w);
         }
     }
 
@@ -317,6 +332,8 @@ impl Races {
     pub(crate) fn cluster_wait(&mut self, warp: u32, phase: u64) {
         let (_, meeting) = &self.meetings[(phase % 2) as usize];
         meeting.teach(&mut self.clocks[warp as usize], &mut self.beside[warp as usize]);
+        self.bounds[warp as usize] =
+            Bounds::of_warp(warp as usize, &self.clocks[warp as usize], self.clocks.len());
         join(&mut self.met, &meeting.executed);
         self.wait_outside(warp, phase);
     }

@@ -43,6 +43,14 @@ impl Divergence {
         Self { fragments: vec![first], groups: Vec::new(), free: Vec::new() }
     }
 
+    /// As [`Divergence::new`], in the memory that this one has.
+    pub(super) fn again(&mut self, first: Fragment) {
+        self.fragments.clear();
+        self.fragments.push(first);
+        self.groups.clear();
+        self.free.clear();
+    }
+
     /// The row at which some of these lanes stand.
     pub(super) fn row_of(&self, lanes: u32) -> u32 {
         self.fragments.iter().find(|f| f.mask & lanes != 0).map_or(u32::MAX, |f| f.pc)

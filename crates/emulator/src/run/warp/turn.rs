@@ -7,6 +7,7 @@ use crate::api::observe::{Executed, Observer};
 use crate::api::trap::{Fault, Judge, Rule};
 use crate::front::flow::NEVER;
 use crate::front::program::{Kernel, Row, UNGUARDED};
+use crate::isa::operations::Block;
 use crate::rules::undefined;
 use crate::run::cluster::Peers;
 use crate::run::cta::Cta;
@@ -206,6 +207,8 @@ impl Rows<'_, '_> {
             again = watch.begin(self.m.fragment).unwrap_or(NEVER);
         }
         let mut first = true;
+        // Whether nobody asks what happens between rows that only compute.
+        let plain = self.aligned == 0 && self.m.world.directed.is_none() && !self.m.world.check_widths;
         // Lanes that do something while others of their warp are at an aligned instruction.
         let mut acted = 0;
         loop {
@@ -215,6 +218,13 @@ impl Rows<'_, '_> {
                 && watch.compare(self.m.fragment, &self.lanes.fragments[self.at].stack, self.m.r, !first)
             {
                 again = NEVER;
+            }
+            if !CAREFUL && !O::WATCHES && plain {
+                let done = self.block(pc, *left);
+                (pc, *left) = (pc + done, *left - done);
+                if done > 0 {
+                    continue;
+                }
             }
             // Every path ends in `exit`, so the row exists.
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| *left > 0) else {
@@ -297,6 +307,18 @@ impl Rows<'_, '_> {
                 },
             }
         }
+    }
+
+    /// Executes rows from one on that only compute, at most `left`, if there are several; returns how many.
+    #[inline]
+    fn block(&mut self, pc: u32, left: u32) -> u32 {
+        let Kernel { operations, rows, .. } = self.m.kernel;
+        let (first, count) = (pc as usize, operations.run(pc).min(left) as usize);
+        if count < 2 {
+            return 0;
+        }
+        let block = Block { r: self.m.r, operations, rows, first, count, fragment: self.m.fragment };
+        self.m.world.path.run(block) as u32
     }
 
     /// Asks a directed schedule before a row: what the fragment waits for, if it holds all of it. If it holds some lanes, they become
