@@ -28,7 +28,7 @@ pub enum Limit {
     /// A tolerance that the caller gives.
     Tolerance(Tolerance),
     /// The bound that is derived for a product, with what explains the wrong elements.
-    Bound(Option<Diagnosis>),
+    Bound(Option<Box<Diagnosis>>),
 }
 
 /// One element that differs from its expected value.
@@ -160,7 +160,7 @@ fn check_product(buffer: &Buffer, product: &Product, bytes: &[u8]) -> Checked {
                 let got = code.map_or_else(String::new, |code| buffer.shape.element.show(code));
                 checked.first = Some(Mismatch { element, index: vec![row, col], got, wanted: result.note });
             }
-            checked.limit = Limit::Bound(diagnosis);
+            checked.limit = Limit::Bound(diagnosis.map(Box::new));
         }
         Err(why) => checked.why = Some(why),
     }

@@ -226,7 +226,7 @@ fn remark(found: &Remark) -> Found {
 fn expectation(of: &Checked) -> ExpectationResult {
     let (tolerance, diagnosis) = match &of.limit {
         Limit::Tolerance(tolerance) => (Some(tolerance), None),
-        Limit::Bound(diagnosis) => (None, diagnosis.clone()),
+        Limit::Bound(diagnosis) => (None, diagnosis.as_deref().cloned()),
     };
     let first = of.first.as_ref().map(|m| First {
         index: m.index.clone(),
