@@ -497,9 +497,9 @@ impl Fill<'_> {
                 place.copy_from_slice(&bits[..n]);
                 Ok(())
             }
-            Init::Field { .. } => {
-                Err(Flaw::NotEmulated("has named fields: textures and surfaces are not emulated".to_owned()))
-            }
+            Init::Field { .. } => Err(Flaw::NotEmulated(
+                "has named fields: samplers that a module initialises are not emulated".to_owned(),
+            )),
             Init::Address { symbol, offset, mask, .. } => match (self.symbols.get(symbol), mask) {
                 (Some(Symbol::Global(index)), None) => {
                     self.relocations.push((at, *index, *offset));

@@ -16,7 +16,11 @@ pub(crate) const ROWS: &[FormRow] = &[
     FormRow::new(CHAPTER, "griddepcontrol", "griddepcontrol.{launch_dependents,wait}", decode_griddepcontrol),
     FormRow::new(CHAPTER, "pmevent", "pmevent{.mask} a", decode_pmevent),
     FormRow::planned("Integer Arithmetic", "clmad", "clmad{.hi,.lo}.u64"),
-    FormRow::out_of_scope(CHAPTER, "istypep", "istypep.type: textures and surfaces are not emulated"),
+    FormRow::out_of_scope(
+        CHAPTER,
+        "istypep",
+        "istypep.type: a handle of a texture does not tell its type here",
+    ),
     FormRow::out_of_scope(CHAPTER, "alloca", "alloca.type: a stack that grows is not emulated"),
     FormRow::out_of_scope(CHAPTER, "stacksave", "stacksave.type: a stack that grows is not emulated"),
     FormRow::out_of_scope(CHAPTER, "stackrestore", "stackrestore.type: a stack that grows is not emulated"),
