@@ -55,8 +55,9 @@ pub struct Explanation {
 impl Explanation {
     /// Returns it with another cause.
     fn with_cause(&self, other: &Self) -> Self {
-        let what = self.what.replace(&self.cause, &other.cause);
-        Self { what, same: Vec::new(), ..other.clone() }
+        // The region, if there is one, comes first.
+        let region = self.what.strip_suffix(self.cause.as_str()).unwrap_or_default();
+        Self { what: format!("{region}{}", other.cause), same: Vec::new(), ..other.clone() }
     }
 }
 
