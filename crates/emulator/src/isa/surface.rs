@@ -6,7 +6,7 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::FormRow;
-use super::texture::{address, decode_query, object, read_bytes};
+use super::texture::{address, decode_handle, decode_query, object, read_bytes};
 use crate::api::texture::{Arrangement, Channel, Image, Level, TextureObject};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Decoder;
@@ -103,7 +103,7 @@ fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         return Err(format!("{} coordinates for {dimensions} dimensions", slots.len()));
     }
     slots.truncate(dimensions);
-    let handle = d.address(surface)?;
+    let handle = decode_handle(d, surface)?;
     let wide = ty.bytes() == 8;
     let elements = Decoder::elements(values).iter();
     let elements = elements

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use numerics::texture::{
     between, fraction, most, nearest, part_weights, position, weighted, weighted_fraction, weights,
 };
-use ptx::{Instruction, Operand, Type};
+use ptx::{AddressBase, Instruction, Operand, Type};
 
 use super::FormRow;
 use super::srgb::linear;
@@ -18,6 +18,7 @@ use crate::api::texture::{
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Decoder;
 use crate::front::program::Row;
+use crate::front::registers::Bank;
 use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
@@ -150,7 +151,7 @@ fn decode_fetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         .take(geometry.dimensions)
         .map(|c| d.src(c, coordinate))
         .collect::<Result<_, _>>()?;
-    let handle = d.address(texture)?;
+    let handle = decode_handle(d, texture)?;
     let detail = match (i.has("level"), i.has("grad")) {
         (true, _) => Detail::Level(d.src(operands.next().ok_or("a level is expected")?, coordinate)?),
         (_, true) => {
@@ -167,6 +168,19 @@ fn decode_fetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let fetch = Fetch { handle, geometry, layer, coordinates, integers, detail, ty, gathers, to, resident };
     d.push(Row { extra: Some(Box::new(fetch)), ..Row::new(fetch_texels) });
     Ok(())
+}
+
+/// The slot and the offset of a handle: a number of 64 bits.
+pub(super) fn decode_handle(d: &mut Decoder<'_>, operand: &Operand) -> Result<(u32, i64), Refusal> {
+    if let Operand::Address(address) | Operand::Qualified(address, _) | Operand::Composite(address, _) =
+        operand
+        && let AddressBase::Name(name) = &address.base
+        && let Some(register) = d.register(name)
+        && (register.bank != Bank::D || register.ty == Type::F64)
+    {
+        return Err(format!("`{name}` cannot hold a handle, which has 64 bits"));
+    }
+    d.address(operand)
 }
 
 /// The object of a handle.
@@ -662,7 +676,7 @@ pub(super) fn decode_query(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), R
     let [to, handle, rest @ ..] = i.operands.as_slice() else {
         return Err("a query has a result and a handle".to_owned());
     };
-    let handle = d.address(handle)?;
+    let handle = decode_handle(d, handle)?;
     let level = rest.first().map(|level| d.src(level, Type::B32)).transpose()?;
     let to = d.dst(to)?;
     d.push(Row { extra: Some(Box::new(Asked { handle, query, to, level })), ..Row::new(answer) });

@@ -195,7 +195,6 @@ fn what_ptx_lacks_is_not_called_a_gap_of_the_emulator() {
     let (lack, text) = refused(&module("9.1", "sm_121a", "add.u8x4 %r0, %r1, %r2"));
     assert_eq!(lack, Lack::Ptx);
     assert!(text.contains("it requires `.version 9.2` (ptxas 13.2 or later)"), "{text}");
-    let (lack, _) =
-        refused(&module("9.5", "sm_121a", "tex.1d.v4.f32.s32 {%f0, %f1, %f2, %f3}, [gvar, {%r0}]"));
+    let (lack, _) = refused(&module("9.5", "sm_121a", "alloca.u64 %d0, 16"));
     assert_eq!(lack, Lack::Emulator);
 }
