@@ -199,15 +199,7 @@ fn launched<'a>(module: &'a Module, text: &str, entries: &[&'a Function]) -> Has
             found.insert(*name, *address);
         }
     };
-    for item in &module.items {
-        match item {
-            Item::Variable(Variable { init: Some(init), .. }) => {
-                pointed_at(init).into_iter().for_each(&mut take)
-            }
-            Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), &mut take),
-            _ => {}
-        }
-    }
+    names_of_module(module, &mut take);
     found.retain(|name, _| entries.iter().any(|entry| entry.name == *name));
     found
 }
@@ -341,16 +333,21 @@ fn code<'a>(module: &'a Module, functions: &HashMap<&'a str, &'a Function>, text
             code.taken.push(*name);
         }
     };
+    names_of_module(module, &mut take);
+    code
+}
+
+/// Calls `take` with every name whose address a module may take: those of initialisers, and those of bodies.
+fn names_of_module(module: &Module, take: &mut impl FnMut(&str)) {
     for item in &module.items {
         match item {
             Item::Variable(Variable { init: Some(init), .. }) => {
-                pointed_at(init).into_iter().for_each(&mut take)
+                pointed_at(init).into_iter().for_each(&mut *take)
             }
-            Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), &mut take),
+            Item::Function(function) => names(function.body.as_deref().unwrap_or_default(), take),
             _ => {}
         }
     }
-    code
 }
 
 /// Calls `take` with each name that an instruction uses other than to call it, and each target of an indirect call.
