@@ -63,8 +63,10 @@ DEVICE void widen(u32 four, u32& first, u32& second)
 
 // As the block-scaled mma, with the operands in the same registers. The sum of a group of 16 products is exact, as is its product with two
 // scales, a multiple of 2^-20 below 2^27. The four are added exactly and cut toward zero to 24 bits, as the tensor core of SM12x does.
-DEVICE void multiply(float* d, const u32* a, const u32* b, u32 row_scales, u32 column_scales)
+// It is called, not inlined: of 32 copies ptxas takes seconds.
+__device__ __noinline__ float4 block_scaled_product(uint4 rows, uint2 columns, u32 row_scales, u32 column_scales)
 {
+    u32 a[4] = {rows.x, rows.y, rows.z, rows.w}, b[2] = {columns.x, columns.y};
     u32 lane = threadIdx.x & 31, quad = lane & ~3u, t = lane & 3;
     u32 of_row[2] = {__shfl_sync(~0u, row_scales, quad), __shfl_sync(~0u, row_scales, quad + 1)};
     u32 of_column[2] = {__shfl_sync(~0u, column_scales, t * 8), __shfl_sync(~0u, column_scales, t * 8 + 4)};
@@ -90,9 +92,17 @@ DEVICE void multiply(float* d, const u32* a, const u32* b, u32 row_scales, u32 c
             sum[i] += __float2ll_rz(products[i] * scales * 1048576.0f);
         }
     }
+    float d[4];
 #pragma unroll
     for (u32 i = 0; i < 4; ++i)
         d[i] = nan[i] ? __int_as_float(0x7FC00000) : __ll2float_rz(sum[i]) * (1.0f / 1048576.0f);
+    return make_float4(d[0], d[1], d[2], d[3]);
+}
+
+DEVICE void multiply(float* d, const u32* a, const u32* b, u32 row_scales, u32 column_scales)
+{
+    float4 product = block_scaled_product(make_uint4(a[0], a[1], a[2], a[3]), make_uint2(b[0], b[1]), row_scales, column_scales);
+    d[0] = product.x, d[1] = product.y, d[2] = product.z, d[3] = product.w;
 }
 
 #endif
