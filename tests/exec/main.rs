@@ -20,6 +20,7 @@ mod memory;
 mod record;
 mod robustness;
 mod separate;
+mod static_runtime;
 mod textures;
 mod trials;
 

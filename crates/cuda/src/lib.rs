@@ -6,6 +6,7 @@
 mod api;
 mod device;
 mod gpus;
+mod preload;
 mod program;
 mod status;
 

@@ -1,6 +1,7 @@
 //! How a program is linked with CUDA, read from its ELF file before it runs.
 //!
-//! The static runtime, nvcc's default, asks the driver for tables of functions that no header documents, so it is not supported.
+//! The static runtime, nvcc's default, asks the driver for tables of functions that no header documents. The library replaces the runtime's
+//! functions, which it finds by the program's symbol table; without that table the program cannot run.
 
 use devcode::{Found, Limits, scan_bytes};
 use object::read::elf::ElfFile64;
@@ -12,12 +13,14 @@ const REGISTERS: &[u8] = b"__cudaRegisterFatBinary";
 /// The size in bytes from which device code is not searched for kernels: nvcc links less than this into a program without any.
 const SEARCHED: usize = 1 << 16;
 
-/// Whether a program contains kernels of nvcc and is statically linked with the runtime that registers them.
-pub(super) fn has_static_runtime<'data>(file: impl ReadRef<'data>) -> bool {
+/// Whether a program contains kernels of nvcc and is statically linked with the runtime that registers them, whose functions it does not
+/// name since it is stripped.
+pub(super) fn has_unnamed_runtime<'data>(file: impl ReadRef<'data>) -> bool {
     let Ok(file) = ElfFile64::<LittleEndian, _>::parse(file) else { return false };
     let Some(section) = file.section_by_name_bytes(b".nv_fatbin") else { return false };
     let registers = file.dynamic_symbols().any(|s| s.is_undefined() && s.name_bytes() == Ok(REGISTERS));
-    !registers && section.data().map_or(true, has_kernels)
+    let is_named = file.symbols().any(|symbol| symbol.name_bytes() == Ok(REGISTERS));
+    !registers && !is_named && section.data().map_or(true, has_kernels)
 }
 
 /// Whether the section of device code may contain a kernel.
@@ -88,18 +91,18 @@ mod tests {
     fn a_static_runtime_is_device_code_that_does_not_import_its_registration() {
         // An import of the driver's library does not change the result for a static runtime.
         for other in ["puts", "cuInit"] {
-            assert!(has_static_runtime(&*file(other, ".nv_fatbin")), "{other}");
+            assert!(has_unnamed_runtime(&*file(other, ".nv_fatbin")), "{other}");
         }
-        assert!(!has_static_runtime(&*file("__cudaRegisterFatBinary", ".nv_fatbin")));
-        assert!(!has_static_runtime(&*file("puts", ".rodata")));
+        assert!(!has_unnamed_runtime(&*file("__cudaRegisterFatBinary", ".nv_fatbin")));
+        assert!(!has_unnamed_runtime(&*file("puts", ".rodata")));
         // nvcc links device code into every program, kernels or not.
         let without_kernels = b".version 9.0\n.target sm_120\n.address_size 64\n";
-        assert!(!has_static_runtime(&*file_with("puts", ".nv_fatbin", without_kernels)));
-        assert!(has_static_runtime(&*file_with("puts", ".nv_fatbin", &[0; SEARCHED])));
+        assert!(!has_unnamed_runtime(&*file_with("puts", ".nv_fatbin", without_kernels)));
+        assert!(has_unnamed_runtime(&*file_with("puts", ".nv_fatbin", &[0; SEARCHED])));
         let whole = file("puts", ".nv_fatbin");
         for len in 0..whole.len() {
-            has_static_runtime(&whole[..len]);
+            has_unnamed_runtime(&whole[..len]);
         }
-        assert!(!has_static_runtime(&b"#!/bin/sh\n"[..]));
+        assert!(!has_unnamed_runtime(&b"#!/bin/sh\n"[..]));
     }
 }

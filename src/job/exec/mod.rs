@@ -36,6 +36,9 @@ const NAMED: usize = 3;
 /// The file name of the library.
 const LIBRARY: &str = "libsm121probe_cuda.so";
 
+/// The name under which programs load the library: that of the driver.
+const DRIVER: &str = "libcuda.so.1";
+
 /// A program and the options of its run.
 #[derive(Debug, Clone)]
 pub struct Execution {
@@ -194,8 +197,8 @@ impl Executed {
         }
         all.incomplete(match self.processes {
             0 => {
-                "the program did not use the simulated GPU; if its CUDA runtime is linked statically, `nvcc -cudart shared` links it \
-                 dynamically"
+                "the program did not use the simulated GPU; if its CUDA runtime is linked statically and its symbol table is gone \
+                 (`strip`), `nvcc -cudart shared` links it dynamically"
             }
             _ => "the program launched no kernel",
         })
@@ -216,8 +219,8 @@ pub enum ExecError {
         /// The underlying error.
         error: io::Error,
     },
-    /// The program is linked with the static CUDA runtime.
-    #[error("{} is linked with the static CUDA runtime, nvcc's default, which is not supported; link it with `nvcc -cudart shared`", .0.display())]
+    /// The program is linked with the static CUDA runtime, and is stripped.
+    #[error("{} is linked with the static CUDA runtime and stripped, so that the runtime's functions cannot be found; keep its symbol table, or link it with `nvcc -cudart shared`", .0.display())]
     StaticRuntime(PathBuf),
     /// The program cannot be started.
     #[error("{} cannot be started: {error}", Path::new(.program).display())]
@@ -237,7 +240,7 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     let failed = |what| move |error| ExecError::Io { what, error };
     let library = library(context)?;
     if let Some(path) = find(&execution.program)
-        && File::open(&path).is_ok_and(|file| linked::has_static_runtime(&ReadCache::new(file)))
+        && File::open(&path).is_ok_and(|file| linked::has_unnamed_runtime(&ReadCache::new(file)))
     {
         return Err(ExecError::StaticRuntime(path));
     }
@@ -248,7 +251,8 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
     let mut command = Command::new(&execution.program);
     command
         .args(&execution.arguments)
-        .env("LD_LIBRARY_PATH", library_path(folder.path()))
+        .env("LD_LIBRARY_PATH", before("LD_LIBRARY_PATH", folder.path()))
+        .env("LD_PRELOAD", before("LD_PRELOAD", &folder.path().join(DRIVER)))
         .env(events::RESULTS, &results)
         .env(events::GPU, &execution.gpu)
         .env(events::RULES, execution.rules.word());
@@ -346,18 +350,19 @@ fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
 /// Creates the library under the names that programs load. `libcudart` has versioned symbols, and the dynamic linker checks the
 /// versions in a file of that name; so `libcudart` is a stub that depends on `libcuda.so.1`.
 fn libraries(folder: &Path, library: &Path) -> io::Result<()> {
-    for name in ["libcuda.so.1", "libcuda.so"] {
+    for name in [DRIVER, "libcuda.so"] {
         symlink(library, folder.join(name))?;
     }
     for name in ["libcudart.so.12", "libcudart.so.13"] {
-        fs::write(folder.join(name), stub::library(name, "libcuda.so.1"))?;
+        fs::write(folder.join(name), stub::library(name, DRIVER))?;
     }
     symlink("libcudart.so.13", folder.join("libcudart.so"))
 }
 
-fn library_path(folder: &Path) -> OsString {
-    let mut path = folder.as_os_str().to_owned();
-    if let Some(there) = std::env::var_os("LD_LIBRARY_PATH").filter(|there| !there.is_empty()) {
+/// The value of a list of paths, after this one is put first.
+fn before(variable: &str, first: &Path) -> OsString {
+    let mut path = first.as_os_str().to_owned();
+    if let Some(there) = std::env::var_os(variable).filter(|there| !there.is_empty()) {
         path.push(OsStr::new(":"));
         path.push(there);
     }

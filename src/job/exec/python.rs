@@ -1,7 +1,8 @@
 //! Prepares Python programs for `exec`.
 //!
 //! CuTe DSL's host code calls the simulated GPU's library instead of its own runtime, and keeps the PTX of the kernels that it
-//! compiles. `cuda.bindings.runtime` calls `libcudart` instead of its built-in static runtime.
+//! compiles. `cuda.bindings.runtime` calls `libcudart` instead of its built-in static runtime, whose functions its file does not name. CuPy and
+//! numba keep what they compile in a folder of the run.
 
 use std::io;
 use std::path::Path;
@@ -12,6 +13,9 @@ const RUNTIME: &str = "libcute_dsl_runtime.so";
 
 /// The code that Python runs at startup.
 const START: &str = include_str!("cuda_bindings.py");
+
+/// The folders in which packages keep what they have compiled, by the variables that name them, and the names of those of a run.
+const COMPILED: [(&str, &str); 2] = [("CUPY_CACHE_DIR", "cupy"), ("NUMBA_CACHE_DIR", "numba")];
 
 /// Prepares `command`; `library` is the simulated GPU's library, `folder` the temporary folder of the run.
 pub(super) fn offer(command: &mut Command, library: &Path, folder: &Path) -> io::Result<()> {
@@ -26,6 +30,13 @@ pub(super) fn offer(command: &mut Command, library: &Path, folder: &Path) -> io:
         let dump = folder.join("cute_dsl");
         std::fs::create_dir(&dump)?;
         command.env("CUTE_DSL_DUMP_DIR", dump);
+    }
+
+    // Machine code that a GPU's runs have kept has no PTX, and what is kept here is no machine code.
+    for (variable, name) in COMPILED {
+        let kept = folder.join(name);
+        std::fs::create_dir(&kept)?;
+        command.env(variable, kept);
     }
 
     let python = folder.join("python");

@@ -14,7 +14,7 @@ use sm121probe::toolkit::PipSource;
 use sm121probe::worker::{self, Ended};
 
 use super::judge::Why;
-use super::packages::{TRITON, TRITON_PYTHON, executable, unpacked};
+use super::packages::{Package, TRITON, TRITON_PYTHON, executable, unpacked};
 use build::Built;
 
 /// Time limit of a program.
@@ -69,6 +69,14 @@ pub(crate) const ALL: [Program; 13] = [
     Program { name: "llama.cpp_backend_ops", run: backend_ops::run },
     Program { name: "triton", run: triton },
     Program { name: "cuda_python", run: cuda_python },
+    Program {
+        name: "cupy",
+        run: |store| packaged(store, "cupy", &packages::CUPY, "CuPy is right", "twice: 1 launch,"),
+    },
+    Program {
+        name: "numba",
+        run: |store| packaged(store, "numba", &packages::NUMBA, "numba is right", "saxpy: 1 launch,"),
+    },
     Program { name: "cute_dsl", run: cute_dsl },
 ];
 
@@ -198,6 +206,20 @@ fn cuda_python(store: &Store) -> Result<(), Why> {
         .env("LD_LIBRARY_PATH", package.join("nvidia/cu13/lib"))
         .env("PYTHONPATH", package);
     expect(command, true, &["saxpy is right", "saxpy: 1 launch,", "no violation"]).map(|_| ())
+}
+
+/// A Python program of packages that need nothing else: it prints `right`, and the report contains `launched`.
+fn packaged(
+    store: &Store,
+    name: &str,
+    packages: &[&Package],
+    right: &str,
+    launched: &str,
+) -> Result<(), Why> {
+    let package = unpacked(store, name, packages).map_err(Why::Missing)?;
+    let command = &mut python()?;
+    command.arg(script(&format!("{name}_exec.py"))).env("PYTHONPATH", package);
+    expect(command, true, &[right, launched, "no violation"]).map(|_| ())
 }
 
 /// Python's path to CuTe DSL, after these folders.

@@ -235,6 +235,22 @@ entry_points! {
     [cuProfilerStart, cuProfilerStop: (Current, zeros SUCCESS, since 4_000)]
     fn () { Ok(()) }
 
+    // The driver's log of errors, which has no entries here: what a call violates is in the report.
+    [cudaLogsRegisterCallback: (Nothing, zeros INVALID_VALUE)]
+    [cuLogsRegisterCallback: (Nothing, zeros INVALID_VALUE, since 12_090)]
+    fn (callback: u64, _data: u64, to: Out<u64>) {
+        if callback == 0 {
+            return Err(Status::INVALID_VALUE);
+        }
+        to.set(callback)
+    }
+    [cudaLogsUnregisterCallback: (Nothing, zeros INVALID_VALUE)]
+    [cuLogsUnregisterCallback: (Nothing, zeros INVALID_VALUE, since 12_090)]
+    fn (callback: u64) { if callback == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
+    [cudaLogsCurrent: (Nothing, zeros INVALID_VALUE)]
+    [cuLogsCurrent: (Nothing, zeros INVALID_VALUE, since 12_090)]
+    fn (to: Out<u32>, _flags: u32) { to.set(0) }
+
     [cuDevicePrimaryCtxRetain: (Init, zeros INVALID_VALUE, since 7_000)]
     fn (to: Out<u64>, number: c_int) {
         the_one(number)?;

@@ -89,6 +89,11 @@ impl Links {
         Ok((link.image.as_ptr() as u64, link.image.len()))
     }
 
+    /// The linked text, which ends in NUL; `None` unless the link is complete.
+    pub(crate) fn image(&self, link: u64) -> Option<Vec<u8>> {
+        self.known.get(&link).map(|link| link.image.to_vec()).filter(|image| !image.is_empty())
+    }
+
     /// Ends a link; its result is gone.
     pub(crate) fn end(&mut self, link: u64) -> Result<(), Status> {
         self.known.remove(&link).map(drop).ok_or(Status::INVALID_HANDLE)

@@ -10,6 +10,9 @@ use crate::gpus::{GPUS, Gpu};
 use crate::program::image::Image;
 use crate::status::Status;
 
+/// The number of kernels of machine code that a message names.
+const NAMED: usize = 3;
+
 /// A loaded module. Kernels are decoded on first use, so that instructions the emulator does not support in other kernels do not
 /// matter.
 pub(crate) struct Module {
@@ -214,7 +217,11 @@ fn no_ptx(gpu: &Gpu, code: &DeviceCode) -> String {
     if machine_code.is_empty() {
         return format!("the module has neither PTX nor kernels for this GPU: build it with {build}");
     }
-    let code = machine_code.join(", ");
+    // A library of kernels has thousands.
+    let code = match machine_code.len().saturating_sub(NAMED) {
+        0 => machine_code.join(", "),
+        more => format!("{} and {more} more", machine_code[..NAMED].join(", ")),
+    };
     format!(
         "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
     )

@@ -20,6 +20,14 @@ pub(crate) fn called_function() -> &'static str {
     CALL.get().trim_start_matches('_')
 }
 
+/// Whether the program's runtime is that of CUDA 12, once it is known.
+static IS_12: OnceLock<bool> = OnceLock::new();
+
+/// Sets the version of CUDA whose static runtime the program contains; the first one counts.
+pub(crate) fn set_runtime_version(version: u32) {
+    let _ = IS_12.set(version == 12);
+}
+
 /// Whether the program is linked with the runtime of CUDA 12: some functions of CUDA 13 have additional arguments under the same name.
 pub(crate) fn runtime_is_12() -> bool {
     unsafe extern "C" {
@@ -27,7 +35,6 @@ pub(crate) fn runtime_is_12() -> bool {
     }
     /// RTLD_NOLOAD | RTLD_LAZY: only what is already loaded.
     const LOADED: c_int = 4 | 1;
-    static IS_12: OnceLock<bool> = OnceLock::new();
     // SAFETY: the names end in NUL, and nothing is loaded.
     let loaded = |name: &CStr| !unsafe { dlopen(name.as_ptr(), LOADED) }.is_null();
     *IS_12.get_or_init(|| loaded(c"libcudart.so.12") && !loaded(c"libcudart.so.13"))

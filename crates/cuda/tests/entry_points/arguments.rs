@@ -296,7 +296,7 @@ impl Scene {
             ("stream", _) => self.stream(),
             ("event" | "start" | "end", _) => Self::event(),
             ("module" | "library", _) => self.module(),
-            ("function", "HostFunction") => function_of_the_host as *const () as u64,
+            ("callback", "u64") | ("function", "HostFunction") => function_of_the_host as *const () as u64,
             (_, "In<KernelParameters>") => self.kernel_parameters(),
             (_, "In<FillParameters>") => self.fill_parameters(),
             (_, "In<HostParameters>") => self.host_parameters(),

@@ -1,0 +1,28 @@
+//! What the library does as the first one that a process loads (`LD_PRELOAD`): functions that the program would find elsewhere lead here.
+//!
+//! A program that is linked with the static CUDA runtime, nvcc's default, has the runtime's functions inside. `static_runtime.rs` finds them
+//! by the symbol table of the file, and writes a jump to the function of this library over the beginning of each (`code.rs`), before
+//! anything of the program runs (`-z initfirst`), or, in a library that is loaded later, as soon as it is loaded (`loading.rs`).
+//! `objects.rs` lists what is loaded.
+//!
+//! A run-time compiler, NVRTC or nvJitLink, returns machine code. It has the PTX too: `run_time_compilers.rs` returns that instead, as
+//! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them.
+#![expect(unsafe_code, reason = "a constructor")]
+
+mod code;
+mod loading;
+mod objects;
+mod run_time_compilers;
+mod static_runtime;
+
+/// What the dynamic linker calls before it initializes any other library.
+#[used]
+#[unsafe(link_section = ".init_array")]
+static BEGIN: extern "C" fn() = begin;
+
+extern "C" fn begin() {
+    // A library that is loaded later comes after the program's own registration of its kernels.
+    if loading::is_preloaded() {
+        static_runtime::serve(false);
+    }
+}
