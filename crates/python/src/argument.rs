@@ -9,6 +9,7 @@ use pyo3::types::{PyBool, PyFloat, PyInt};
 use sm121probe::job::launch::{Buffer, Initial, Outcome, Value};
 
 use crate::array::{Access, Array, Lender, bytes_of, empty_of, is_array};
+use crate::host_array::HostArray;
 use crate::map::TensorMap;
 use crate::memory::Memory;
 
@@ -24,6 +25,8 @@ struct Group {
     end: usize,
     /// Indices into [`Arrays::all`].
     members: Vec<usize>,
+    /// Whether its buffer is at its address in this process.
+    placed: bool,
 }
 
 /// The arrays of a launch.
@@ -32,6 +35,8 @@ pub(crate) struct Arrays {
     all: Vec<Array>,
     /// The argument that each array is, for messages.
     names: Vec<String>,
+    /// The first of the arrays that are at their addresses in this process.
+    placed_from: usize,
     groups: Vec<Group>,
 }
 
@@ -65,12 +70,14 @@ impl Arrays {
         let mut groups: Vec<Group> = Vec::new();
         for n in order {
             let Array { start, len, .. } = self.all[n];
+            let placed = n >= self.placed_from;
             match groups.last_mut() {
                 Some(group) if len > 0 && start < group.end => {
                     group.end = group.end.max(start + len);
                     group.members.push(n);
+                    group.placed |= placed;
                 }
-                _ if len > 0 => groups.push(Group { start, end: start + len, members: vec![n] }),
+                _ if len > 0 => groups.push(Group { start, end: start + len, members: vec![n], placed }),
                 _ => {}
             }
         }
@@ -160,13 +167,13 @@ fn of_argument(py: Python<'_>, name: &str, error: &PyErr) -> PyErr {
     PyErr::from_type(error.get_type(py), format!("{name}: {}", error.value(py)))
 }
 
-/// Converts the arguments of a launch of `kernel` in `memory`, one for each of `params`. If `strided`, arrays may have gaps and are passed
-/// with their whole span.
+/// Converts the arguments of a launch of `kernel` in `memory`, one for each of `params`, and the arrays that their contents point to. If
+/// `strided`, arrays may have gaps and are passed with their whole span.
 pub(crate) fn arguments(
     py: Python<'_>,
     kernel: &Kernel,
     params: &[Parameter],
-    given: &[Bound<'_, PyAny>],
+    (given, placed): (&[Bound<'_, PyAny>], &[Bound<'_, PyAny>]),
     memory: Option<&Bound<'_, Memory>>,
     strided: bool,
 ) -> PyResult<Arguments> {
@@ -187,6 +194,12 @@ pub(crate) fn arguments(
         let name = format!("argument {n} of {} (`{}`)", kernel.name, param.name);
         let mut taken = Taken { name: &name, param, memory, strided, arrays: &mut arrays };
         wanted.push(taken.argument(object).map_err(|error| of_argument(py, &name, &error))?);
+    }
+    arrays.placed_from = arrays.all.len();
+    for (n, object) in placed.iter().enumerate() {
+        let name = format!("array {n} of those that arguments of {} point to", kernel.name);
+        let array = Array::from_object(object).map_err(|error| of_argument(py, &name, &error))?;
+        arrays.add(array, &name);
     }
     arrays.group();
     let values = wanted.into_iter().map(|one| match one {
@@ -213,7 +226,8 @@ pub(crate) fn arguments(
         };
         let name = format!("array {first}");
         let initial = arrays.initial(group, py)?;
-        buffers.push(Buffer { name, shape, initial, address: None, unwritten: Vec::new(), scratch: false });
+        let address = group.placed.then_some(group.start as u64);
+        buffers.push(Buffer { name, shape, initial, address, unwritten: Vec::new(), scratch: false });
     }
     Ok(Arguments { values, buffers, arrays })
 }
@@ -238,7 +252,7 @@ impl Taken<'_, '_> {
             self.pointer()?;
             return Ok(Wanted::Bytes(address.to_le_bytes().to_vec()));
         }
-        if is_array(object)? {
+        if object.is_instance_of::<HostArray>() || is_array(object)? {
             self.pointer()?;
             let array = Array::from_object(object)?;
             if !array.contiguous && !self.strided {

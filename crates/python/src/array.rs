@@ -7,6 +7,7 @@ use pyo3::exceptions::{PyMemoryError, PyTypeError, PyValueError};
 use pyo3::prelude::*;
 use pyo3::types::PyTuple;
 
+use crate::host_array::HostArray;
 use crate::{array_interface, dlpack};
 
 /// An array in the memory of this process, kept alive by its owners.
@@ -193,6 +194,9 @@ impl Array {
     /// `TypeError` for an object that is not an array or has an unsupported element type; `ValueError` for an array that is not in
     /// CPU memory, has a negative stride, or contradicts itself.
     pub(crate) fn from_object(object: &Bound<'_, PyAny>) -> PyResult<Self> {
+        if let Ok(array) = object.cast::<HostArray>() {
+            return Self::new(array.get().owner().bind(object.py()), array.get().exported()?);
+        }
         let exported = if let Some(interface) = object.getattr_opt("__array_interface__")? {
             array_interface::exported(object, &interface)?
         } else if object.hasattr("__dlpack__")? {
@@ -214,7 +218,8 @@ impl Array {
             return Err(PyValueError::new_err(format!("the array has {len} bytes at address {start:#x}")));
         }
         // A shape has at least one element; an empty array has no buffer.
-        let shape = if contiguous && len > 0 { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
+        let typed = contiguous && len > 0 && 8 * ty.bytes == ty.element.bits();
+        let shape = if typed { (ty.element, dims) } else { (Element::U8, vec![len.max(1)]) };
         let shape = Shape::new(shape.0, shape.1).map_err(PyValueError::new_err)?;
         let access = access(object, stated)?;
         owners.push(object.clone().unbind());

@@ -95,7 +95,8 @@ fn of_typestr(named: &str) -> Option<Element> {
     (order != ">").then_some(element)
 }
 
-fn of_name(name: &str) -> Option<ElementType> {
+/// Returns the type of the name that `ml_dtypes` and PyTorch give it.
+pub(crate) fn of_name(name: &str) -> Option<ElementType> {
     Some(ElementType::from(match name {
         "bfloat16" => Element::Bf16,
         "float8_e4m3fn" => Element::E4m3,

@@ -1,14 +1,15 @@
 //! Launches: converts arguments, runs all trials without the GIL, updates arrays in place and returns a report.
 
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::mpsc::{self, RecvTimeoutError};
-use std::sync::{Arc, Mutex};
+use std::sync::mpsc::RecvTimeoutError;
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use emulator::trials::{Launched, Launching, Notices, Plan, Rules};
-use emulator::{Conflicts, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Remark, Violation};
+use emulator::{
+    Conflicts, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Progress, Remark, Violation,
+};
 use numerics::tensor_core::Model;
 use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
@@ -20,7 +21,7 @@ use sm121probe::toolkit::FpContract;
 use crate::argument::{Arguments, arguments};
 use crate::memory::Memory;
 use crate::program::{Program, kernel};
-use crate::report;
+use crate::{report, worker};
 
 /// Interval at which a launch checks for interrupts.
 const PATIENCE: Duration = Duration::from_millis(50);
@@ -55,6 +56,9 @@ pub(crate) struct Call {
     poisons: Option<u8>,
     #[pyo3(item)]
     fuel: Option<u64>,
+    /// The time limit of all trials.
+    #[pyo3(item)]
+    seconds: Option<f64>,
     #[pyo3(item)]
     profile: bool,
     /// The architecture whose arithmetic is modelled, such as `sm_90`.
@@ -142,11 +146,23 @@ struct Ran {
     profiles: Vec<Profile>,
 }
 
-fn run(mut session: Session, plan: &Plan, profile: bool, cancel: &Arc<AtomicBool>) -> Ran {
+/// What can end a launch before its kernel does.
+struct Ends {
+    cancel: Arc<AtomicBool>,
+    /// The time limit of all trials.
+    limit: Option<Duration>,
+}
+
+fn run(mut session: Session, plan: &Plan, profile: bool, ends: &Ends) -> Ran {
+    let progress = ends.limit.map(|limit| Arc::new(Progress::new(Some(limit), None)));
     let (mut printed, mut profiles) = (String::new(), Vec::new());
     let judged = session.judge(plan, |launching: &Launching<'_>, memory| {
         let Launching { step, is_first, .. } = *launching;
-        let options = Options { cancel: Some(Arc::clone(cancel)), ..launching.options.clone() };
+        let options = Options {
+            cancel: Some(Arc::clone(&ends.cancel)),
+            progress: progress.clone(),
+            ..launching.options.clone()
+        };
         let mut ear = Ear::default();
         let counts = if profile && is_first {
             ear.profile = Some(Profile::new(step.program.listing(step.kernel)));
@@ -163,46 +179,59 @@ fn run(mut session: Session, plan: &Plan, profile: bool, cancel: &Arc<AtomicBool
     Ran { judged, session, printed, profiles }
 }
 
-/// Runs the trials on a separate thread, while this one checks for signals.
-fn run_interruptibly(py: Python<'_>, session: Session, plan: &Plan, profile: bool) -> PyResult<Ran> {
+/// Runs the trials on another thread, while this one checks for signals.
+fn run_interruptibly(
+    py: Python<'_>,
+    session: Session,
+    plan: &Plan,
+    (profile, limit): (bool, Option<Duration>),
+) -> PyResult<Ran> {
     let cancel = Arc::new(AtomicBool::new(false));
-    std::thread::scope(|scope| {
-        let (sender, receiver) = mpsc::channel();
-        // Only for `Sync`: no other thread locks it.
-        let receiver = Mutex::new(receiver);
-        let next = |within: Duration| match receiver.lock() {
-            Ok(receiver) => receiver.recv_timeout(within),
-            Err(_) => Err(RecvTimeoutError::Disconnected),
-        };
-        let theirs = Arc::clone(&cancel);
-        scope.spawn(move || {
-            // A panic has been printed; the receiver learns that there is no result. Sending fails if the launch was interrupted and the
-            // receiver is gone.
-            let ran = catch_unwind(AssertUnwindSafe(|| run(session, plan, profile, &theirs)));
-            if let Ok(ran) = ran {
-                let _ = sender.send(ran);
+    let ends = Ends { cancel: Arc::clone(&cancel), limit };
+    let theirs = plan.clone();
+    // Only for `Sync`: no other thread locks it.
+    let receiver = Mutex::new(worker::run(move || run(session, &theirs, profile, &ends)));
+    let next = |within: Duration| match receiver.lock() {
+        Ok(receiver) => receiver.recv_timeout(within),
+        Err(_) => Err(RecvTimeoutError::Disconnected),
+    };
+    loop {
+        match py.detach(|| next(PATIENCE)) {
+            Ok(ran) => return Ok(ran),
+            Err(RecvTimeoutError::Timeout) => {
+                if let Err(interrupt) = py.check_signals() {
+                    cancel.store(true, Ordering::Relaxed);
+                    // The launch ends soon and does not need the interpreter.
+                    py.detach(|| next(Duration::MAX).is_ok());
+                    return Err(interrupt);
+                }
             }
-        });
-        loop {
-            match py.detach(|| next(PATIENCE)) {
-                Ok(ran) => return Ok(ran),
-                Err(RecvTimeoutError::Timeout) => {
-                    if let Err(interrupt) = py.check_signals() {
-                        cancel.store(true, Ordering::Relaxed);
-                        // The thread ends soon and does not need the interpreter.
-                        py.detach(|| next(Duration::MAX).is_ok());
-                        return Err(interrupt);
-                    }
-                }
-                Err(RecvTimeoutError::Disconnected) => {
-                    return Err(PyRuntimeError::new_err("the emulator failed; please report it"));
-                }
+            Err(RecvTimeoutError::Disconnected) => {
+                return Err(PyRuntimeError::new_err("the emulator failed; please report it"));
             }
         }
-    })
+    }
+}
+
+/// Number of threads that a launch may use. To ask takes longer than a small launch, since the system's limits are in files.
+fn threads() -> usize {
+    static THREADS: OnceLock<usize> = OnceLock::new();
+    *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
 }
 
 impl Call {
+    /// Returns the time limit.
+    fn limit(&self) -> PyResult<Option<Duration>> {
+        let Some(seconds) = self.seconds else { return Ok(None) };
+        let limit = Duration::try_from_secs_f64(seconds).ok().filter(|limit| !limit.is_zero());
+        let limit = limit.ok_or_else(|| {
+            PyValueError::new_err(format!(
+                "seconds={seconds} is no time limit; pass a positive number or None"
+            ))
+        })?;
+        Ok(Some(limit))
+    }
+
     /// Returns the trials that it asks for.
     fn plan(&self) -> PyResult<Plan> {
         let rules = Rules::parse(&self.rules).ok_or_else(|| {
@@ -225,13 +254,14 @@ impl Call {
             fillings: self.poisons,
             fuel: self.fuel.unwrap_or(Options::default().fuel),
             model,
-            threads: std::thread::available_parallelism().map_or(1, usize::from),
+            threads: threads(),
             ..Plan::default()
         })
     }
 }
 
-/// Launches a kernel and returns a report as JSON; a failure is reported under `error`.
+/// Launches a kernel and returns a report as JSON; a failure is reported under `error`. The arrays `placed` are no arguments: the contents of
+/// arguments point to them, so that they, and arguments that overlap them, are at their addresses in this process.
 #[pyfunction]
 pub(crate) fn launch(
     py: Python<'_>,
@@ -239,6 +269,7 @@ pub(crate) fn launch(
     memory: Option<Bound<'_, Memory>>,
     call: Call,
     given: Vec<Bound<'_, PyAny>>,
+    placed: Vec<Bound<'_, PyAny>>,
 ) -> PyResult<String> {
     let decoded = match program.decoded(&call.entry)? {
         Ok(decoded) => decoded,
@@ -258,7 +289,7 @@ pub(crate) fn launch(
     let hidden = metadata.as_ref().map_or(0, TritonMetadata::hidden);
     let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
     let Arguments { values, mut buffers, arrays } =
-        arguments(py, kernel, params, &given, memory.as_ref(), metadata.is_some())?;
+        arguments(py, kernel, params, (&given, &placed), memory.as_ref(), metadata.is_some())?;
     let mut step = Step {
         module: 0,
         entry: call.entry.clone(),
@@ -277,7 +308,7 @@ pub(crate) fn launch(
             .map_err(|error| PyValueError::new_err(error.to_string()))?;
         step.args.extend(hidden);
     }
-    let plan = call.plan()?;
+    let (plan, limit) = (call.plan()?, call.limit()?);
     let contract = FpContract::parse(&call.contract).ok_or_else(|| {
         let words = FpContract::ALL.map(FpContract::word).join(", ");
         PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
@@ -300,7 +331,7 @@ pub(crate) fn launch(
     if let Err(error) = read {
         return Ok(report::failed(&error, None).to_string());
     }
-    let ran = run_interruptibly(py, session, &plan, call.profile)?;
+    let ran = run_interruptibly(py, session, &plan, (call.profile, limit))?;
     let judged = match ran.judged {
         Ok(judged) => judged,
         Err(error) => return Ok(report::failed(&error, None).to_string()),

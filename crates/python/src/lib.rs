@@ -13,11 +13,13 @@ mod attention;
 mod bound;
 mod command;
 mod dlpack;
+mod host_array;
 mod launch;
 mod map;
 mod memory;
 mod program;
 mod report;
+mod worker;
 
 use pyo3::prelude::*;
 
@@ -29,6 +31,8 @@ mod _native {
     use super::bound::step_bounds;
     #[pymodule_export]
     use super::command::{compile_cuda, matrix_record, run_command};
+    #[pymodule_export]
+    use super::host_array::HostArray;
     #[pymodule_export]
     use super::launch::launch;
     #[pymodule_export]

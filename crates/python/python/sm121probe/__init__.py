@@ -15,6 +15,7 @@ and the thread. No GPU is needed or used.
 from ._native import TensorMap as _NativeMap  # noqa: F401  (fails early where the extension is not built)
 from .device import Device, DeviceArray, TensorMap
 from .errors import (
+    CostWarning,
     DisagreementError,
     Error,
     IncompleteError,
@@ -23,11 +24,13 @@ from .errors import (
     ToolkitError,
     UnsupportedError,
     ViolationError,
+    ViolationWarning,
 )
 from .module import Kernel, Module, Parameter
 from .report import Difference, FloatAtomics, OtherAccess, Place, Profile, Report, Traffic, Undetermined, Violation
 
 __all__ = [
+    "CostWarning",
     "Device",
     "DeviceArray",
     "Difference",
@@ -51,6 +54,7 @@ __all__ = [
     "Undetermined",
     "Violation",
     "ViolationError",
+    "ViolationWarning",
 ]
 
 
@@ -58,7 +62,7 @@ def __getattr__(name):
     # Imported lazily: they read a record or need NumPy.
     import importlib
 
-    if name in ("matrix", "mx", "triton", "tools"):
+    if name in ("cute_dsl", "matrix", "mx", "torch_cuda", "triton", "tools"):
         return importlib.import_module("." + name, __name__)
     if name in ("audit", "emulated", "judge", "lint"):
         return getattr(importlib.import_module(".tools", __name__), name)

@@ -9,8 +9,8 @@ class Error(Exception):
     """Base class of the exceptions of this package."""
 
 
-class ViolationError(Error):
-    """A kernel violates a rule of PTX.
+class ViolationError(Error, RuntimeError):
+    """A kernel violates a rule of PTX; on a GPU, it may end with a `RuntimeError` of PyTorch or Triton.
 
     `violation` is the one that ended the launch; `violations` are earlier ones after which the launch continued (``rules="values"``).
     """
@@ -19,6 +19,7 @@ class ViolationError(Error):
         super().__init__(message)
         self.violation = violation
         self.violations = violations or []
+        self.report = None
 
 
 class DisagreementError(Error):
@@ -28,11 +29,20 @@ class DisagreementError(Error):
 
     def __init__(self, message: str, violations: Optional[List] = None):
         super().__init__(message)
+        self.violation = None
         self.violations = violations or []
         self.report = None
 
 
-class RaceWarning(UserWarning):
+class ViolationWarning(UserWarning):
+    """A Triton kernel breaks a rule of PTX, although no result depends on it."""
+
+
+class CostWarning(UserWarning):
+    """A benchmark under emulation counts instructions: its results are no times."""
+
+
+class RaceWarning(ViolationWarning):
     """A launch with ``rules="values"`` races, whether or not a result depends on it."""
 
 

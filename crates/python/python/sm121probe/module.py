@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
 
 from . import _native
-from .errors import DisagreementError, Error, RaceWarning, UnsupportedError, of_json
+from .errors import DisagreementError, Error, RaceWarning, UnsupportedError, ViolationError, of_json
 from .report import Report
 
 #: The dimensions of a grid in CTAs or of a CTA in threads: one to three numbers.
@@ -112,6 +112,7 @@ class Module:
         strict: bool = False,
         require_equal: bool = False,
         fuel: Optional[int] = None,
+        seconds: Optional[float] = None,
         profile: bool = False,
         model: Optional[str] = None,
         contract: str = "off",
@@ -140,6 +141,9 @@ class Module:
         `Report.nondeterministic`; with `require_equal`, they raise `DisagreementError`. Results that PTX leaves open, by contraction or where
         lanes of one store write different values to one address, are `Report.undetermined`; with `strict`, they raise `DisagreementError`.
 
+        A launch that executes more than `fuel` warp instructions, or takes longer than `seconds` for all its trials, violates the rule `fuel`;
+        the message says where it has come to. An interrupt (Ctrl-C) ends any launch.
+
         `model` is the architecture whose tensor-core sums and special functions are modelled, such as ``"sm_90"``; default: the target's.
         `contract` determines whether an unqualified product and the sum that uses it are contracted, that is, rounded once: ``"off"``,
         never; ``"on"``, wherever PTX allows it within a basic block; ``"as-ptxas"``, where the newest ptxas on the machine does so
@@ -167,6 +171,7 @@ class Module:
                 "schedules": _positive("schedules", schedules),
                 "poisons": _positive("poisons", poisons),
                 "fuel": fuel,
+                "seconds": seconds,
                 "profile": profile,
                 "model": model,
                 "contract": contract,
@@ -189,15 +194,18 @@ def _observed(result: Union[Report, Error]) -> None:
         observe(result)
 
 
-def _launch(program: Any, memory: Any, call: dict, args: Sequence[Any]) -> Report:
-    raw = json.loads(_native.launch(program, memory, call, list(args)))
+def _launch(
+    program: Any, memory: Any, call: dict, args: Sequence[Any], placed: Sequence[Any] = (), warn_at: Optional[int] = 3
+) -> Report:
+    """Launch, and warn of races at the caller so many frames away; by default the caller of the method that launches."""
+    raw = json.loads(_native.launch(program, memory, call, list(args), list(placed)))
     result = of_json(raw) if "error" in raw else Report._of(raw)
-    if isinstance(result, DisagreementError) and raw.get("report"):
+    if isinstance(result, (DisagreementError, ViolationError)) and raw.get("report"):
         result.report = Report._of(raw["report"])
-    for violation in result.violations if isinstance(result, Report) else getattr(result, "violations", []):
-        if violation.rule == "race":
-            # The caller of the method that launches.
-            warnings.warn(str(violation), RaceWarning, stacklevel=3)
+    if warn_at is not None:
+        for violation in result.violations if isinstance(result, Report) else getattr(result, "violations", []):
+            if violation.rule == "race":
+                warnings.warn(str(violation), RaceWarning, stacklevel=warn_at)
     _observed(result)
     if isinstance(result, Error):
         raise result
