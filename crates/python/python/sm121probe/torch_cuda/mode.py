@@ -200,9 +200,19 @@ class CudaOnCpu(TorchFunctionMode):
         return result
 
 
+#: How many callers have taken the mode off.
+_suspensions = 0
+
+
+def is_suspended() -> bool:
+    """Whether the mode is off on purpose."""
+    return _suspensions > 0
+
+
 @contextlib.contextmanager
 def suspended() -> Iterator[bool]:
     """Take the mode off for a while; the value says whether it was on."""
+    global _suspensions
     taken = []
     while torch._C._len_torch_function_stack():
         taken.append(torch._C._pop_torch_function_stack())
@@ -210,9 +220,11 @@ def suspended() -> Iterator[bool]:
     kept = [one for one in reversed(taken) if not isinstance(one, CudaOnCpu)]
     for one in kept:
         torch._C._push_on_torch_function_stack(one)
+    _suspensions += 1
     try:
         yield was_on
     finally:
+        _suspensions -= 1
         for _ in kept:
             torch._C._pop_torch_function_stack()
         for one in reversed(taken):

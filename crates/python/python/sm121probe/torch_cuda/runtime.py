@@ -10,7 +10,7 @@ import torch
 
 from ..errors import UnsupportedError
 from ..triton import benchmark, driver
-from .mode import CudaOnCpu, current_device, is_cuda_device, mark
+from .mode import CudaOnCpu, current_device, is_cuda_device, is_suspended, mark
 
 #: Bytes of the memory that the emulated device states.
 _MEMORY = 32 << 30
@@ -152,24 +152,27 @@ class Generator(metaclass=_InstancesOfGenerator):
         return torch._C.Generator(device="cpu" if is_cuda_device(device) else device)
 
 
+def _always(value: Any) -> Callable[..., Any]:
+    # Each time another function: Dynamo has a rule for each of PyTorch's functions, and finds it by the function.
+    return lambda *args, **options: value
+
+
 def _replacements(architecture: int) -> Dict[str, Any]:
     properties = Properties(architecture)
-    zero: Callable[..., int] = lambda *args, **options: 0
-    nothing: Callable[..., None] = lambda *args, **options: None
     generator = torch.default_generator
     return {
         "is_available": lambda: True,
         "is_initialized": lambda: True,
-        "init": nothing,
-        "_lazy_init": nothing,
+        "init": _always(None),
+        "_lazy_init": _always(None),
         "_lazy_call": lambda call, **options: call(),
-        "device_count": _device_count,
-        "_device_count_nvml": _device_count,
+        "device_count": lambda: _device_count(),
+        "_device_count_nvml": lambda: _device_count(),
         "current_device": lambda: current_device().index,
         "set_device": lambda device: None if _index(device) >= 0 else None,
         "device": DeviceContext,
-        "device_of": DeviceContext,
-        "_DeviceGuard": DeviceContext,
+        "device_of": type("device_of", (DeviceContext,), {}),
+        "_DeviceGuard": type("_DeviceGuard", (DeviceContext,), {}),
         "_exchange_device": lambda device: current_device().index,
         "_maybe_exchange_device": lambda device: current_device().index,
         "get_device_capability": lambda device=None: (properties.major, properties.minor),
@@ -181,36 +184,36 @@ def _replacements(architecture: int) -> Dict[str, Any]:
         "is_bf16_supported": lambda including_emulation=True: True,
         "is_tf32_supported": lambda: True,
         "is_current_stream_capturing": lambda: False,
-        "synchronize": nothing,
-        "ipc_collect": nothing,
+        "synchronize": _always(None),
+        "ipc_collect": _always(None),
         "Stream": Stream,
         "ExternalStream": ExternalStream,
         "StreamContext": StreamContext,
         "Event": benchmark.Event,
-        "stream": StreamContext,
-        "set_stream": nothing,
+        "stream": lambda stream: StreamContext(stream),
+        "set_stream": _always(None),
         "current_stream": lambda device=None: Stream(),
         "default_stream": lambda device=None: Stream(),
         "CUDAGraph": Graph,
-        "graph": Graph,
-        "_sleep": nothing,
-        "empty_cache": nothing,
-        "memory_allocated": zero,
-        "max_memory_allocated": zero,
-        "memory_reserved": zero,
-        "max_memory_reserved": zero,
-        "reset_peak_memory_stats": nothing,
-        "reset_max_memory_allocated": nothing,
-        "reset_accumulated_memory_stats": nothing,
+        "graph": type("graph", (Graph,), {}),
+        "_sleep": _always(None),
+        "empty_cache": _always(None),
+        "memory_allocated": _always(0),
+        "max_memory_allocated": _always(0),
+        "memory_reserved": _always(0),
+        "max_memory_reserved": _always(0),
+        "reset_peak_memory_stats": _always(None),
+        "reset_max_memory_allocated": _always(None),
+        "reset_accumulated_memory_stats": _always(None),
         "memory_stats": lambda device=None: {},
         "memory_summary": lambda *args, **options: "the emulator's memory is the CPU's",
         "mem_get_info": lambda device=None: (_MEMORY, _MEMORY),
-        "set_per_process_memory_fraction": nothing,
+        "set_per_process_memory_fraction": _always(None),
         "manual_seed": lambda seed: generator.manual_seed(seed) and None,
         # `torch.manual_seed` has seeded the CPU before it calls this.
-        "manual_seed_all": nothing,
+        "manual_seed_all": _always(None),
         "seed": lambda: generator.seed() and None,
-        "seed_all": nothing,
+        "seed_all": _always(None),
         "initial_seed": lambda: generator.initial_seed(),
         "get_rng_state": lambda device="cuda": generator.get_state(),
         "set_rng_state": lambda state, device="cuda": generator.set_state(state) and None,
@@ -230,8 +233,9 @@ def _replace_accelerator() -> None:
     if accelerator is None:
         return
     for name, value in {
-        "is_available": lambda: True,
-        "current_accelerator": lambda check_available=False: torch.device("cuda"),
+        # Dynamo, which runs outside the mode, would keep streams that only a GPU has.
+        "is_available": lambda: not is_suspended(),
+        "current_accelerator": lambda check_available=False: None if is_suspended() else torch.device("cuda"),
         "device_count": _device_count,
         "current_device_index": lambda: current_device().index,
         "set_device_index": lambda device: None,
@@ -279,7 +283,7 @@ def _replace_engine() -> None:
 
 
 def _run_backward(before: Callable[..., Any], *args: Any, **options: Any) -> Any:
-    if any(isinstance(mode, CudaOnCpu) for mode in torch.overrides._get_current_function_mode_stack()):
+    if is_suspended() or any(isinstance(mode, CudaOnCpu) for mode in torch.overrides._get_current_function_mode_stack()):
         return before(*args, **options)
     with CudaOnCpu():
         return before(*args, **options)
