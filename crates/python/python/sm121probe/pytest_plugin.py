@@ -9,12 +9,18 @@
         sm12x.launch(module, "twice", 1, 32, [x])
         assert (x == 2).all()
 
+`pytest --sm12x` runs a repository's tests of Triton kernels without a GPU: Triton's driver is the emulator, and with PyTorch `device="cuda"` is
+memory of the CPU (`sm121probe.triton.activate(torch=True)`). No test has to be changed.
+
 A violation fails the test and reports the line of the kernel; so does a test that passes although it launches no kernel, or although the
 emulator does not support one that it launches. `--sm12x-schedules N` runs every launch under N schedules.
 """
 
 from __future__ import annotations
 
+import argparse
+import importlib.util
+import os
 from typing import Any, List, Sequence, Union
 
 import pytest
@@ -30,13 +36,34 @@ from .report import Report
 _TESTER = pytest.StashKey()
 
 
+#: Where kernels run.
+_WHERE = ("emulator", "gpu", "triton")
+
+
+class _Where(argparse.Action):
+    """`--sm12x` alone stands for `--sm12x=triton`; what follows it may be a path, which is then left to pytest."""
+
+    def __call__(self, parser: Any, namespace: Any, values: Any, option_string: Any = None) -> None:
+        if values is None:
+            values = "triton"
+        elif values not in _WHERE:
+            if not os.path.exists(values.partition("::")[0]):
+                raise argparse.ArgumentError(self, f"{values!r} is neither a path nor one of {', '.join(_WHERE)}")
+            namespace.sm12x_paths = [*(getattr(namespace, "sm12x_paths", None) or []), values]
+            values = "triton"
+        setattr(namespace, self.dest, values)
+
+
 def pytest_addoption(parser):
     group = parser.getgroup("sm12x", "kernels for NVIDIA SM12x")
     group.addoption(
         "--sm12x",
-        choices=("emulator", "gpu"),
+        action=_Where,
+        nargs="?",
         default="emulator",
-        help="where kernels run (default: emulator)",
+        metavar="emulator|gpu|triton",
+        help="where the kernels of the fixture `sm12x` run (default: emulator); alone or as `triton`, all Triton kernels and "
+        "`torch.cuda` run on the emulator, too",
     )
     group.addoption(
         "--sm12x-schedules",
@@ -45,12 +72,120 @@ def pytest_addoption(parser):
         metavar="N",
         help="run every launch under N schedules and demand equal results (default: 1)",
     )
+    group.addoption(
+        "--sm12x-target",
+        default="sm_120",
+        metavar="TARGET",
+        help="what Triton compiles for with `--sm12x` (default: sm_120)",
+    )
+    group.addoption(
+        "--sm12x-rules",
+        choices=("values", "all", "none"),
+        default="values",
+        help="the rules of Triton kernels with `--sm12x` (default: values: races are warnings unless a result depends on them)",
+    )
 
 
 def pytest_configure(config):
     config.addinivalue_line(
         "markers", "sm12x(target='sm_121a', rules='all'): how the fixture `sm12x` compiles and judges kernels"
     )
+    paths = getattr(config.option, "sm12x_paths", None)
+    if paths:
+        given = config.args if config.args_source is pytest.Config.ArgsSource.ARGS else []
+        config.args = [*paths, *given]
+        config.args_source = pytest.Config.ArgsSource.ARGS
+    if config.getoption("--sm12x") == "triton":
+        config.stash[_KERNELS] = _Kernels(config)
+
+
+def pytest_unconfigure(config):
+    kernels = config.stash.get(_KERNELS, None)
+    if kernels is not None:
+        kernels.end()
+
+
+def pytest_report_header(config):
+    kernels = config.stash.get(_KERNELS, None)
+    return None if kernels is None else kernels.header
+
+
+def pytest_terminal_summary(terminalreporter, config):
+    kernels = config.stash.get(_KERNELS, None)
+    if kernels is not None:
+        terminalreporter.section("sm12x")
+        terminalreporter.write_line(kernels.summary())
+
+
+class _Kernels:
+    """Triton kernels on the emulator, for a whole run of pytest."""
+
+    def __init__(self, config: Any):
+        from . import triton
+
+        target = config.getoption("--sm12x-target")
+        options = {"rules": config.getoption("--sm12x-rules")}
+        schedules = config.getoption("--sm12x-schedules")
+        if schedules > 1:
+            options.update(schedules=schedules, require_equal=True)
+        torch = importlib.util.find_spec("torch") is not None
+        triton.activate(target, torch=torch, **options)
+        cuda = 'and device="cuda" are the emulator\'s' if torch else "run on the emulator; PyTorch is not installed"
+        self.header = f"sm12x: Triton kernels for {target} {cuda}"
+        self._launches = self._instructions = self._violations = 0
+        _module._observers.append(self._observe)
+        if torch:
+            _run_clients_in_this_process()
+
+    def _observe(self, result: Union[Report, Error]) -> None:
+        self._launches += 1
+        if isinstance(result, Report):
+            self._instructions += result.instructions
+            self._violations += len(result.violations)
+
+    def summary(self) -> str:
+        """What ran."""
+        if self._launches == 0:
+            return "no Triton kernel was launched: nothing was checked on the emulator"
+        return (
+            f"{self._launches} launches, {self._instructions} warp instructions, "
+            f"{self._violations} violations on which no result depends (see the warnings)"
+        )
+
+    def end(self) -> None:
+        """Undo everything."""
+        from . import triton
+
+        _module._observers.remove(self._observe)
+        triton.deactivate()
+
+
+#: What `--sm12x` sets up.
+_KERNELS = pytest.StashKey()
+
+
+def _run_clients_in_this_process() -> None:
+    """Let tests that use Triton's test tools run their failing kernels here: a kernel that fails on the emulator breaks no process."""
+    try:
+        import triton._internal_testing as tools
+    except ImportError:
+        return
+    if not hasattr(tools, "run_in_process") or not hasattr(tools, "ProcessResult"):
+        return
+
+    def run_in_process(client_fn: Any, args: Any = (), kwargs: Any = None, env: Any = None) -> Any:
+        before = dict(os.environ)
+        os.environ.update(env or {})
+        try:
+            client_fn(*args, **(kwargs or {}))
+        except Exception as error:
+            return tools.ProcessResult(error, str(error))
+        finally:
+            os.environ.clear()
+            os.environ.update(before)
+        return tools.ProcessResult(None, "")
+
+    tools.run_in_process = run_in_process
 
 
 class _Modules:

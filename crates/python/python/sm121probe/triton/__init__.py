@@ -190,23 +190,69 @@ def deactivate() -> None:
         active_driver._active = None
 
 
+class _Dtype(str):
+    """The name of an element type, with what Triton asks PyTorch's types for."""
+
+    itemsize: int
+    is_floating_point: bool
+
+    @classmethod
+    def of_array(cls, array: Any) -> "_Dtype":
+        made = cls(array.dtype)
+        made.itemsize = array.dtype.itemsize
+        # Those of `ml_dtypes` have no kind of their own.
+        made.is_floating_point = array.dtype.kind == "f" or "float" in made
+        return made
+
+
 class Tensor:
     """A NumPy array with the interface of a Triton tensor, for `kernel[grid](…)` without PyTorch."""
 
+    #: As of a tensor of PyTorch.
+    device = "cpu"
+
     def __init__(self, array: Any):
         self.array = array
-        self.dtype = str(array.dtype)
+        self.dtype = _Dtype.of_array(array)
         self.shape = array.shape
         self.__array_interface__ = array.__array_interface__
 
+    @property
+    def data(self) -> "Tensor":
+        """The tensor itself, without what PyTorch keeps for gradients."""
+        return self
+
     def data_ptr(self) -> int:
-        """Return the address of the first element in this process; kernels see a different one."""
+        """Return the address of the first element in this process. A kernel sees another one, unless it finds this one in a table of
+        pointers."""
         return self.array.__array_interface__["data"][0]
 
     def stride(self, dim: Optional[int] = None) -> Any:
         """Return the stride of a dimension in elements, or the strides of all dimensions."""
         all_ = tuple(s // self.array.itemsize for s in self.array.strides)
         return all_ if dim is None else all_[dim]
+
+    def numel(self) -> int:
+        """Return the number of elements."""
+        return self.array.size
+
+    def element_size(self) -> int:
+        """Return the size of an element in bytes."""
+        return self.array.itemsize
+
+    def zero_(self) -> "Tensor":
+        """Set all elements to zero, for `reset_to_zero` of `triton.autotune`."""
+        self.array[...] = 0
+        return self
+
+    def clone(self) -> "Tensor":
+        """Return a copy, for `restore_value` of `triton.autotune`."""
+        return Tensor(self.array.copy())
+
+    def copy_(self, other: "Tensor") -> "Tensor":
+        """Take the elements of another tensor."""
+        self.array[...] = other.array
+        return self
 
     def __setitem__(self, at: Any, value: Any) -> None:
         self.array[at] = value

@@ -17,6 +17,10 @@ from .pointers import Pointees
 SECONDS = 300.0
 
 
+#: The most violations that the message of a disagreement names; `violations` has all.
+_CAUSES = 3
+
+
 class Reports(List[Report]):
     """The reports of launches, oldest first. Beyond `limit`, the oldest are forgotten."""
 
@@ -44,10 +48,15 @@ class Activation:
         options = self.options
         if benchmark.is_running():
             options = {**options, "rules": "none", "strict": False, "require_equal": False, "schedules": 1, "poisons": 1}
+            benchmark.count(_launch_kernel(kernel, grid, flat.values, pointees.arrays, **options).instructions)
+            return
         try:
             report = _launch_kernel(kernel, grid, flat.values, pointees.arrays, **options)
         except (ViolationError, DisagreementError) as error:
             more = pointees.explanation() if getattr(error.violation, "rule", None) == "out_of_bounds" else ""
+            if isinstance(error, DisagreementError) and error.violations:
+                # Where it comes from, which the difference does not say.
+                more = "".join(f"\n{violation}" for violation in error.violations[:_CAUSES])
             if more:
                 error.args = (f"{error}{more}",)
             printed = error.report.printed if error.report is not None else ""
