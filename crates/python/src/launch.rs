@@ -1,10 +1,11 @@
 //! Launches: converts arguments, runs all trials without the GIL, updates arrays in place and returns a report.
 
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc::RecvTimeoutError;
-use std::sync::{Arc, Mutex, OnceLock};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
+use std::time::{Duration, Instant};
 
 use emulator::trials::{Launched, Launching, Notices, Plan, Rules};
 use emulator::{
@@ -146,20 +147,27 @@ struct Ran {
     profiles: Vec<Profile>,
 }
 
+/// Receives the time since a launch began, and the warp instructions executed since.
+type Notify = Box<dyn Fn(Duration, u64) + Send + Sync>;
+
 /// What can end a launch before its kernel does.
 struct Ends {
     cancel: Arc<AtomicBool>,
     /// The time limit of all trials.
     limit: Option<Duration>,
+    /// Called from time to time by a launch that takes seconds.
+    notify: Option<Notify>,
 }
 
-fn run(mut session: Session, plan: &Plan, profile: bool, ends: &Ends) -> Ran {
-    let progress = ends.limit.map(|limit| Arc::new(Progress::new(Some(limit), None)));
+fn run(mut session: Session, plan: &Plan, profile: bool, ends: Ends) -> Ran {
+    let Ends { cancel, limit, notify } = ends;
+    let watched = limit.is_some() || notify.is_some();
+    let progress = watched.then(|| Arc::new(Progress::new(limit, notify)));
     let (mut printed, mut profiles) = (String::new(), Vec::new());
     let judged = session.judge(plan, |launching: &Launching<'_>, memory| {
         let Launching { step, is_first, .. } = *launching;
         let options = Options {
-            cancel: Some(Arc::clone(&ends.cancel)),
+            cancel: Some(Arc::clone(&cancel)),
             progress: progress.clone(),
             ..launching.options.clone()
         };
@@ -187,10 +195,10 @@ fn run_interruptibly(
     (profile, limit): (bool, Option<Duration>),
 ) -> PyResult<Ran> {
     let cancel = Arc::new(AtomicBool::new(false));
-    let ends = Ends { cancel: Arc::clone(&cancel), limit };
+    let ends = Ends { cancel: Arc::clone(&cancel), limit, notify: None };
     let theirs = plan.clone();
     // Only for `Sync`: no other thread locks it.
-    let receiver = Mutex::new(worker::run(move || run(session, &theirs, profile, &ends)));
+    let receiver = Mutex::new(worker::run(move || run(session, &theirs, profile, ends)));
     let next = |within: Duration| match receiver.lock() {
         Ok(receiver) => receiver.recv_timeout(within),
         Err(_) => Err(RecvTimeoutError::Disconnected),
@@ -213,10 +221,44 @@ fn run_interruptibly(
     }
 }
 
+/// Runs the trials on this thread, since to wake another one takes longer than a small launch. Should it take seconds after all, it checks for
+/// signals once a second.
+fn run_here(
+    py: Python<'_>,
+    session: Session,
+    plan: &Plan,
+    (profile, limit): (bool, Option<Duration>),
+) -> PyResult<Ran> {
+    let cancel = Arc::new(AtomicBool::new(false));
+    let interrupt: Arc<Mutex<Option<PyErr>>> = Arc::default();
+    let (theirs, found) = (Arc::clone(&cancel), Arc::clone(&interrupt));
+    let notify: Notify = Box::new(move |_, _| {
+        if let Err(error) = Python::attach(|py| py.check_signals()) {
+            *found.lock().unwrap_or_else(PoisonError::into_inner) = Some(error);
+            theirs.store(true, Ordering::Relaxed);
+        }
+    });
+    // Only the main thread handles signals, so that the launch must not move to others.
+    let plan = Plan { threads: 1, ..plan.clone() };
+    let ends = Ends { cancel, limit, notify: Some(notify) };
+    let ran = py.detach(|| catch_unwind(AssertUnwindSafe(|| run(session, &plan, profile, ends))));
+    if let Some(error) = interrupt.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        return Err(error);
+    }
+    // A panic has been printed.
+    ran.map_err(|_| PyRuntimeError::new_err("the emulator failed; please report it"))
+}
+
 /// Number of threads that a launch may use. To ask takes longer than a small launch, since the system's limits are in files.
 fn threads() -> usize {
     static THREADS: OnceLock<usize> = OnceLock::new();
     *THREADS.get_or_init(|| std::thread::available_parallelism().map_or(1, usize::from))
+}
+
+/// Number of CTAs of all launches of a session.
+fn ctas_of(session: &Session) -> u64 {
+    let ctas = |step: &Step| step.grid.iter().map(|n| u64::from(*n)).fold(1, u64::saturating_mul);
+    session.steps.iter().map(ctas).fold(0, u64::saturating_add)
 }
 
 impl Call {
@@ -331,7 +373,10 @@ pub(crate) fn launch(
     if let Err(error) = read {
         return Ok(report::failed(&error, None).to_string());
     }
-    let ran = run_interruptibly(py, session, &plan, (call.profile, limit))?;
+    let (ctas, begun) = (ctas_of(&session), Instant::now());
+    let run = if program.is_short(ctas) { run_here } else { run_interruptibly };
+    let ran = run(py, session, &plan, (call.profile, limit))?;
+    program.took(ctas, begun.elapsed());
     let judged = match ran.judged {
         Ok(judged) => judged,
         Err(error) => return Ok(report::failed(&error, None).to_string()),

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use emulator::{Kernel, Stop};
 use pyo3::exceptions::PyKeyError;
@@ -21,7 +22,12 @@ pub(crate) struct Program {
     text: String,
     entries: Vec<String>,
     decoded: Mutex<HashMap<String, Arc<emulator::Program>>>,
+    /// How many CTAs the last launch had, and what it took.
+    last: Mutex<Option<(u64, Duration)>>,
 }
+
+/// A launch that took less may run without another thread.
+const SHORT: Duration = Duration::from_millis(5);
 
 #[pymethods]
 impl Program {
@@ -32,7 +38,7 @@ impl Program {
         match emulator::load_only(&text, &[]) {
             Ok(program) => {
                 let entries = program.entries.clone();
-                (Some(Self { name, text, entries, decoded: Mutex::default() }), None)
+                (Some(Self { name, text, entries, decoded: Mutex::default(), last: Mutex::default() }), None)
             }
             Err(stop) => (None, Some(stop_json(&name, &stop).to_string())),
         }
@@ -84,6 +90,17 @@ impl Program {
             let mut decoded = self.decoded.lock().unwrap_or_else(PoisonError::into_inner);
             Arc::clone(decoded.entry(entry.to_owned()).or_insert_with(|| Arc::new(program)))
         }))
+    }
+
+    /// Whether a launch of so many CTAs is probably short: the last one was, and did not have fewer.
+    pub(crate) fn is_short(&self, ctas: u64) -> bool {
+        let last = *self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        last.is_some_and(|(before, took)| ctas <= before && took < SHORT)
+    }
+
+    /// Notes what a launch took.
+    pub(crate) fn took(&self, ctas: u64, took: Duration) {
+        *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((ctas, took));
     }
 
     /// Returns the module for a session.
