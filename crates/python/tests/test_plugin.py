@@ -2,6 +2,8 @@
 
 import textwrap
 
+import pytest
+
 pytest_plugins = ["pytester"]
 
 BODY = """
@@ -146,3 +148,61 @@ def test_a_marker_that_makes_no_sense_is_an_error(pytester):
         pass
     """
     run(pytester, body).assert_outcomes(errors=1)
+
+
+TRITON = """
+import numpy as np, pytest, triton, triton.language as tl
+from sm121probe.triton import Tensor
+
+@triton.jit
+def double(x, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(x + i, tl.load(x + i, mask=i < n) * 2, mask=i < n)
+
+@pytest.mark.parametrize("n", [10, 200])
+def test_right(n):
+    x = np.ones(n, np.float32)
+    double[(triton.cdiv(n, 64),)](Tensor(x), n, BLOCK=64)
+    assert (x == 2).all()
+
+def test_without_its_mask():
+    double[(1,)](Tensor(np.ones(10, np.float32)), 11, BLOCK=64)
+"""
+
+
+def test_triton_kernels_run_without_a_gpu(pytester):
+    pytest.importorskip("triton")
+    for words in (["--sm12x"], ["--sm12x", "test_kernels.py"], ["--sm12x=triton", "--sm12x-target=sm_121"]):
+        result = run(pytester, TRITON, *words)
+        result.assert_outcomes(passed=2, failed=1)
+        result.stdout.fnmatch_lines(["*sm12x: Triton kernels for sm_12*", "*out_of_bounds*", "3 launches, * warp instructions, *"])
+    result = run(pytester, TRITON, "--sm12x", "test_kernels.py::test_right", "--sm12x-schedules=3")
+    result.assert_outcomes(passed=2)
+    run(pytester, "def test_nothing(): pass", "--sm12x").stdout.fnmatch_lines(["no Triton kernel was launched: *"])
+    result = run(pytester, TRITON, "--sm12x=cpu")
+    assert result.ret == pytest.ExitCode.USAGE_ERROR
+    result.stderr.fnmatch_lines(["*'cpu' is neither a path nor one of emulator, gpu, triton*"])
+
+
+CUDA = """
+import pytest, torch, triton, triton.language as tl
+
+pytestmark = pytest.mark.skipif(not torch.cuda.is_available(), reason="needs a GPU")
+
+@triton.jit
+def add(x, y, o, n, BLOCK: tl.constexpr):
+    i = tl.program_id(0) * BLOCK + tl.arange(0, BLOCK)
+    tl.store(o + i, tl.load(x + i, mask=i < n) + tl.load(y + i, mask=i < n), mask=i < n)
+
+def test_add():
+    x, y = torch.randn(2, 100, device="cuda")
+    o = torch.empty_like(x)
+    add[(2,)](x, y, o, 100, BLOCK=64)
+    torch.testing.assert_close(o.cpu(), x.cpu() + y.cpu())
+"""
+
+
+def test_tests_for_a_gpu_run_unchanged(pytester):
+    pytest.importorskip("triton")
+    pytest.importorskip("torch")
+    run(pytester, CUDA, "--sm12x").assert_outcomes(passed=1)
