@@ -8,7 +8,7 @@ import sys
 import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
-from ..errors import LaunchError
+from ..errors import LaunchError, UnsupportedError
 from . import arguments, benchmark, pointers, verdicts
 
 #: Opt-in shared memory of a CTA in bytes, by architecture (CUDA C++ Programming Guide, "Technical Specifications per Compute Capability").
@@ -262,6 +262,37 @@ def watch_compiled() -> None:
     compiler.CompiledKernel._sm121probe = True
 
 
+#: Operations of Triton's GPU dialect that only some architectures have, what they become, and which have it.
+_ABSENT = {
+    "ttng.warp_group_dot": ("wgmma", "sm_90a", "`mma_v2`, or `tl.dot`"),
+    "ttng.tc_gen5_mma": ("tcgen05.mma", "sm_100, sm_103 and sm_110", "`mma_v2`, or `tl.dot`"),
+    "ttng.tmem_alloc": ("tcgen05.alloc", "sm_100, sm_103 and sm_110", "shared memory"),
+}
+
+
+def refuse_absent_operations() -> None:
+    """Refuse kernels whose operations SM12x lacks before LLVM sees them: for `wgmma` it ends the process."""
+    from triton.backends.nvidia import compiler
+
+    backend = compiler.CUDABackend
+    if hasattr(backend, "_sm121probe_make_llir"):
+        return
+    backend._sm121probe_make_llir = before = backend.make_llir
+
+    def make_llir(self, src, metadata, options, capability, *args, **kwargs):
+        if capability // 10 == 12:
+            text = str(src)
+            for operation, (instruction, where, instead) in _ABSENT.items():
+                if operation in text:
+                    name = metadata.get("name") or getattr(src, "name", None) or "the kernel"
+                    raise UnsupportedError(
+                        f"{name} contains `{operation}`, the instruction {instruction} of {where}, which sm_{capability} lacks; use {instead}"
+                    )
+        return before(self, src, metadata, options, capability, *args, **kwargs)
+
+    backend.make_llir = make_llir
+
+
 def make_driver(architecture: int) -> Any:
     """The driver for an architecture."""
     from triton.backends.compiler import GPUTarget
@@ -315,6 +346,7 @@ def make_driver(architecture: int) -> Any:
             return "void*" if ty.startswith("*") else ty
 
     watch_compiled()
+    refuse_absent_operations()
     return Driver()
 
 
