@@ -1,6 +1,7 @@
 """PyTorch with `device="cuda"` on memory of the CPU: programs written for a GPU run unchanged, their Triton kernels on the emulator."""
 
 import importlib.util
+import threading
 
 import pytest
 
@@ -54,6 +55,7 @@ def kernels(tmp_path):
 
 def test_everything_is_restored():
     before = {name: value for name, value in vars(torch.cuda).items()}
+    start, load = threading.Thread.start, torch.load
     generator, available = torch.Generator, torch.cuda.is_available()
     sm.triton.activate("sm_120", torch=True)
     assert torch.cuda.is_available() and torch.zeros(1, device="cuda").is_cuda
@@ -62,6 +64,7 @@ def test_everything_is_restored():
     sm.triton.activate("sm_121", torch=True)
     assert torch.cuda.get_device_capability() == (12, 1)
     sm.triton.deactivate()
+    assert threading.Thread.start is start and torch.load is load
     changed = [name for name, value in before.items() if getattr(torch.cuda, name) is not value]
     assert changed == [] and torch.Generator is generator and not torch.zeros(1).is_cuda
 
@@ -162,6 +165,19 @@ def test_random_numbers_repeat(kernels):
     second = torch.randn(4, device="cuda")
     torch.manual_seed(5)
     assert (torch.randn(4, device="cuda") == second).all()
+
+
+def test_threads_and_files(kernels, tmp_path):
+    from concurrent.futures import ThreadPoolExecutor
+
+    with ThreadPoolExecutor(2) as pool:
+        doubled = list(pool.map(lambda n: kernels.doubled(torch.full((n,), 1.0, device="cuda")), [10, 100]))
+    assert all(tensor.is_cuda and (tensor == 2).all() for tensor in doubled)
+    torch.save({"a": [doubled[0]]}, tmp_path / "saved.pt")
+    assert torch.load(tmp_path / "saved.pt", map_location="cuda")["a"][0].is_cuda
+    assert not torch.load(tmp_path / "saved.pt", map_location="cpu")["a"][0].is_cuda
+    batches = list(torch.utils.data.DataLoader(torch.arange(8), batch_size=4, pin_memory=True))
+    assert len(batches) == 2 and batches[0].cuda().is_cuda
 
 
 def test_autocast(kernels):

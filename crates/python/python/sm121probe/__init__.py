@@ -62,7 +62,7 @@ def __getattr__(name):
     # Imported lazily: they read a record or need NumPy.
     import importlib
 
-    if name in ("cute_dsl", "matrix", "mx", "torch_cuda", "triton", "tools"):
+    if name in ("matrix", "mx", "torch_cuda", "triton", "tools"):
         return importlib.import_module("." + name, __name__)
     if name in ("audit", "emulated", "judge", "lint"):
         return getattr(importlib.import_module(".tools", __name__), name)

@@ -2,8 +2,8 @@
 
 `sm121probe.triton.activate(torch=True)` turns it on. PyTorch's own operations run on the CPU; kernels of Triton, and those that `torch.compile`
 generates, run on the emulator. A tensor "on cuda:0" is a tensor in CPU memory whose storage has a mark; `device`, `is_cuda`, `.cpu()`,
-`.cuda()` and `.to(…)` follow the mark, so that a copy is made where a GPU makes one. Everything else is as it was: nothing is emulated in
-other threads than those that call `activate` or run `autograd`, CUDA graphs are refused, and C++ extensions see tensors of the CPU.
+`.cuda()` and `.to(…)` follow the mark, so that a copy is made where a GPU makes one. Threads that Python starts later see the same. Everything
+else is as it was: CUDA graphs are refused, and C++ extensions see tensors of the CPU.
 """
 
 from __future__ import annotations

@@ -7,6 +7,7 @@ lives as long as the memory. A result is marked if an argument is, or if its dev
 from __future__ import annotations
 
 import contextlib
+import threading
 from typing import Any, Callable, Dict, Iterator, Optional
 
 import torch
@@ -200,19 +201,23 @@ class CudaOnCpu(TorchFunctionMode):
         return result
 
 
-#: How many callers have taken the mode off.
-_suspensions = 0
+class _Suspensions(threading.local):
+    """How many callers have taken the mode off, in each thread."""
+
+    count = 0
+
+
+_suspensions = _Suspensions()
 
 
 def is_suspended() -> bool:
-    """Whether the mode is off on purpose."""
-    return _suspensions > 0
+    """Whether the mode is off on purpose in this thread."""
+    return _suspensions.count > 0
 
 
 @contextlib.contextmanager
 def suspended() -> Iterator[bool]:
     """Take the mode off for a while; the value says whether it was on."""
-    global _suspensions
     taken = []
     while torch._C._len_torch_function_stack():
         taken.append(torch._C._pop_torch_function_stack())
@@ -220,11 +225,11 @@ def suspended() -> Iterator[bool]:
     kept = [one for one in reversed(taken) if not isinstance(one, CudaOnCpu)]
     for one in kept:
         torch._C._push_on_torch_function_stack(one)
-    _suspensions += 1
+    _suspensions.count += 1
     try:
         yield was_on
     finally:
-        _suspensions -= 1
+        _suspensions.count -= 1
         for _ in kept:
             torch._C._pop_torch_function_stack()
         for one in reversed(taken):

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import contextlib
 import functools
+import threading
+import weakref
 from typing import Any, Callable, Dict, List, Optional, Tuple
 
 import torch
@@ -289,6 +291,40 @@ def _run_backward(before: Callable[..., Any], *args: Any, **options: Any) -> Any
         return before(*args, **options)
 
 
+def _replace_threads() -> None:
+    """Let threads begin in the mode, which belongs to one thread: autotuning, loaders of data, pools."""
+    before = threading.Thread._bootstrap_inner  # type: ignore[attr-defined]
+
+    def bootstrap(self: Any) -> None:
+        if is_suspended_at_start.pop(self, False):
+            before(self)
+            return
+        with CudaOnCpu():
+            before(self)
+
+    start = threading.Thread.start
+    is_suspended_at_start: "weakref.WeakKeyDictionary[Any, bool]" = weakref.WeakKeyDictionary()
+
+    def noting(self: Any) -> None:
+        is_suspended_at_start[self] = is_suspended()
+        start(self)
+
+    _replace(threading.Thread, "start", noting)
+    _replace(threading.Thread, "_bootstrap_inner", bootstrap)
+
+
+def _replace_load() -> None:
+    before = torch.load
+
+    @functools.wraps(before)
+    def load(f: Any, map_location: Any = None, *args: Any, **options: Any) -> Any:
+        if not is_cuda_device(map_location):
+            return before(f, map_location, *args, **options)
+        return mark(before(f, "cpu", *args, **options))
+
+    _replace(torch, "load", load)
+
+
 def activate(architecture: int) -> None:
     """Replace `torch.cuda`'s functions for a device of this architecture."""
     deactivate()
@@ -318,6 +354,8 @@ def activate(architecture: int) -> None:
     _replace_autocast()
     _replace_default_device()
     _replace_engine()
+    _replace_threads()
+    _replace_load()
 
 
 def deactivate() -> None:
