@@ -180,6 +180,43 @@ def test_threads_and_files(kernels, tmp_path):
     assert len(batches) == 2 and batches[0].cuda().is_cuda
 
 
+def test_modules_move_by_device_and_without_cudnn(kernels):
+    assert next(torch.nn.Linear(2, 2).to(torch.device("cuda:0")).parameters()).is_cuda
+    assert next(torch.nn.Linear(2, 2, device="cuda").cpu().parameters()).device.type == "cpu"
+    assert torch.nn.LSTM(4, 4).cuda()(torch.randn(3, 1, 4, device="cuda"))[0].is_cuda
+
+
+def test_checkpoints(kernels):
+    from torch.utils.checkpoint import checkpoint
+
+    x = torch.randn(10, device="cuda", requires_grad=True)
+    checkpoint(lambda x: kernels.Double.apply(x.sin()), x, use_reentrant=False).sum().backward()
+    torch.testing.assert_close(x.grad, 2 * x.detach().cos())
+
+
+def test_custom_operators(kernels):
+    @torch.library.custom_op("sm121probe_test::double", mutates_args=())
+    def double(x: torch.Tensor) -> torch.Tensor:
+        assert x.is_cuda
+        y = torch.empty(x.shape, device="cuda")
+        kernels.twice[(1,)](x, y, x.numel(), BLOCK=16)
+        return y
+
+    @torch.library.custom_op("sm121probe_test::only_cuda", mutates_args=("x",), device_types="cuda")
+    def only_cuda(x: torch.Tensor) -> None:
+        kernels.twice[(1,)](x, x, x.numel(), BLOCK=16)
+
+    double.register_fake(torch.empty_like)
+    x = torch.ones(10, device="cuda")
+    assert (double(x) == 2).all() and (torch.compile(lambda x: double(x) + 1)(x) == 3).all()
+    only_cuda(x)
+    assert (x == 2).all()
+    library = torch.library.Library("sm121probe_test_library", "DEF")
+    library.define("zeros_of(Tensor x) -> Tensor")
+    library.impl("zeros_of", lambda x: torch.zeros(x.shape, device="cuda"), "CUDA")
+    assert torch.ops.sm121probe_test_library.zeros_of(x).is_cuda
+
+
 def test_autocast(kernels):
     a = torch.randn(4, 4, device="cuda")
     with torch.autocast("cuda", dtype=torch.bfloat16):

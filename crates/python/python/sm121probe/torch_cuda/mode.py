@@ -98,7 +98,7 @@ def _copied_from(source: Any, result: Any) -> Any:
     """`result`, which is elsewhere than `source`: a copy, where PyTorch saw no reason for one."""
     if not isinstance(result, torch.Tensor) or result.untyped_storage()._cdata != source.untyped_storage()._cdata:
         return result
-    return result.clone(memory_format=torch.preserve_format)
+    return result.clone()
 
 
 def _cpu(args: tuple, kwargs: dict) -> Any:
@@ -109,7 +109,7 @@ def _cpu(args: tuple, kwargs: dict) -> Any:
 
 def _cuda(args: tuple, kwargs: dict) -> Any:
     source = args[0]
-    return source if is_marked(source) else mark(source.clone(memory_format=torch.preserve_format))
+    return source if is_marked(source) else mark(source.clone())
 
 
 def _to(args: tuple, kwargs: dict) -> Any:
@@ -166,6 +166,7 @@ _HANDLERS: Dict[Any, Callable[[tuple, dict], Any]] = {
 #: Getters and methods that return no tensor, called often: nothing is looked at.
 _PLAIN = {
     torch.device,
+    torch._C._nn._parse_to,
     torch.Tensor.shape.__get__, torch.Tensor.dtype.__get__, torch.Tensor.data_ptr, torch.Tensor.stride, torch.Tensor.size,
     torch.Tensor.numel, torch.Tensor.element_size, torch.Tensor.is_contiguous, torch.Tensor.dim, torch.Tensor.item, torch.Tensor.tolist,
     torch.Tensor.numpy, torch.Tensor.untyped_storage, torch.Tensor.requires_grad.__get__, torch.Tensor.layout.__get__,

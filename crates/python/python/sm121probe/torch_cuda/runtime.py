@@ -12,7 +12,8 @@ import torch
 
 from ..errors import UnsupportedError
 from ..triton import benchmark, driver
-from .mode import CudaOnCpu, current_device, is_cuda_device, is_suspended, mark
+from . import operators
+from .mode import CudaOnCpu, current_device, is_cuda_device, is_suspended, mark, suspended
 
 #: Bytes of the memory that the emulated device states.
 _MEMORY = 32 << 30
@@ -325,6 +326,22 @@ def _replace_load() -> None:
     _replace(torch, "load", load)
 
 
+def _replace_checkpoints() -> None:
+    """Compare the tensors of a checkpoint outside the mode: they are saved outside, and computed again inside."""
+    import torch.utils.checkpoint as checkpoint
+
+    known = getattr(checkpoint, "_allowed_determinism_checks_to_fns", {})
+    before = known.get("default")
+    if before is None:
+        return
+
+    def metadata(tensor: Any) -> Any:
+        with suspended():
+            return before(tensor)
+
+    _replace(checkpoint, "_allowed_determinism_checks_to_fns", {**known, "default": metadata})
+
+
 def activate(architecture: int) -> None:
     """Replace `torch.cuda`'s functions for a device of this architecture."""
     deactivate()
@@ -356,6 +373,10 @@ def activate(architecture: int) -> None:
     _replace_engine()
     _replace_threads()
     _replace_load()
+    _replace_checkpoints()
+    operators.activate(_replace)
+    # cuDNN's layouts of weights are for a GPU.
+    _replace(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
 
 
 def deactivate() -> None:
