@@ -4,6 +4,4 @@ fn main() {
     println!("cargo::rerun-if-changed=build.rs");
     // A program may close the library and open it again; memory and threads of the simulated GPU must survive.
     println!("cargo::rustc-link-arg-cdylib=-Wl,-z,nodelete");
-    // `exec` loads the library before all others; what it does then must come before anything of the program runs.
-    println!("cargo::rustc-link-arg-cdylib=-Wl,-z,initfirst");
 }

@@ -79,7 +79,11 @@ fn binary_of(handle: u64) -> usize {
 extern "C" fn __cudaRegisterFatBinaryEnd(_binary: u64) {}
 
 #[unsafe(no_mangle)]
-extern "C" fn __cudaUnregisterFatBinary(_binary: u64) {}
+extern "C" fn __cudaUnregisterFatBinary(binary: u64) {
+    if binary != 0 {
+        registry::forget_binary(binary_of(binary));
+    }
+}
 
 #[unsafe(no_mangle)]
 extern "C" fn __cudaInitModule(binary: u64) -> u8 {

@@ -93,11 +93,21 @@ pub(crate) fn variable(device: &mut Device, symbol: u64) -> Result<(u64, usize),
     device.variable(module, &name)
 }
 
-/// Registers a fatbin by the address of its wrapper; returns its number.
+/// Registers a fatbin by the address of its wrapper; returns its number. A library whose runtime was replaced late registers it twice.
 pub(crate) fn add_binary(wrapper: u64) -> usize {
     let mut registry = registry();
+    if let Some(known) = registry.binaries.iter().position(|binary| binary.image == wrapper) {
+        return known;
+    }
     registry.binaries.push(Binary { image: wrapper, module: None });
     registry.binaries.len() - 1
+}
+
+/// Forgets the address of a fatbin, where another library may be loaded. What was read of it stays, since work may still use it.
+pub(crate) fn forget_binary(binary: usize) {
+    if let Some(binary) = registry().binaries.get_mut(binary) {
+        binary.image = 0;
+    }
 }
 
 /// Registers a kernel of a fatbin by its host symbol.
@@ -113,7 +123,10 @@ pub(crate) fn add_variable(binary: usize, symbol: u64, name: String) {
 /// Registers a `__managed__` variable, whose address the program wants at `place`.
 pub(crate) fn add_managed(binary: usize, place: Out<u64>, name: String) {
     let mut registry = registry();
-    registry.variables.insert(place.address(), (binary, name.clone()));
+    let known = registry.variables.insert(place.address(), (binary, name.clone()));
+    if known.is_some_and(|(of, _)| of == binary) {
+        return;
+    }
     registry.managed.push(Managed { binary, place, name });
 }
 

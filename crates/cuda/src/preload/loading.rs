@@ -79,7 +79,7 @@ extern "C" fn open(path: *const c_char, flags: c_int, caller: *const c_void) -> 
         None => open_of_c(path, flags),
     };
     if !found.is_null() {
-        static_runtime::serve(true);
+        static_runtime::serve();
     }
     found
 }

@@ -10,6 +10,9 @@ use object::elf::STT_FUNC;
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSymbol as _, ReadCache, ReadRef};
 
+/// The file of the program.
+pub(super) const PROGRAM: &str = "/proc/self/exe";
+
 /// A loaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Loaded {
@@ -43,7 +46,7 @@ pub(super) fn loaded() -> Vec<Loaded> {
         };
         let path = match name.to_bytes() {
             // The program has no name here.
-            [] if list.is_empty() => PathBuf::from("/proc/self/exe"),
+            [] if list.is_empty() => PathBuf::from(PROGRAM),
             name => PathBuf::from(OsStr::from_bytes(name)),
         };
         list.push(Loaded { path, base: info.dlpi_addr });
@@ -88,7 +91,7 @@ mod tests {
             7
         }
         let program = &loaded()[0];
-        assert_eq!(program.path, PathBuf::from("/proc/self/exe"));
+        assert_eq!(program.path, PathBuf::from(PROGRAM));
         let found = functions(program, |name| name == b"sm121probe_is_found_by_name");
         let here = sm121probe_is_found_by_name as *const () as u64;
         assert_eq!(found.iter().map(|f| f.address + program.base).collect::<Vec<_>>(), [here]);

@@ -9,7 +9,7 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::code;
-use super::objects::{Function, Loaded, functions, loaded};
+use super::objects::{Function, Loaded, PROGRAM, functions, loaded};
 use crate::api::entry_points::entry_points;
 use crate::program::caller::set_runtime_version;
 
@@ -23,19 +23,18 @@ const REGISTERS: &str = "__sti____cudaRegisterAll";
 /// The files that were looked at.
 static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64)>>> = LazyLock::new(Mutex::default);
 
-/// Serves the runtimes of the files that were loaded since the last call. `is_running` says whether the files have been initialized, so
-/// that their device code was registered with their own runtime: it is then registered again, here.
-pub(super) fn serve(is_running: bool) {
+/// Serves the runtimes of the files that were loaded since the last call.
+pub(super) fn serve() {
     let new: Vec<Loaded> = {
         let mut known = KNOWN.lock().unwrap_or_else(PoisonError::into_inner);
         loaded().into_iter().filter(|file| known.insert((file.path.clone(), file.base))).collect()
     };
     for file in new {
-        serve_file(&file, is_running);
+        serve_file(&file);
     }
 }
 
-fn serve_file(file: &Loaded, is_running: bool) {
+fn serve_file(file: &Loaded) {
     let is_wanted = |name: &[u8]| {
         let of_a_runtime = name.strip_prefix(b"__").unwrap_or(name).starts_with(b"cuda");
         of_a_runtime || contains(name, REGISTERS.as_bytes())
@@ -60,13 +59,17 @@ fn serve_file(file: &Loaded, is_running: bool) {
         return;
     }
     set_runtime_version(if defines(OF_CUDA_12) { 12 } else { 13 });
-    if is_running {
-        for function in all.iter().filter(|function| function.name.contains(REGISTERS)) {
-            // SAFETY: a constructor of the file, without parameters; it may run twice, since it only passes addresses of the file.
-            unsafe {
-                let register: extern "C" fn() = std::mem::transmute(file.base + function.address);
-                register();
-            }
+    if file.path.as_os_str() == PROGRAM {
+        // The program registers its device code when all libraries have been initialized.
+        return;
+    }
+    // The constructors of a library may have run, and registered its device code with its own runtime. If they have not, they register the
+    // same objects again, which changes nothing.
+    for function in all.iter().filter(|function| function.name.contains(REGISTERS)) {
+        // SAFETY: a constructor of the file, without parameters. It may run twice, since it only passes addresses of the file.
+        unsafe {
+            let register: extern "C" fn() = std::mem::transmute(file.base + function.address);
+            register();
         }
     }
 }
