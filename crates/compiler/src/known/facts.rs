@@ -1,0 +1,349 @@
+//! What data flow shows about the registers of one function: constants, upper bounds, signs, and values that all lanes share.
+//!
+//! Every fact is about a register with the definitions that the text has, whatever path is taken. A fact that would need more (an order of
+//! definitions, the state of memory) is not derived.
+
+use std::collections::{HashMap, HashSet};
+
+use ptx::{Address, AddressBase, Immediate, Instruction, Operand, Statement};
+
+/// How many moves a constant is followed through.
+const DEPTH: usize = 8;
+
+/// One function, flattened, with its facts.
+pub(super) struct Facts<'a> {
+    /// The instructions in text order.
+    pub(super) instructions: Vec<&'a Instruction>,
+    /// The index of the instruction that follows a label.
+    labels: HashMap<&'a str, usize>,
+    definitions: HashMap<&'a str, Vec<usize>>,
+    /// Jumps forward: from and to.
+    jumps: Vec<(usize, usize)>,
+    divergent: HashSet<&'a str>,
+}
+
+/// A function's tables of labels.
+type Tables<'a> = HashMap<&'a str, &'a [String]>;
+
+impl<'a> Facts<'a> {
+    pub(super) fn new(body: &'a [Statement]) -> Self {
+        let mut facts = Self {
+            instructions: Vec::new(),
+            labels: HashMap::new(),
+            definitions: HashMap::new(),
+            jumps: Vec::new(),
+            divergent: HashSet::new(),
+        };
+        let mut tables = Tables::new();
+        facts.flatten(body, &mut tables);
+        for (at, i) in facts.instructions.iter().enumerate() {
+            results(i, &mut |name| facts.definitions.entry(name).or_default().push(at));
+        }
+        facts.find_jumps(&tables);
+        facts.spread_divergence();
+        facts
+    }
+
+    fn find_jumps(&mut self, tables: &Tables<'a>) {
+        for (at, i) in self.instructions.iter().enumerate() {
+            let Some(Operand::Name(to)) = i.operands.last() else { continue };
+            let labels: Vec<&str> = match i.opcode.as_str() {
+                "bra" => vec![to],
+                "brx" => tables.get(to.as_str()).into_iter().copied().flatten().map(String::as_str).collect(),
+                _ => continue,
+            };
+            let targets = labels.into_iter().filter_map(|label| self.labels.get(label));
+            self.jumps.extend(targets.filter(|to| **to > at).map(|to| (at, *to)));
+        }
+    }
+
+    fn flatten(&mut self, body: &'a [Statement], tables: &mut Tables<'a>) {
+        for statement in body {
+            match statement {
+                Statement::Instruction(i) => self.instructions.push(i),
+                Statement::Label { name, .. } => {
+                    self.labels.insert(name, self.instructions.len());
+                }
+                Statement::BranchTargets { name, labels } => {
+                    tables.insert(name, labels);
+                }
+                Statement::Block(inner) => self.flatten(inner, tables),
+                _ => {}
+            }
+        }
+    }
+
+    /// Marks registers that lanes may hold different values of. It starts from what differs between lanes by itself and follows data
+    /// flow and guards until nothing changes; registers only become divergent, so it ends.
+    fn spread_divergence(&mut self) {
+        loop {
+            let before = self.divergent.len();
+            for i in &self.instructions {
+                let differs = differs_by_itself(i)
+                    || i.guard.as_ref().is_some_and(|g| self.divergent.contains(g.register.as_str()))
+                    || sources(i).any(|name| is_own_of_lane(name) || self.divergent.contains(name));
+                // Votes and reductions give every lane the same.
+                let shared = matches!(i.opcode.as_str(), "vote" | "redux");
+                if differs && !shared {
+                    results(i, &mut |name| {
+                        self.divergent.insert(name);
+                    });
+                }
+            }
+            if self.divergent.len() == before {
+                return;
+            }
+        }
+    }
+
+    /// The one definition of a register that reaches an instruction, with its place. There is one if
+    /// * it is in the same block, the last before the instruction; or
+    /// * the register has no other, or only earlier ones, and no jump passes over it: every path to a later instruction goes through it.
+    ///
+    /// None if it is guarded: the register may then keep an older value.
+    fn definition(&self, register: &str, at: usize) -> Option<(usize, &'a Instruction)> {
+        let all = self.definitions.get(register)?;
+        let found = match all.iter().rev().find(|d| **d < at) {
+            Some(last) => {
+                let in_block = !self.labels.values().any(|label| (last + 1..=at).contains(label));
+                let is_last = all.last() == Some(last);
+                let passed = self.jumps.iter().any(|(from, to)| from < last && to > last);
+                (in_block || is_last && (!passed || all.len() == 1)).then_some(*last)
+            }
+            // The only definition follows in the text: a loop brings it here.
+            None => match all.as_slice() {
+                [only] => Some(*only),
+                _ => None,
+            },
+        }?;
+        let i = self.instructions[found];
+        i.guard.is_none().then_some((found, i))
+    }
+
+    /// The instruction that defines an operand at a place, if it is only one, with its own place.
+    pub(super) fn defined(&self, operand: &Operand, at: usize) -> Option<(usize, &'a Instruction)> {
+        match operand {
+            Operand::Name(name) => self.definition(name, at),
+            _ => None,
+        }
+    }
+
+    /// The bits of a constant operand.
+    pub(super) fn constant(&self, operand: &Operand, at: usize) -> Option<u64> {
+        self.constant_within(operand, at, DEPTH)
+    }
+
+    fn constant_within(&self, operand: &Operand, at: usize, depth: usize) -> Option<u64> {
+        match operand {
+            Operand::Immediate(Immediate::Integer { bits, .. }) => Some(*bits),
+            Operand::Immediate(Immediate::F32(x)) => Some(u64::from(x.to_bits())),
+            Operand::Immediate(Immediate::F64(x)) => Some(x.to_bits()),
+            Operand::Name(name) if depth > 0 => {
+                let (place, i) = self.definition(name, at)?;
+                let moves = i.opcode == "mov" && i.operands.len() == 2;
+                if moves { self.constant_within(&i.operands[1], place, depth - 1) } else { None }
+            }
+            _ => None,
+        }
+    }
+
+    /// Whether all lanes have the same value of an operand, as far as the text shows.
+    pub(super) fn is_uniform(&self, operand: &Operand, at: usize) -> bool {
+        self.is_uniform_within(operand, at, DEPTH)
+    }
+
+    fn is_uniform_within(&self, operand: &Operand, at: usize, depth: usize) -> bool {
+        let mut uniform = true;
+        each_name(operand, &mut |name| {
+            uniform &= !is_own_of_lane(name)
+                && match self.definition(name, at) {
+                    // The registers that it reads may have had other definitions where it is.
+                    Some((place, i)) if depth > 0 => {
+                        !differs_by_itself(i)
+                            && sources(i).all(|source| {
+                                self.is_uniform_within(&Operand::Name(source.to_owned()), place, depth - 1)
+                            })
+                    }
+                    _ => !self.divergent.contains(name),
+                };
+        });
+        uniform
+    }
+
+    /// Whether a register may hold more than `most`.
+    pub(super) fn may_exceed(&self, operand: &Operand, at: usize, most: u64) -> bool {
+        let Operand::Name(name) = operand else { return false };
+        self.bound(name, at, DEPTH).is_none_or(|bound| bound > most)
+    }
+
+    /// An upper bound of a register, unsigned.
+    fn bound(&self, name: &str, at: usize, depth: usize) -> Option<u64> {
+        if depth == 0 {
+            return None;
+        }
+        let (place, i) = self.definition(name, at)?;
+        let of = |n: usize| match i.operands.get(n)? {
+            Operand::Name(name) => self.bound(name, place, depth - 1),
+            other => self.constant(other, place),
+        };
+        let number = |n: usize| u32::try_from(self.constant(i.operands.get(n)?, place)?).ok();
+        let is_unsigned = i.modifiers.iter().any(|m| m.starts_with('u') || m.starts_with('b'));
+        match i.opcode.as_str() {
+            "mov" if i.operands.len() == 2 => of(1),
+            "and" => [of(1), of(2)].into_iter().flatten().min(),
+            "min" if is_unsigned => [of(1), of(2)].into_iter().flatten().min(),
+            "rem" if is_unsigned => of(2).map(|n| n.saturating_sub(1)),
+            "shr" if is_unsigned => Some(u64::from(u32::MAX).checked_shr(number(2)?).unwrap_or(0)),
+            "bfe" if is_unsigned => 1u64.checked_shl(number(3)?).map(|n| n - 1),
+            "ld" | "ldu" if i.has("u8") || i.has("b8") => Some(0xFF),
+            "cvt" if i.modifiers.last().is_some_and(|from| from == "u8") => Some(0xFF),
+            "popc" | "clz" => Some(64),
+            _ => None,
+        }
+    }
+
+    /// Whether an operand of type f32 is at least 0 (or, with `strict`, above 0) whenever it is not NaN.
+    pub(super) fn is_nonnegative(&self, operand: &Operand, at: usize, strict: bool) -> bool {
+        self.sign_within(operand, at, strict, DEPTH)
+    }
+
+    fn sign_within(&self, operand: &Operand, at: usize, strict: bool, depth: usize) -> bool {
+        if let Some(bits) = self.constant(operand, at) {
+            let x = f32::from_bits(u32::try_from(bits & 0xFFFF_FFFF).unwrap_or_default());
+            return if strict { x > 0.0 } else { x >= 0.0 };
+        }
+        let defined = self.defined(operand, at).filter(|(_, i)| depth > 0 && i.has("f32"));
+        let Some((place, i)) = defined else { return false };
+        match i.opcode.as_str() {
+            "abs" | "ex2" => !strict,
+            "mul" => !strict && i.operands.len() == 3 && i.operands[1] == i.operands[2],
+            "add" if i.operands.len() == 3 => {
+                let sign = |n: usize, strict| self.sign_within(&i.operands[n], place, strict, depth - 1);
+                sign(1, false) && sign(2, false) && (!strict || sign(1, true) || sign(2, true))
+            }
+            _ => false,
+        }
+    }
+
+    /// The branches back over an instruction: each ends a loop that contains it.
+    pub(super) fn loops_around(&self, at: usize) -> impl Iterator<Item = (usize, &'a Instruction)> {
+        self.instructions.iter().enumerate().skip(at).filter_map(move |(place, i)| {
+            let [Operand::Name(label)] = i.operands.as_slice() else { return None };
+            let start = self.labels.get(label.as_str())?;
+            (i.opcode == "bra" && *start <= at).then_some((place, *i))
+        })
+    }
+
+    /// Whether a branch after an instruction has this guard.
+    pub(super) fn guards_branch(&self, register: &str, at: usize) -> bool {
+        let guarded = |i: &&Instruction| i.guard.as_ref().is_some_and(|g| g.register == register);
+        self.instructions[at..].iter().filter(|i| i.opcode == "bra").any(|i| guarded(&i))
+    }
+
+    /// Whether a branch depends on a register, through any number of instructions.
+    pub(super) fn decides_branch(&self, register: &'a str) -> bool {
+        let mut reached = HashSet::from([register]);
+        loop {
+            let before = reached.len();
+            for i in &self.instructions {
+                let reads = i.guard.as_ref().is_some_and(|g| reached.contains(g.register.as_str()))
+                    || sources(i).any(|name| reached.contains(name));
+                if !reads {
+                    continue;
+                }
+                if matches!(i.opcode.as_str(), "bra" | "brx") {
+                    return true;
+                }
+                results(i, &mut |name| {
+                    reached.insert(name);
+                });
+            }
+            if reached.len() == before {
+                return false;
+            }
+        }
+    }
+}
+
+/// Whether an instruction gives lanes different values whatever it reads.
+fn differs_by_itself(i: &Instruction) -> bool {
+    matches!(i.opcode.as_str(), "call" | "atom" | "elect" | "match" | "activemask")
+}
+
+/// Whether a special register differs between the lanes of a warp.
+fn is_own_of_lane(name: &str) -> bool {
+    name.starts_with("%tid")
+        || name.starts_with("%laneid")
+        || name.starts_with("%lanemask")
+        || name.starts_with("%clock")
+}
+
+/// Whether the first operand of an instruction is a result.
+fn writes_first(i: &Instruction) -> bool {
+    !matches!(
+        i.opcode.as_str(),
+        "st" | "red"
+            | "bra"
+            | "brx"
+            | "ret"
+            | "exit"
+            | "bar"
+            | "barrier"
+            | "membar"
+            | "fence"
+            | "prefetch"
+            | "trap"
+    ) && !matches!(
+        i.operands.first(),
+        None | Some(
+            Operand::Address(_) | Operand::Qualified(..) | Operand::Composite(..) | Operand::Element(..)
+        )
+    )
+}
+
+/// Calls `f` with the registers that an instruction writes.
+fn results<'a>(i: &'a Instruction, f: &mut impl FnMut(&'a str)) {
+    if writes_first(i) || (matches!(i.opcode.as_str(), "bar" | "barrier") && i.has("red")) {
+        if let Some(first) = i.operands.first() {
+            each_name(first, &mut |name| f(name.split_once('.').map_or(name, |(register, _)| register)));
+        }
+    }
+}
+
+/// The names that an instruction reads; results that are also read are among them.
+fn sources(i: &Instruction) -> impl Iterator<Item = &str> {
+    let mut names = Vec::new();
+    for operand in i.operands.iter().skip(usize::from(writes_first(i))) {
+        each_name(operand, &mut |name| names.push(name));
+    }
+    names.into_iter()
+}
+
+/// Calls `f` with every name of an operand.
+pub(super) fn each_name<'a>(operand: &'a Operand, f: &mut impl FnMut(&'a str)) {
+    let base = |address: &'a Address, f: &mut dyn FnMut(&'a str)| {
+        if let AddressBase::Name(name) = &address.base {
+            f(name);
+        }
+    };
+    match operand {
+        Operand::Name(name) | Operand::Not(name) | Operand::Negate(name) | Operand::Offset(name, _) => {
+            f(name)
+        }
+        Operand::Sink | Operand::Immediate(_) => {}
+        Operand::Pair(a, b) => {
+            each_name(a, f);
+            each_name(b, f);
+        }
+        Operand::Vector(list) | Operand::Group(list) => list.iter().for_each(|one| each_name(one, f)),
+        Operand::Address(address) | Operand::Qualified(address, _) => base(address, f),
+        Operand::Composite(address, list) => {
+            base(address, f);
+            list.iter().for_each(|one| each_name(one, f));
+        }
+        Operand::Element(name, index) => {
+            f(name);
+            each_name(index, f);
+        }
+    }
+}

@@ -1,0 +1,5 @@
+//! The compiler under test: what ptxas is known to get wrong.
+//!
+#![doc = include_str!("../README.md")]
+
+pub mod known;
