@@ -3,6 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::path::Path;
 
+use compiler::known::find;
 use devcode::{CodeKind, Entry, Found, Holder, Kernel, machine_code};
 use indexmap::IndexSet;
 
@@ -12,7 +13,8 @@ use super::opcodes::classes;
 use super::rule::{self, Device};
 use crate::event::Sink;
 use crate::record::{
-    AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditProblem, AuditTable, AuditVerdict,
+    AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditMiscompile, AuditProblem, AuditTable,
+    AuditVerdict,
 };
 use crate::store::Store;
 use crate::toolkit::Disassembler;
@@ -175,6 +177,9 @@ impl<'a> Collector<'a> {
             verdicts: answers.iter().map(|(v, _)| *v).collect(),
             reasons: answers.iter().map(|(_, r)| *r).collect(),
         });
+        if entry.kind == CodeKind::Ptx {
+            self.table.miscompiles.extend(miscompiles(&place(entry), code));
+        }
         let machine = matches!(entry.kind, CodeKind::Cubin | CodeKind::Relocatable);
         let codes = if machine { machine_code::of_kernels(code) } else { Vec::new() };
         let codes: HashMap<&str, &[u8]> = codes.iter().map(|(name, code)| (name.as_str(), *code)).collect();
@@ -348,4 +353,28 @@ fn is_cuda(library: &str) -> bool {
     ]
     .iter()
     .any(|name| library.starts_with(name))
+}
+
+/// The known miscompiles of ptxas in the PTX of an entry, one row per function and name. What does not parse has none that are known.
+fn miscompiles(place: &str, code: &[u8]) -> Vec<AuditMiscompile> {
+    let text = String::from_utf8_lossy(code);
+    let Ok(module) = ptx::parse(text.trim_end_matches('\0')) else { return Vec::new() };
+    let mut rows: Vec<AuditMiscompile> = Vec::new();
+    for found in find(&module) {
+        let m = found.miscompile;
+        match rows.iter_mut().find(|row| row.function == found.function && row.name == m.name) {
+            Some(row) => row.matches += 1,
+            None => rows.push(AuditMiscompile {
+                place: place.to_owned(),
+                function: found.function,
+                name: m.name.clone(),
+                form: found.form,
+                matches: 1,
+                toolkits: m.where_in_words(),
+                effect: m.effect.clone(),
+                rewrite: m.rewrite.clone(),
+            }),
+        }
+    }
+    rows
 }

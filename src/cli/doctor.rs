@@ -72,6 +72,14 @@ fn text(findings: &Findings) -> String {
     let nvrtcs = if findings.nvrtcs.is_empty() { "none".to_owned() } else { findings.nvrtcs.join(" ") };
     let _ = writeln!(out, "NVRTC: {nvrtcs}");
     imports(findings, &mut out);
+    for line in findings.miscompiles.iter().filter(|line| !line.names.is_empty()) {
+        let (count, names) = (line.names.len(), line.names.join(" "));
+        let _ = writeln!(
+            out,
+            "{}: {count} known miscompiles, which `explain NAME` describes: {names}",
+            line.compiler
+        );
+    }
     for bad in &findings.known_bad {
         let _ = writeln!(out, "known problem: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
     }

@@ -139,6 +139,10 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
     if library.variants.iter().any(|variant| variant.id == query.trim_end_matches(AS_WRITTEN)) {
         return Ok(false);
     }
+    if let Some(miscompile) = compiler::known::by_name(query) {
+        output::print(&report::miscompile(miscompile))?;
+        return Ok(true);
+    }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
     let Some(found) = Index::new(&library, &record.matrix)?.find(query) else { return Ok(false) };
     output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;

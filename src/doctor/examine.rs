@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use compiler::known::miscompiles;
 use ptx::arch::{Suffix, Target, ToolkitVersion};
 use serde::Serialize;
 
@@ -36,6 +37,17 @@ pub struct Findings {
     pub caches: Vec<CacheFolder>,
     /// Combinations on this machine that are reported not to work.
     pub known_bad: Vec<KnownBad>,
+    /// The known miscompiles of every ptxas, and of the compiler of the CUDA version that a GPU's driver brings.
+    pub miscompiles: Vec<MiscompileLine>,
+}
+
+/// A compiler with the names of its known miscompiles.
+#[derive(Debug, Clone, Serialize)]
+pub struct MiscompileLine {
+    /// `ptxas 13.5.37`, or `the driver's compiler, by ptxas of CUDA 13.0`.
+    pub compiler: String,
+    /// The names.
+    pub names: Vec<String>,
 }
 
 /// A GPU.
@@ -108,8 +120,31 @@ pub fn examine(
         toolkits: toolkits.iter().map(line).collect(),
         nvrtcs: nvrtcs.iter().map(|n| n.version.to_string()).collect(),
         known_bad: known_bad(&versions, driver, &architectures).into_iter().cloned().collect(),
+        miscompiles: miscompiles_of(&versions, &gpus),
         gpus,
     }
+}
+
+/// The known miscompiles of each version. A driver contains a compiler of its own, which was never run here alone: what is known is what
+/// the ptxas of the same CUDA version does.
+fn miscompiles_of(versions: &[ToolkitVersion], gpus: &[GpuFindings]) -> Vec<MiscompileLine> {
+    let names = |version: ToolkitVersion| {
+        let affected = miscompiles().iter().filter(|m| m.affects_some_level(version));
+        affected.map(|m| m.name.clone()).collect()
+    };
+    let mut lines: Vec<MiscompileLine> = versions
+        .iter()
+        .map(|version| MiscompileLine { compiler: format!("ptxas {version}"), names: names(*version) })
+        .collect();
+    let mut drivers: Vec<&str> = gpus.iter().map(|gpu| gpu.about.cuda.as_str()).collect();
+    drivers.dedup();
+    for cuda in drivers {
+        if let Ok(version) = cuda.parse() {
+            let compiler = format!("the driver's compiler, by ptxas of CUDA {cuda}");
+            lines.push(MiscompileLine { compiler, names: names(version) });
+        }
+    }
+    lines
 }
 
 fn line(toolkit: &Toolkit) -> ToolkitLine {

@@ -10,7 +10,7 @@ mod probe;
 mod python;
 
 pub use caches::{CacheFolder, caches};
-pub use examine::{Findings, GpuFindings, ToolkitLine, examine};
+pub use examine::{Findings, GpuFindings, MiscompileLine, ToolkitLine, examine};
 pub use known_bad::{KnownBad, known_bad};
 pub use probe::{Answer, Asked, Form};
 pub use python::{Package, Packages, PythonError, packages};

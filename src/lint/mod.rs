@@ -7,6 +7,7 @@
 mod ask;
 mod gates;
 mod instead;
+mod known;
 mod module;
 mod nearest;
 mod phrase;
@@ -22,6 +23,7 @@ pub use instead::{Instead, InsteadError, table as instead_table};
 pub use module::{Asked, lint};
 pub(crate) use phrase::ranges;
 pub use result::{
-    CellRow, CureRow, FileRow, Form, InsteadRow, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
+    CellRow, CureRow, FileRow, Form, InsteadRow, KnownRow, Lint, ModuleRow, ProblemRow, RefusalRow, Require,
+    WarningRow,
 };
 pub use source::{Module, SIZE_LIMIT, STDIN, Source, SourceError};

@@ -9,6 +9,7 @@ use regex::Regex;
 
 use super::ask::{Answer, Assemblers, Desk, Question, Said, of_file};
 use super::instead::Advisor;
+use super::known::known;
 use super::phrase;
 use super::result::{
     CellRow, CureRow, FileRow, Form, Lint, ModuleRow, ProblemRow, RefusalRow, Require, WarningRow,
@@ -97,6 +98,7 @@ fn one(module: &Module, asked: &Asked, assemblers: &Assemblers<'_>, scratch: &Pa
         cures,
         problems,
         further_lines,
+        known: known(module, &asked.targets, assemblers),
     }
 }
 

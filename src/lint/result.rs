@@ -104,6 +104,33 @@ pub struct ModuleRow {
     pub problems: Vec<ProblemRow>,
     /// The number of rejected lines that are not in `problems`.
     pub further_lines: usize,
+    /// Instructions that ptxas is known to compile wrongly. They do not decide conformance, since ptxas accepts them.
+    pub known: Vec<KnownRow>,
+}
+
+/// An instruction that ptxas is known to compile wrongly.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct KnownRow {
+    /// Line in the file.
+    pub line: usize,
+    /// The name of the miscompile, for `explain`.
+    pub name: String,
+    /// The function.
+    pub function: String,
+    /// The instruction with its modifiers.
+    pub form: String,
+    /// The toolkits of this run that have it.
+    pub toolkits: Vec<String>,
+    /// The targets of this run that have it.
+    pub targets: Vec<String>,
+    /// The versions and levels with which it was seen.
+    pub seen_with: String,
+    /// What the machine code does instead.
+    pub effect: String,
+    /// What PTX says.
+    pub rule: String,
+    /// How to write it so that every version is right.
+    pub rewrite: String,
 }
 
 /// The result of one toolkit for one target and form.

@@ -2,4 +2,5 @@
 //!
 #![doc = include_str!("../README.md")]
 
+pub mod fuzz;
 pub mod known;

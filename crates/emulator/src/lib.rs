@@ -27,7 +27,7 @@ pub use front::contraction::Contraction;
 pub use front::decode::Registers;
 pub use front::load::{load, load_only, load_shared, load_with};
 pub use front::program::{Kernel, Parameter, Program};
-pub use front::syntax::{Modifiers, modifiers};
+pub use front::syntax::{ListedForm, ListedOperand, ListedWords, Modifiers, listed_forms, modifiers};
 pub use front::variables::{VariableError, VariableOf};
 pub use isa::{Coverage, FormRow, coverage};
 pub use memory::defined::{UndefinedRun, Uses};

@@ -127,6 +127,30 @@ pub struct AuditTable {
     /// What was not read.
     #[serde(default)]
     pub problems: Vec<AuditProblem>,
+    /// Known miscompiles of ptxas in PTX, which the driver compiles.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub miscompiles: Vec<AuditMiscompile>,
+}
+
+/// A known miscompile of ptxas in a kernel's PTX.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditMiscompile {
+    /// Where the PTX is.
+    pub place: String,
+    /// The function.
+    pub function: String,
+    /// The name of the miscompile, for `explain`.
+    pub name: String,
+    /// The first instruction that matches.
+    pub form: String,
+    /// The number of instructions that match.
+    pub matches: usize,
+    /// The versions of ptxas that have it.
+    pub toolkits: String,
+    /// What the machine code does instead.
+    pub effect: String,
+    /// How to write it instead.
+    pub rewrite: String,
 }
 
 /// A device of the audit.
@@ -440,6 +464,7 @@ impl AuditTable {
         let known: Vec<String> = self.models.iter().map(|model| model.name.clone()).collect();
         self.models.extend(other.models.into_iter().filter(|model| !known.contains(&model.name)));
         self.problems.extend(other.problems);
+        self.miscompiles.extend(other.miscompiles);
         self.disassembler = self.disassembler.max(other.disassembler);
         if self.no_gpu.is_empty() {
             self.no_gpu = other.no_gpu;

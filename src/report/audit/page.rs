@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::phrase::{counted, grouped};
 use super::rollup::{self, Group};
 use super::{advice, exceptions};
-use crate::record::{AuditBackend, AuditTable, AuditTakes, Support};
+use crate::record::{AuditBackend, AuditMiscompile, AuditTable, AuditTakes, Support};
 
 /// A table, or a list if it has no columns.
 pub(super) struct Section {
@@ -92,6 +92,7 @@ pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
     sections.extend(attention_backends(table, extent));
     sections.extend([
         Section::list("What to do", advice::to_do(table, &packages, &wholes), extent.rows, "line"),
+        miscompiles(table, extent),
         problems(table, extent),
     ]);
     sections.retain(|s| !s.rows.is_empty() || !s.items.is_empty());
@@ -380,6 +381,18 @@ fn evidence(table: &AuditTable, backend: &AuditBackend) -> String {
     }
     let each = table.devices.iter().zip(&backend.evidence);
     each.map(|(device, evidence)| format!("{}: {evidence}", device.name)).collect::<Vec<_>>().join("; ")
+}
+
+/// PTX that ptxas is known to compile wrongly; the driver's compiler is one.
+fn miscompiles(table: &AuditTable, extent: Extent) -> Section {
+    let item = |m: &AuditMiscompile| {
+        format!(
+            "{}, {}: {} ({} of `{}`; {}): {} {}",
+            m.place, m.function, m.name, m.matches, m.form, m.toolkits, m.effect, m.rewrite
+        )
+    };
+    let items = table.miscompiles.iter().map(item).collect();
+    Section::list("Known miscompiles of ptxas in PTX", items, extent.problems, "miscompile")
 }
 
 fn problems(table: &AuditTable, extent: Extent) -> Section {

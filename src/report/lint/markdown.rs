@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use super::super::markup::{self, Align, head, prose};
 use super::super::phrase::printable;
-use super::words::{asked, explained, table, title, underline, verdict};
+use super::words::{asked, explained, known_in_words, table, title, underline, verdict};
 use crate::lint::{Lint, ProblemRow};
 
 /// As Markdown, for a comment or a step summary.
@@ -27,6 +27,11 @@ pub fn lint_markdown(lint: &Lint) -> String {
             }
             for problem in &module.problems {
                 out.push_str(&problem_markdown(lint, problem));
+            }
+            for row in &module.known {
+                let (head, lines) = known_in_words(lint, row);
+                _ = writeln!(out, "\n**{}**\n", prose(&head));
+                lines.iter().for_each(|line| _ = writeln!(out, "- {}", prose(line)));
             }
             if module.further_lines > 0 {
                 _ = writeln!(

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use super::super::phrase::{clean, printable};
-use super::words::{asked, explained, table, title, underline, verdict};
+use super::words::{asked, explained, known_in_words, table, title, underline, verdict};
 use crate::lint::{FileRow, Lint, ModuleRow, ProblemRow, Source};
 
 /// For the terminal. `drawn` renders a problem's message with its line underlined, and returns whether it shows the line.
@@ -64,6 +64,11 @@ fn of_module<'a>(
         for line in explained(result, problem) {
             _ = writeln!(out, "    {}", clean(&line));
         }
+    }
+    for row in &module.known {
+        let (head, lines) = known_in_words(result, row);
+        _ = writeln!(out, "  {}", clean(&head));
+        lines.iter().for_each(|line| _ = writeln!(out, "    {}", clean(line)));
     }
     if module.further_lines > 0 {
         _ = writeln!(out, "  {} further lines are rejected; --all-errors lists them", module.further_lines);

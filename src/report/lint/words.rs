@@ -1,6 +1,6 @@
 //! The results of lint in words and rows that the terminal and Markdown share.
 
-use crate::lint::{CellRow, CureRow, Form, Lint, ModuleRow, ProblemRow, Require, ranges};
+use crate::lint::{CellRow, CureRow, Form, KnownRow, Lint, ModuleRow, ProblemRow, Require, ranges};
 use crate::record::Outcome;
 
 /// The text below an excerpt.
@@ -37,6 +37,27 @@ pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     }
     out.extend(forms.into_iter().map(|(form, on)| format!("accepted on {}: {form}", on.join(", on "))));
     out
+}
+
+/// A known miscompile: what it is, then what to do.
+pub(super) fn known_in_words(lint: &Lint, row: &KnownRow) -> (String, Vec<String>) {
+    let head =
+        format!("line {}: `{}` in {}: known miscompile {}", row.line, row.form, row.function, row.name);
+    let here = match (row.toolkits.is_empty(), row.targets.is_empty()) {
+        (false, false) => {
+            let by = ranges(&row.toolkits, &lint.toolkits);
+            format!("of the toolkits of this run: {by}, for {}", row.targets.join(" "))
+        }
+        (true, _) => "no toolkit of this run has it".to_owned(),
+        (_, true) => "no target of this run has it".to_owned(),
+    };
+    let lines = vec![
+        format!("effect: {}", row.effect),
+        format!("rule: {}", row.rule),
+        format!("seen with {}; {here}", row.seen_with),
+        format!("instead: {}", row.rewrite),
+    ];
+    (head, lines)
 }
 
 /// `as written for sm_121 by 13.5.37; rewritten for …`.

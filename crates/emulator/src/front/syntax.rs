@@ -5,6 +5,7 @@
 //! types among themselves.
 
 mod classes;
+mod listed;
 mod notation;
 mod operand;
 mod special;
@@ -16,6 +17,7 @@ use ptx::Instruction;
 use ptx::arch::PtxIsa;
 
 pub(crate) use classes::passes_as;
+pub use listed::{ListedForm, ListedOperand, ListedWords, listed_forms};
 pub(crate) use operand::{Named, Names, VariableSpace};
 pub(crate) use special::is_special;
 

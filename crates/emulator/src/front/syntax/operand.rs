@@ -177,6 +177,11 @@ enum Kind {
 }
 
 impl Slot {
+    /// The slot for programs that write instructions.
+    pub(super) fn listed(&self) -> super::ListedOperand {
+        super::ListedOperand { with: self.with, optional: self.optional, kinds: self.text }
+    }
+
     pub(super) fn written(text: &'static str) -> Self {
         let (with, rest) = match text.split_once('>') {
             Some((word, rest)) => (Some(word), rest),

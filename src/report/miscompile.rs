@@ -1,0 +1,29 @@
+//! A known miscompile of ptxas, for `explain`.
+
+use std::fmt::Write as _;
+
+use compiler::known::Miscompile;
+
+/// For the terminal.
+#[must_use]
+pub fn miscompile(m: &Miscompile) -> String {
+    let mut out = format!("{}: a known miscompile of ptxas\n", m.name);
+    let targets = if m.targets.is_empty() { "all".to_owned() } else { m.targets.join(", ") };
+    let machine = match (&m.evidence.gpu, &m.evidence.driver) {
+        (Some(gpu), Some(driver)) => format!("{gpu}, driver {driver}, {}", m.evidence.date),
+        (Some(gpu), None) => format!("{gpu}, {}", m.evidence.date),
+        (None, _) => format!("no GPU, {}", m.evidence.date),
+    };
+    for (name, text) in [
+        ("effect", &m.effect),
+        ("rule", &m.rule),
+        ("instead", &m.rewrite),
+        ("seen with", &m.where_in_words()),
+        ("targets", &targets),
+        ("evidence", &format!("{machine}: {}", m.evidence.seen)),
+        ("kernel", &format!("crates/compiler/tests/data/{}", m.kernel)),
+    ] {
+        _ = writeln!(out, "  {name:<10} {text}");
+    }
+    out
+}
