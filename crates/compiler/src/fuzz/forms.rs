@@ -98,7 +98,10 @@ impl Forms {
         let forms: Vec<ListedForm> = listed_forms().into_iter().filter(usable).collect();
         let mut rows: Vec<(&'static str, Vec<usize>)> = Vec::new();
         for (n, form) in forms.iter().enumerate() {
-            let row = super::coverage::row_of_words(form.opcode, &form.name);
+            // Words that every instruction of the form has, such as `pack` of `cvt.pack`.
+            let fixed = form.groups.iter().filter(|g| !g.optional && !g.is_type && g.words.len() == 1);
+            let words: Vec<&str> = form.name.iter().copied().chain(fixed.map(|g| g.words[0].0)).collect();
+            let row = super::coverage::row_of_words(form.opcode, &words);
             match rows.iter_mut().find(|(known, _)| *known == row) {
                 Some((_, list)) => list.push(n),
                 None => rows.push((row, vec![n])),

@@ -205,7 +205,7 @@ impl Generator {
         match source {
             Source::Row(row) => {
                 let drawn = self.forms.draw(row, body.random)?;
-                self.reached.count(self.forms.rows[row].0);
+                self.count(&drawn.form);
                 Some(register_unit(&drawn.text, &drawn.form, body.random))
             }
             Source::Gadget(g) => {
@@ -228,12 +228,17 @@ impl Generator {
         }
         for line in unit.text.lines() {
             let word = line.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
-            let mut words = word.trim_end_matches(';').split('.');
-            let opcode = words.next().unwrap_or_default();
-            let modifiers: Vec<&str> = words.collect();
-            self.reached.count(super::coverage::row_of_words(opcode, &modifiers));
+            self.count(word.trim_end_matches(';'));
         }
         Some(unit.text)
+    }
+
+    /// Counts an instruction, written as opcode and modifiers.
+    fn count(&mut self, form: &str) {
+        let mut words = form.split('.');
+        let opcode = words.next().unwrap_or_default();
+        let modifiers: Vec<&str> = words.collect();
+        self.reached.count(super::coverage::row_of_words(opcode, &modifiers));
     }
 
     fn is_taken(&mut self, unit: &Unit) -> bool {
