@@ -4,3 +4,4 @@
 
 pub mod fuzz;
 pub mod known;
+pub mod machine;

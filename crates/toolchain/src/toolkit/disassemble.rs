@@ -50,6 +50,18 @@ pub enum DisassembleError {
         /// Why.
         source: io::Error,
     },
+    /// nvdisasm does not read a cubin.
+    #[error("{}: nvdisasm at {} {how}: {said}", cubin.display(), path.display())]
+    Listing {
+        /// The program.
+        path: PathBuf,
+        /// The cubin.
+        cubin: PathBuf,
+        /// How it ended.
+        how: String,
+        /// Its error output.
+        said: String,
+    },
     /// nvdisasm failed as a whole.
     #[error("nvdisasm at {} {how} on code for sm_{arch_number}: {said}", path.display())]
     Failed {
@@ -82,6 +94,23 @@ impl Disassembler {
         }
         let slots: Vec<&[u8]> = code.chunks_exact(SLOT).collect();
         Run { tool: self, arch_number, scratch, limit }.name(&slots, &mut { RUNS })
+    }
+
+    /// Returns the listing of a cubin with its labels (`nvdisasm -c`).
+    ///
+    /// # Errors
+    /// [`DisassembleError`] when nvdisasm cannot be run or does not read the file.
+    pub fn listing(&self, cubin: &Path, limit: Duration) -> Result<String, DisassembleError> {
+        let start = |source| DisassembleError::Start { path: self.path.clone(), source };
+        let args = ["-c".as_ref(), cubin.as_os_str()];
+        let output = process::run(&self.path, "nvdisasm", args, limit).map_err(start)?;
+        let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+        if output.ended == Ended::Exited(0) {
+            return Ok(text(&output.stdout));
+        }
+        let how = process::words(output.ended, limit);
+        let said = process::first_line(&text(&output.stderr)).to_owned();
+        Err(DisassembleError::Listing { path: self.path.clone(), cubin: cubin.to_owned(), how, said })
     }
 }
 
