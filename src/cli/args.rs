@@ -49,7 +49,7 @@ The cache is SM121PROBE_CACHE, or sm121probe in the XDG cache folder.";
 /// The commands by purpose, as `--help` lists them.
 const GROUPS: [(&str, &[&str]); 5] = [
     ("Machine and toolkits", &["doctor", "toolkit"]),
-    ("Kernels and binaries", &["lint", "audit", "emulate", "exec", "ops", "assumptions"]),
+    ("Kernels and binaries", &["lint", "bisect", "fuzz", "audit", "emulate", "exec", "ops", "assumptions"]),
     ("Capability matrix", &["matrix", "explain", "run", "new"]),
     ("Families of kernels", &["trials", "moe", "attention", "judge", "tiles", "bench", "kernels"]),
     ("Records and CI", &["report", "predicates", "gate", "diff", "merge", "selftest", "vectors"]),
@@ -65,6 +65,11 @@ pub(super) enum Verb {
     Toolkit(ToolkitVerb),
     /// Check PTX against toolkits and targets: what is rejected, where, why, and what to write instead
     Lint(super::lint::LintArgs),
+    /// Compare the machine code of one PTX file between toolkits and levels of optimization, and say what is known to be wrong in it
+    Bisect(super::bisect::BisectArgs),
+    /// Run random kernels, and report what must not be
+    #[command(subcommand)]
+    Fuzz(super::fuzz::FuzzVerb),
     /// List GPU code in files, wheels and Python environments, and whether it runs on SM12x
     Audit(super::audit::AuditArgs),
     /// Run a PTX or CUDA C++ kernel on the CPU, according to the PTX ISA

@@ -118,6 +118,8 @@ fn run(cli: Cli, embedded: Option<Embedded>) -> Result<(), CliError> {
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, &context),
         Some(Verb::Report(args)) => verbs::report(&args),
         Some(Verb::Lint(args)) => super::lint::lint(&args, &context),
+        Some(Verb::Bisect(args)) => super::bisect::bisect(&args),
+        Some(Verb::Fuzz(verb)) => super::fuzz::fuzz(&verb),
         Some(Verb::Predicates(args)) => super::predicates::predicates(&args, &context),
         Some(Verb::Diff(args)) => super::diff::diff(&args),
         Some(Verb::Gate(args)) => super::gate::gate(&args, &context),

@@ -40,6 +40,9 @@ pub(super) struct LintArgs {
     /// each admits and excludes
     #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "stdin"])]
     gates: Option<PathBuf>,
+    /// Look for known miscompiles in the machine code of cubins instead (needs nvdisasm)
+    #[arg(long, value_name = "CUBIN", num_args = 1.., conflicts_with_all = ["files", "stdin", "gates"])]
+    sass: Vec<PathBuf>,
     /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable) [default: all]
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     toolkits: Vec<String>,
@@ -96,6 +99,9 @@ const FORMATS: &Formats = &[
 pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
     if let Some(folder) = &args.gates {
         return gates(folder, args);
+    }
+    if !args.sass.is_empty() {
+        return super::sass::sass(&args.sass, args.time_limit, &args.output);
     }
     let (sources, unusable) = read(args);
     for line in &unusable {

@@ -9,6 +9,7 @@ mod gpu;
 mod kernels;
 pub mod launch;
 mod mutants;
+pub mod ptxas;
 mod tiles;
 mod toolchain;
 mod trials;

@@ -3,6 +3,7 @@
 use std::fmt::Write as _;
 
 use compiler::known::Miscompile;
+use compiler::machine::Place;
 
 /// For the terminal.
 #[must_use]
@@ -26,4 +27,18 @@ pub fn miscompile(m: &Miscompile) -> String {
         _ = writeln!(out, "  {name:<10} {text}");
     }
     out
+}
+
+/// A structure of machine code, with its place.
+#[must_use]
+pub fn structure(file: &str, place: &Place) -> String {
+    let names = place.structure.miscompiles().join(", ");
+    format!(
+        "{file}: {} at {:#06x}: `{}`: {}\n  {}\n  known miscompile: {names}\n",
+        place.function,
+        place.address,
+        place.opcode,
+        place.structure.word(),
+        place.structure.sentence()
+    )
 }

@@ -86,7 +86,7 @@ pub use lint::{
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
 pub use lookup::lookup;
 pub use markdown::markdown;
-pub use miscompile::miscompile;
+pub use miscompile::{miscompile, structure};
 pub use plot::bench_svg;
 pub use predicates::{Language, PredicateError, predicates};
 pub use profile::{profile_csv, profile_markdown, profile_text};

@@ -34,14 +34,40 @@ pub fn assemble(
     entry: Option<&str>,
     limit: Duration,
 ) -> io::Result<Assembly> {
+    let only = entry.map(|name| format!("--entry={name}"));
+    with_option(toolkit, arch, ptx, cubin, only, limit)
+}
+
+/// [`assemble`] of all entries at a level of optimization, as in `-O3`.
+///
+/// # Errors
+/// As [`assemble`].
+pub fn assemble_at_level(
+    toolkit: &Toolkit,
+    arch: &str,
+    ptx: &Path,
+    cubin: &Path,
+    level: u8,
+    limit: Duration,
+) -> io::Result<Assembly> {
+    with_option(toolkit, arch, ptx, cubin, Some(format!("-O{level}")), limit)
+}
+
+fn with_option(
+    toolkit: &Toolkit,
+    arch: &str,
+    ptx: &Path,
+    cubin: &Path,
+    option: Option<String>,
+    limit: Duration,
+) -> io::Result<Assembly> {
     match fs::remove_file(cubin) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
     let arch = format!("-arch={arch}");
-    let only = entry.map(|name| format!("--entry={name}"));
     let mut args = vec![OsStr::new(&arch)];
-    args.extend(only.as_deref().map(OsStr::new));
+    args.extend(option.as_deref().map(OsStr::new));
     args.extend([ptx.as_os_str(), OsStr::new("-o"), cubin.as_os_str()]);
     let output = process::run(&toolkit.path, "ptxas", args, limit)?;
     let produced = fs::metadata(cubin).is_ok_and(|meta| meta.len() > 0);

@@ -29,7 +29,7 @@ mod resources;
 mod select;
 mod unpack;
 
-pub use assemble::{Assembly, assemble};
+pub use assemble::{Assembly, assemble, assemble_at_level};
 pub use contraction::{Contracted, ContractionError, FpContract, Reading, contracted, reading};
 pub use cubin::{Cubin, CubinError, assemblies, cubin};
 pub use disassemble::{DisassembleError, Disassembler, UNKNOWN_OPCODE};
