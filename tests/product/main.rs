@@ -6,6 +6,7 @@ mod audit_environment;
 mod baseline;
 mod bench;
 mod cli;
+mod compiler;
 mod coverage;
 mod emulate;
 mod emulator_targets;

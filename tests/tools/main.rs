@@ -7,6 +7,7 @@
 
 mod attention;
 mod attention_fp4;
+mod compiler;
 mod cubins;
 mod desk;
 mod driver;
@@ -35,6 +36,7 @@ fn main() -> ExitCode {
     let tests = [
         ("attention", attention::TESTS),
         ("attention_fp4", attention_fp4::TESTS),
+        ("compiler", compiler::TESTS),
         ("cubins", cubins::TESTS),
         ("driver", driver::TESTS),
         ("emulated_cuda", emulated_cuda::TESTS),

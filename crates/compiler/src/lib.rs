@@ -1,4 +1,4 @@
-//! The compiler under test: what ptxas is known to get wrong.
+//! The compiler under test: what ptxas is known to get wrong, in PTX and in machine code, and random kernels that look for more.
 //!
 #![doc = include_str!("../README.md")]
 

@@ -214,6 +214,10 @@ impl<'a> Facts<'a> {
         }
         let defined = self.defined(operand, at).filter(|(_, i)| depth > 0 && i.has("f32"));
         let Some((place, i)) = defined else { return false };
+        // A flushed result is computed anew, and compared as it is.
+        if i.has("ftz") && i.opcode != "ex2" {
+            return false;
+        }
         match i.opcode.as_str() {
             "abs" | "ex2" => !strict,
             "mul" => !strict && i.operands.len() == 3 && i.operands[1] == i.operands[2],
@@ -234,13 +238,7 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether a branch after an instruction has this guard.
-    pub(super) fn guards_branch(&self, register: &str, at: usize) -> bool {
-        let guarded = |i: &&Instruction| i.guard.as_ref().is_some_and(|g| g.register == register);
-        self.instructions[at..].iter().filter(|i| i.opcode == "bra").any(|i| guarded(&i))
-    }
-
-    /// Whether a branch depends on a register, through any number of instructions.
+    /// Whether a branch depends on a register, through any number of instructions other than those that give all lanes the same.
     pub(super) fn decides_branch(&self, register: &'a str) -> bool {
         let mut reached = HashSet::from([register]);
         loop {
@@ -248,7 +246,7 @@ impl<'a> Facts<'a> {
             for i in &self.instructions {
                 let reads = i.guard.as_ref().is_some_and(|g| reached.contains(g.register.as_str()))
                     || sources(i).any(|name| reached.contains(name));
-                if !reads {
+                if !reads || matches!(i.opcode.as_str(), "vote" | "redux" | "match" | "bar" | "barrier") {
                     continue;
                 }
                 if matches!(i.opcode.as_str(), "bra" | "brx") {

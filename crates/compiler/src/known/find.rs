@@ -95,7 +95,7 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         && (!wanted.positive || is_computed(operand, facts, at) && facts.is_nonnegative(operand, at, true))
         && wanted.shifts.is_none_or(|other| i.operands.get(other).is_some_and(|other| shifts(operand, other)))
         && wanted.defined_by.as_deref().is_none_or(defined)
-        && (!wanted.guards_branch || predicate(operand).is_some_and(|p| facts.guards_branch(p, at)))
+        && (!wanted.predicate_decides_branch || predicate(operand).is_some_and(|p| decides_name(p, facts)))
         && (!wanted.decides_branch || decides(operand, facts))
 }
 
@@ -123,20 +123,18 @@ fn predicate(operand: &Operand) -> Option<&str> {
 
 fn decides(operand: &Operand, facts: &Facts<'_>) -> bool {
     let mut found = false;
-    super::facts::each_name(operand, &mut |name| {
-        // The register's name in the facts has their lifetime.
-        let own = facts.instructions.iter().find_map(|i| {
-            let mut same = None;
-            i.each_name(|other| {
-                if other == name {
-                    same = Some(other);
-                }
-            });
-            same
-        });
-        found |= own.is_some_and(|own| facts.decides_branch(own));
-    });
+    super::facts::each_name(operand, &mut |name| found |= decides_name(name, facts));
     found
+}
+
+fn decides_name(name: &str, facts: &Facts<'_>) -> bool {
+    // The name in the tree, which lives as long as the facts.
+    let own = facts.instructions.iter().find_map(|i| {
+        let mut same = None;
+        i.each_name(|other| same = if other == name { Some(other) } else { same });
+        same
+    });
+    own.is_some_and(|own| facts.decides_branch(own))
 }
 
 /// Whether two vectors share a register at different places.

@@ -58,8 +58,8 @@ pub struct OperandPattern {
     pub shifts: Option<usize>,
     /// Its only definition matches.
     pub defined_by: Option<Box<Pattern>>,
-    /// Its predicate (`q` of `d|q`, or the operand itself) guards a later branch.
-    pub guards_branch: bool,
+    /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
+    pub predicate_decides_branch: bool,
     /// A branch depends on its value.
     pub decides_branch: bool,
 }
