@@ -115,7 +115,10 @@ impl Assembler {
 
 /// Why a run wrote no cubin; `None` if it did.
 fn failed(assembly: &Assembly) -> Option<Failed> {
-    let first = assembly.text.lines().next().unwrap_or_default().to_owned();
+    // The first error, without the path of the temporary file.
+    let is_error = |line: &&str| line.contains("error   :") || line.contains("fatal");
+    let first = assembly.text.lines().find(is_error).or(assembly.text.lines().next()).unwrap_or_default();
+    let first = first.split_once("module.ptx, ").map_or(first, |(_, rest)| rest).to_owned();
     match assembly.ended {
         Ended::Exited(0) if assembly.produced => None,
         Ended::TimedOut => Some(Failed::Hangs),

@@ -158,8 +158,8 @@ impl Forms {
     }
 
     fn is_taken(&mut self, drawn: &Drawn) -> bool {
-        // Which parts of registers a video instruction takes depends on all of its operands.
-        let by_form = !drawn.form.starts_with('v');
+        // Which parts of registers a video instruction takes depends on all of its operands; `set` may have a predicate.
+        let by_form = !drawn.form.starts_with('v') && !drawn.form.starts_with("set.");
         let known = self.taken.get(&drawn.form).copied().filter(|_| by_form);
         known.unwrap_or_else(|| {
             let taken = emulator::load(&probe(&drawn.text, self.isa, self.target)).is_ok();

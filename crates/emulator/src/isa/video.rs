@@ -299,6 +299,9 @@ fn scalar(d: &mut Decoder<'_>, i: &Instruction, op: Op) -> Result<(), Refusal> {
     if matches!(second, Some("min" | "max")) || sat && !to_signed && to.is_none() {
         return Err("a second minimum or maximum, or a saturated .u32".to_owned());
     }
+    if second.is_some() && to.is_some() {
+        return Err("a second operation and a selected destination, of which there is only one".to_owned());
+    }
     if sources.len() != if second.is_some() || to.is_some() { 3 } else { 2 } {
         return Err("a third source goes with a second operation or a selected destination".to_owned());
     }
