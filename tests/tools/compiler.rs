@@ -48,7 +48,7 @@ fn structures_are_where_the_miscompile_is() {
                 discovery.toolkits.iter().flat_map(|t| ["sm_90", "sm_120"].map(|target| (t, target)))
             {
                 let target: Target = target.parse().unwrap();
-                for (level, file) in (0..=3).flat_map(|level| {
+                for (level, file) in [1, 3].into_iter().flat_map(|level| {
                     [(level, m.kernel.clone()), (level, m.kernel.replace(".ptx", ".rewritten.ptx"))]
                 }) {
                     let text = fs::read_to_string(data(&file))

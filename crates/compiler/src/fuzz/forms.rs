@@ -288,10 +288,11 @@ fn typed(kind: &str, types: &[&str], opcode: &str, random: &mut Random) -> Optio
     // Registers of 8 bits are not among those of the kernel: wider ones hold them where that is allowed.
     let width = if width < 16 { if sign == "+" { 16 } else { return None } } else { width };
     let takes_numbers = matches!(letter, b'v' | b'm' | b'a' | b'x');
-    if takes_numbers && (range.is_some() && random.one_in(2) || random.one_in(6)) {
-        if let Some(number) = number(ty, range, random) {
-            return Some(number);
-        }
+    if takes_numbers
+        && (range.is_some() && random.one_in(2) || random.one_in(6))
+        && let Some(number) = number(ty, range, random)
+    {
+        return Some(number);
     }
     let (_, name, count) = REGISTERS.into_iter().find(|(bits, ..)| *bits == width)?;
     let register = format!("{name}{}", random.below(count));

@@ -301,10 +301,11 @@ fn writes_first(i: &Instruction) -> bool {
 
 /// Calls `f` with the registers that an instruction writes.
 fn results<'a>(i: &'a Instruction, f: &mut impl FnMut(&'a str)) {
-    if writes_first(i) || (matches!(i.opcode.as_str(), "bar" | "barrier") && i.has("red")) {
-        if let Some(first) = i.operands.first() {
-            each_name(first, &mut |name| f(name.split_once('.').map_or(name, |(register, _)| register)));
-        }
+    let is_reduction = matches!(i.opcode.as_str(), "bar" | "barrier") && i.has("red");
+    if (writes_first(i) || is_reduction)
+        && let Some(first) = i.operands.first()
+    {
+        each_name(first, &mut |name| f(name.split_once('.').map_or(name, |(register, _)| register)));
     }
 }
 

@@ -76,12 +76,15 @@ impl Structure {
     }
 }
 
+/// Whether an instruction of a function, by its index, has a structure.
+type Rule = fn(&Function, usize) -> bool;
+
 /// Every structure in a listing of `nvdisasm -c`, by function and address.
 #[must_use]
 pub fn structures(listing: &str) -> Vec<Place> {
     let mut places = Vec::new();
     for function in functions(listing) {
-        let rules: [(Structure, fn(&Function, usize) -> bool); 4] = [
+        let rules: [(Structure, Rule); 4] = [
             (Structure::NotMet, is_not_met),
             (Structure::LostGuard, lost_its_guard),
             (Structure::SharedCounter, is_shared_counter),
