@@ -1,5 +1,7 @@
 //! The compiler under test, as users see it: `explain`, `audit` and `fuzz ptx` need no toolkit.
 
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
 use std::process::{Command, Output};
 
 use compiler::known::miscompiles;

@@ -1,6 +1,6 @@
 //! Each reduced kernel of a known miscompile is found, its safe rewriting is not, and the emulator gives both the same results.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use std::collections::BTreeSet;
 use std::fs;

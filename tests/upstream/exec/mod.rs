@@ -30,7 +30,7 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 13] = [
+pub(crate) const ALL: [Program; 15] = [
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),
