@@ -65,9 +65,9 @@ pub(super) enum Verb {
     Toolkit(ToolkitVerb),
     /// Check PTX against toolkits and targets: what is rejected, where, why, and what to write instead
     Lint(super::lint::LintArgs),
-    /// Compare the machine code of one PTX file between toolkits and levels of optimization, and say what is known to be wrong in it
+    /// Compare the machine code of a PTX file between toolkits and levels, and say what is wrong in it
     Bisect(super::bisect::BisectArgs),
-    /// Run random kernels, and report what must not be
+    /// Run random kernels in all ways that must agree, and report where they differ
     #[command(subcommand)]
     Fuzz(super::fuzz::FuzzVerb),
     /// List GPU code in files, wheels and Python environments, and whether it runs on SM12x
@@ -133,7 +133,7 @@ pub(super) struct JobArgs {
     /// Target: sm_121a, 121a, or `all` (repeatable)
     #[arg(long = "target", short = 't', value_name = "T")]
     pub(super) targets: Vec<String>,
-    /// Variants whose id or <family>/<id> matches this glob with `*` and `?` (repeatable)
+    /// Variants whose id or <family>/<id> matches a glob: `*`, `?` (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     pub(super) filters: Vec<String>,
     /// Never fetch anything.

@@ -11,61 +11,9 @@ use std::mem::MaybeUninit;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
-use std::sync::atomic::{AtomicPtr, Ordering};
 
+use super::linker::{SYMBOL, find_symbol_of_c, loaded_library, open_of_c, symbol};
 use super::{run_time_compilers, static_runtime};
-
-type Open = unsafe extern "C" fn(*const c_char, c_int) -> *mut c_void;
-type Symbol = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
-
-/// C's own functions.
-static OPEN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-static SYMBOL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-
-/// The versions of C's interface in which these functions appeared, per architecture and since they are part of `libc.so`.
-const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
-
-/// The function of C behind this library's own.
-fn of_c(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
-    let known = place.load(Ordering::Acquire);
-    if !known.is_null() {
-        return known;
-    }
-    // SAFETY: names end in NUL; `RTLD_NEXT` starts behind this library.
-    let find = |version: &&CStr| unsafe { libc::dlvsym(libc::RTLD_NEXT, name.as_ptr(), version.as_ptr()) };
-    let found = VERSIONS.iter().map(find).find(|at| !at.is_null()).unwrap_or(ptr::null_mut());
-    place.store(found, Ordering::Release);
-    found
-}
-
-/// The address of a function of a library, or in all that is loaded.
-pub(super) fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
-    let found = of_c(&SYMBOL, c"dlsym");
-    if found.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: C's `dlsym`.
-    let symbol: Symbol = unsafe { std::mem::transmute(found) };
-    // SAFETY: a handle of `dlopen` or one of its constants, and a name.
-    unsafe { symbol(library, name.as_ptr()) }
-}
-
-/// A library that is loaded already, by the name that it has for the dynamic linker.
-pub(super) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
-    let found = open_of_c(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
-    (!found.is_null()).then_some(found)
-}
-
-fn open_of_c(path: *const c_char, flags: c_int) -> *mut c_void {
-    let found = of_c(&OPEN, c"dlopen");
-    if found.is_null() {
-        return ptr::null_mut();
-    }
-    // SAFETY: C's `dlopen`.
-    let open: Open = unsafe { std::mem::transmute(found) };
-    // SAFETY: the path is null or ends in NUL.
-    unsafe { open(path, flags) }
-}
 
 /// Whether the program finds this library's `dlopen`: it was loaded before C's library.
 pub(super) fn is_preloaded() -> bool {
@@ -167,7 +115,7 @@ fn folders_of(address: *const c_void) -> Vec<PathBuf> {
 /// What `dlsym` returns instead of C's answer; null if C answers.
 extern "C" fn substitute(library: *mut c_void, name: *const c_char) -> *const c_void {
     // The jump behind this call needs it.
-    of_c(&SYMBOL, c"dlsym");
+    find_symbol_of_c();
     if name.is_null() || library == libc::RTLD_NEXT {
         return ptr::null();
     }

@@ -6,10 +6,12 @@
 //! loaded (`loading.rs`). `objects.rs` lists what is loaded.
 //!
 //! A run-time compiler, NVRTC or nvJitLink, returns machine code. It has the PTX too: `run_time_compilers.rs` returns that instead, as
-//! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them.
+//! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them. `linker.rs` has
+//! the functions of C that stand behind.
 #![expect(unsafe_code, reason = "a constructor")]
 
 mod code;
+mod linker;
 mod loading;
 mod objects;
 mod run_time_compilers;

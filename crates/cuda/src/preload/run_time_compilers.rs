@@ -10,7 +10,7 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use super::loading::{loaded_library, symbol};
+use super::linker::{loaded_library, symbol};
 use crate::device::links::{InputKind, Links};
 use crate::device::results::say;
 use crate::gpus::{GPUS, Gpu};
