@@ -76,10 +76,10 @@ DEVICE void mma(float* d, const u32* a, const u32* b)
                  : "r"(a[0]), "r"(a[1]), "r"(a[2]), "r"(a[3]), "r"(b[0]), "r"(b[1]));
 }
 
-// Copies 16 bytes, or writes 16 zeros and reads nothing.
+// Copies 16 bytes, or writes 16 zeros and reads nothing. The L2 cache fetches the whole line: its other half is a neighbour's.
 DEVICE void copy16(u32 to, const u8* from, bool read)
 {
-    asm volatile("cp.async.cg.shared.global [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0) : "memory");
+    asm volatile("cp.async.cg.shared.global.L2::128B [%0], [%1], 16, %2;" ::"r"(to), "l"(from), "r"(read ? 16 : 0) : "memory");
 }
 
 DEVICE void commit()

@@ -3,7 +3,7 @@
 //@ stage: decode
 //@ entry: attention_decode
 //@ needs: [cp_async, mma_bf16]
-//@ grid: ["rows", "kv_heads", "splits"]
+//@ grid: ["rows * kv_heads", "splits", "1"]
 //@ block: "128"
 //@ smem: "384 * head"
 //@ args: [queries, keys, values, key_scales, value_scales, table, lengths, starts, request_of, mask, mask_starts, slopes, partial, partial_lse, heads, kv_heads, page, most_pages, chunk, splits, window, causal, custom, sloped, scale, cap, key_page, key_slot, key_head, key_scale_page, key_scale_slot, key_scale_head, value_page, value_slot, value_head, value_scale_page, value_scale_slot, value_scale_head, key_swizzled, value_swizzled, value_offset]
@@ -134,7 +134,8 @@ attention_decode(const u16* queries, const u8* keys, const u8* values, const u8*
                  table, lengths, starts, mask, mask_starts, slopes, heads, kv_heads, page, most_pages, chunk, window, causal,
                  custom, sloped, __uint_as_float(scale), __uint_as_float(cap)};
     extern __shared__ __align__(128) float shared[];
-    u32 row = blockIdx.x, kv_head = blockIdx.y, split = blockIdx.z, group = heads / kv_heads;
+    // Heads of keys vary first: where they are neighbours in memory (NHD), CTAs that run together read whole lines together.
+    u32 row = blockIdx.x / kv_heads, kv_head = blockIdx.x % kv_heads, split = blockIdx.y, group = heads / kv_heads;
     u32 warp = threadIdx.x / 32, lane = threadIdx.x % 32, quad = lane / 4, in_quad = lane % 4;
     u32 request = (u32)request_of[row];
     i32 length = lengths[request], first_row = starts[request], rows = starts[request + 1] - first_row;

@@ -133,7 +133,7 @@ pub(super) struct JobArgs {
     /// Target: sm_121a, 121a, or `all` (repeatable)
     #[arg(long = "target", short = 't', value_name = "T")]
     pub(super) targets: Vec<String>,
-    /// Variants whose id or <family>/<id> matches a glob: `*`, `?` (repeatable)
+    /// Variants whose id or <family>/<id> matches a glob (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     pub(super) filters: Vec<String>,
     /// Never fetch anything.

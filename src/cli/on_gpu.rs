@@ -42,7 +42,7 @@ impl FromStr for Wanted {
 /// The GPU of the whole job.
 #[derive(Debug, Clone, Args)]
 pub(super) struct GpuArgs {
-    /// GPU that runs everything, too: auto (the first), none, or gpu:0
+    /// GPU that runs it, too: auto (the first), none or gpu:0
     #[arg(long, value_name = "GPU", default_value = "auto")]
     device: Wanted,
     /// Time limit for starting trials on the GPU, in seconds

@@ -18,7 +18,7 @@ use crate::snippet::{self, Filter};
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
-    /// Variants whose id or <family>/<id> matches a glob: `*`, `?` (repeatable)
+    /// Variants whose id or <family>/<id> matches a glob (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     filters: Vec<String>,
     /// Run the .ptx files below DIR instead of the built-in snippets
