@@ -65,7 +65,8 @@ fn dump(runner: &Runner<'_>, asked: &[OfTarget], path: &Path) -> Result<(), CliE
         .find_map(|(target, trials)| Some((*target, trials.iter().find(|trial| trial.blocked().is_none())?)));
     let Some((target, trial)) = first else { return Err(AttentionArgsError::Nothing.into()) };
     let outcome = runner.outcome(trial.as_ref(), target)?;
-    let written = family::write_dump(trial.as_ref(), runner.seed, &target.to_string(), &outcome, path);
+    let written =
+        family::write_dump(trial.as_ref(), runner.library, runner.seed, &target.to_string(), &outcome, path);
     Ok(written.map_err(|source| AttentionArgsError::Write { path: path.to_owned(), source })?)
 }
 

@@ -1,8 +1,10 @@
 //! Planted faults of the prefill in NVFP4, each caught at its stage, legal changes, none of which raises an alarm, and what its contract
 //! declares. NVRTC compiles the kernels.
 
+use std::process::Command;
+
 use super::attention::{Change, accepted, caught, gate_on};
-use super::desk::both_streams;
+use super::desk::{Desk, both_streams};
 use super::need::{Need, Test};
 
 pub(super) const TESTS: &[Test] = &[
@@ -11,6 +13,8 @@ pub(super) const TESTS: &[Test] = &[
     ("faults_of_weights_are_caught", &[Need::Nvrtc], faults_of_weights_are_caught),
     ("faults_of_values_are_caught", &[Need::Nvrtc], faults_of_values_are_caught),
     ("faults_of_the_products_are_caught", &[Need::Nvrtc], faults_of_the_products_are_caught),
+    ("faults_of_columns_are_explained", &[Need::Nvrtc], faults_of_columns_are_explained),
+    ("a_dump_of_columns_is_judged", &[Need::Nvrtc], a_dump_of_columns_is_judged),
     ("legal_changes_raise_no_alarm", &[Need::Nvrtc], legal_changes_raise_no_alarm),
     (
         "weights_are_judged_by_the_declared_maximum",
@@ -259,6 +263,82 @@ fn faults_of_the_products_are_caught() {
             (REAL, NATIVE, "\"r\"(a[0]), \"r\"(a[1]), \"r\"(a[2])", "\"r\"(a[0]), \"r\"(a[2]), \"r\"(a[1])"),
         ],
     );
+}
+
+/// A change of the kernel in a case and configuration, and what explains the wrong results.
+type Explained = (&'static str, &'static str, &'static str, &'static str, &'static str);
+
+fn faults_of_columns_are_explained() {
+    let faults: &[Explained] = &[
+        (
+            EVERY_KEY,
+            PORTABLE,
+            "column * COLUMN_SCALES",
+            "(column ^ 1) * COLUMN_SCALES",
+            "of values, those of the other column of each pair",
+        ),
+        (EVERY_KEY, PORTABLE, "kv_head * p.values.scale_head + ", "", "of values, those of the first head"),
+        (
+            EVERY_KEY,
+            PORTABLE,
+            "kv_head * p.values.head + ",
+            "",
+            "of values, their own, for elements of the first head",
+        ),
+        (
+            EVERY_KEY,
+            PORTABLE,
+            "scale_at(p.keys, page, slot, kv_head, block)",
+            "scale_at(p.keys, page, slot, kv_head, block ^ 1)",
+            "of keys, those of the other block of each pair",
+        ),
+        (
+            TILES,
+            WIDE,
+            "(d * p.page + slot) / 16]",
+            "d * p.page / 16]",
+            "of values, those of the first block of the page",
+        ),
+    ];
+    for (case, configuration, from, to, explanation) in faults {
+        let output = gate_on("prefill_fp4.cu", case, configuration, &[(from, to)]);
+        let all = both_streams(&output);
+        assert_eq!(output.status.code(), Some(100), "{from}: {all}");
+        assert!(all.contains(explanation), "{from}: {all}");
+        // What right kernels do not read is not missed.
+        assert!(!all.contains("never read by any launch"), "{all}");
+    }
+}
+
+fn a_dump_of_columns_is_judged() {
+    let desk = Desk::new();
+    let run = |args: &[&str]| {
+        Command::new(env!("CARGO_BIN_EXE_sm121probe"))
+            .args(args)
+            .current_dir(desk.dir.path())
+            .output()
+            .unwrap()
+    };
+    for (case, configuration) in
+        [(REAL, "prefill_fp4 d64 nvfp4 native"), (TREE, "prefill_fp4 d128 nvfp4 portable")]
+    {
+        let written = run(&[
+            "attention",
+            "--case",
+            case,
+            "--configuration",
+            configuration,
+            "--target",
+            "sm_121a",
+            "--dump",
+            "dump",
+        ]);
+        assert_eq!(written.status.code(), Some(0), "{}", both_streams(&written));
+        let judged = run(&["judge", "dump"]);
+        let all = both_streams(&judged);
+        assert_eq!(judged.status.code(), Some(0), "{all}");
+        assert!(all.contains("output pass") && all.contains("lse pass"), "{all}");
+    }
 }
 
 fn legal_changes_raise_no_alarm() {

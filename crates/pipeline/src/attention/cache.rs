@@ -21,6 +21,16 @@ record::words! {
 }
 
 record::words! {
+    /// How the values of a page lie in memory.
+    ValueOrder {
+        /// The elements of a slot are beside one another.
+        Rows "rows",
+        /// The slots of an element are: [pages, heads, elements, slots] in NVFP4, and a scale for 16 slots.
+        Columns "columns",
+    }
+}
+
+record::words! {
     /// The order of the block scales of a page.
     ScaleOrder {
         /// Those of a slot after those of its predecessor.
@@ -58,10 +68,42 @@ impl Strides {
         Self { offset: 0, page: slots * heads * row, slot, head }
     }
 
+    /// Pages of columns of slots without gaps: heads of `elements` columns, with `slots_of_byte` slots in a byte.
+    pub const fn of_columns(slots: usize, heads: usize, elements: usize, slots_of_byte: usize) -> Self {
+        let head = elements * slots / slots_of_byte;
+        Self { offset: 0, page: heads * head, slot: 0, head }
+    }
+
     /// The first byte of a head of a slot; `None` beyond every memory.
     pub(super) fn at(&self, page: usize, slot: usize, head: usize) -> Option<usize> {
         let page = page.checked_mul(self.page)?;
         self.offset.checked_add(page)?.checked_add(slot * self.slot + head * self.head)
+    }
+}
+
+/// Which block's scale an element gets; of values in columns which column's.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub enum ScaleOf {
+    /// Its own.
+    #[default]
+    Own,
+    /// That of the other one of its pair: a fault.
+    Pair,
+    /// That of the one before; the first has its own: a fault.
+    Before,
+    /// That of the first block of a row or, of columns, of their page: a fault.
+    First,
+}
+
+impl ScaleOf {
+    /// The number of the block or column, of `count`, whose scale number `n` gets.
+    const fn of(self, n: usize, count: usize) -> usize {
+        match self {
+            Self::Pair if n ^ 1 < count => n ^ 1,
+            Self::Before if n > 0 => n - 1,
+            Self::First => 0,
+            _ => n,
+        }
     }
 }
 
@@ -133,10 +175,12 @@ pub struct Plane {
     pub factors: Option<Factors>,
     /// Whether the odd elements are in the low nibbles.
     pub odd_first: bool,
+    /// Which block's or column's scale an element gets: its own, unless a kernel has a fault.
+    pub scale_of: ScaleOf,
     /// How many keys behind a key the one is whose scales and factors it gets: none, unless a kernel has a fault.
     pub scale_shift: i64,
     /// Whether the slots of an element are beside one another: e2m1 codes [heads, elements, slots] in each page, and a scale for 16 slots,
-    /// as an mma that sums over keys in blocks needs them. The strides of slots are then not used.
+    /// as an mma that sums over keys in blocks needs them ([`ValueOrder::Columns`]). The strides of slots are then not used.
     pub transposed: bool,
     /// The layout of records, of which these are the first elements, and how their scales are read.
     pub record: Option<(mla::Layout, mla::Reading)>,
@@ -170,11 +214,18 @@ impl Plane {
         let (page, slot, head) = at;
         if self.transposed {
             for d in 0..self.width {
-                let [code, scale] = self.transposed_at(at, slots, d).ok_or(usize::MAX)?;
+                let [code, _] = self.transposed_at(at, slots, d).ok_or(usize::MAX)?;
+                let (column, scale) = match self.scale_of {
+                    ScaleOf::First => (d, (scale.0, 0, scale.2)),
+                    of => (of.of(d, self.width), scale),
+                };
+                let [_, scale] = self.transposed_at(scale, slots, column).ok_or(usize::MAX)?;
                 let bytes = self.bytes.get(code..=code).ok_or(code)?;
                 let scales = self.scales.as_ref().map_or(&[][..], |scales| scales.bytes.as_slice());
                 let scale = numerics::Format::Ue4m3.decode(u32::from(*scales.get(scale).ok_or(scale)?));
-                to.push(self.element.value(bytes, slot % 2).ok_or(code)? * scale);
+                to.push(
+                    self.element.value(bytes, slot % 2 ^ usize::from(self.odd_first)).ok_or(code)? * scale,
+                );
             }
             return Ok(());
         }
@@ -197,7 +248,8 @@ impl Plane {
                 None => 1.0,
                 Some(scales) => {
                     let (page, slot, head) = scale;
-                    let at = scales.at(page, slot, head, d / BLOCK, blocks).ok_or(usize::MAX)?;
+                    let block = self.scale_of.of(d / BLOCK, blocks);
+                    let at = scales.at(page, slot, head, block, blocks).ok_or(usize::MAX)?;
                     numerics::Format::Ue4m3.decode(u32::from(*scales.bytes.get(at).ok_or(at)?))
                 }
             };
@@ -239,7 +291,9 @@ impl Cache {
             let dense = Strides::dense(order, slots, heads, row);
             *strides = Strides { slot: dense.slot, head: dense.head, ..*strides };
         };
-        for plane in self.planes.get_mut(sides).unwrap_or_default() {
+        // Columns have their heads one after the other in every order.
+        let planes = self.planes.get_mut(sides).unwrap_or_default();
+        for plane in planes.iter_mut().filter(|plane| !plane.transposed) {
             set(&mut plane.strides, plane.element.bytes(plane.width));
             if let Some(scales) = &mut plane.scales {
                 set(&mut scales.strides, plane.width / BLOCK);

@@ -11,14 +11,17 @@ use std::sync::Arc;
 use safetensors::tensor::TensorView;
 use safetensors::{Dtype, SafeTensors};
 
-use super::cache::{Cache, Factors, Order, Plane, ScaleOrder, Scales, Strides};
+use super::cache::{Cache, Factors, Order, Plane, ScaleOf, ScaleOrder, Scales, Strides, ValueOrder};
 use super::element::{BLOCK, Element};
 use super::error::AttentionError;
 use super::mla;
 use super::problem::{HeadMap, Problem, Request, Shape, Side};
 use super::quantize;
-use super::semantics::{Arithmetic, Base, Denominator, Empty, Folded, Kernel, Mask, Semantics};
+use super::semantics::{
+    Arithmetic, Base, Denominator, Empty, Folded, Kernel, Mask, ProductSum, Semantics, TwoLevel,
+};
 use super::writer::Written;
+use crate::kernel::FactorRule;
 
 /// The tensor that makes a file one of a writer: the slot of each new token.
 const SLOTS: &str = "slot_mapping";
@@ -88,6 +91,7 @@ const KEYS: &[&[&str]] = &[
     &["kv_heads", "num_kv_heads"],
     &["head_dim"],
     &["stacked"],
+    &["v_order"],
     &["record"],
     &["value_width"],
     &["k_strides"],
@@ -101,6 +105,9 @@ const KEYS: &[&[&str]] = &[
     &["partials"],
     &["elements"],
     &["tile"],
+    &["split"],
+    &["factor"],
+    &["sum"],
     &["queries"],
 ];
 

@@ -6,11 +6,13 @@ use std::path::Path;
 use safetensors::SafeTensorError;
 use safetensors::tensor::{Dtype, TensorView};
 
+use super::cache::ValueOrder;
 use super::case::Layout;
 use super::element::{BLOCK, Element};
 use super::generate::Data;
-use super::semantics::Mask;
+use super::semantics::{Kernel, Mask};
 use crate::frame::stream::Stored;
+use crate::kernel::FactorRule;
 
 /// A tensor: its name, type, shape and bytes.
 type Tensor = (&'static str, Dtype, Vec<usize>, Vec<u8>);
@@ -68,12 +70,21 @@ fn tensors(data: &Data, stored: &Stored) -> Vec<Tensor> {
         .flat_map(|pages| (0..most).map(|at| pages.get(at).map_or(-1, |page| signed(*page))));
     let starts = problem.requests.iter().map(|request| signed(request.rows.start));
     let lengths = problem.requests.iter().map(|request| signed(request.keys.len()));
+    // A kernel of quantized queries is judged from those that were stored.
+    let queries = match data.configuration.is_fp4() {
+        true => {
+            let used = data.of_stored(stored).queries;
+            ("q", Dtype::F32, of_queries, used.iter().flat_map(|x| x.to_le_bytes()).collect())
+        }
+        false => ("q", dtype(element), of_queries, data.queries.clone()),
+    };
     let mut tensors = vec![
-        ("q", dtype(element), of_queries, data.queries.clone()),
+        queries,
         integers("qo_indptr", vec![requests + 1], starts.chain([signed(case.rows())])),
         integers(if case.sparse { "topk_indices" } else { "block_table" }, vec![requests, most], pages),
         integers(if case.sparse { "topk_length" } else { "seq_lens" }, vec![requests], lengths),
     ];
+    tensors.extend(data.configuration.is_fp4().then(|| floats("q_scale", &[data.query_factor])));
     for (name, buffer, shape) in [("out", "out", lines.to_vec()), ("lse", "lse", lines[..2].to_vec())] {
         if let Some(bytes) = stored.get(buffer) {
             tensors.push((
@@ -145,7 +156,17 @@ fn metadata(data: &Data, target: &str) -> HashMap<String, String> {
     say("lse_sink", "included".to_owned());
     say("empty", "zero".to_owned());
     // What the kernels of this repository round.
-    say("kernel", "fa2".to_owned());
+    let arithmetic = data.arithmetic();
+    if let Some(two_level) = arithmetic.two_level {
+        let factor = if two_level.running { FactorRule::RunningMaximum } else { FactorRule::TileMaximum };
+        say("kernel", Kernel::PrefillFp4.word().to_owned());
+        say("split", two_level.split.to_string());
+        say("factor", factor.word().to_owned());
+        say("sum", arithmetic.sum.word().to_owned());
+        say("v_order", ValueOrder::Columns.word().to_owned());
+    } else {
+        say("kernel", Kernel::Fa2.word().to_owned());
+    }
     say("partials", "f32".to_owned());
     say("elements", "none".to_owned());
     say("tile", data.configuration.tile().to_string());
@@ -160,7 +181,9 @@ fn metadata(data: &Data, target: &str) -> HashMap<String, String> {
         say(key, all.join(","));
     }
     if data.cache.planes[0].scales.is_some() && data.configuration.width.is_multiple_of(4 * BLOCK) {
-        for (key, is_swizzled) in [("k_scale_layout", case.key_swizzled), ("v_scale_layout", case.swizzled)] {
+        let sides = [("k_scale_layout", case.key_swizzled), ("v_scale_layout", case.swizzled)];
+        let rows = sides.into_iter().enumerate().filter(|(side, _)| !data.cache.planes[*side].transposed);
+        for (key, is_swizzled) in rows.map(|(_, side)| side) {
             say(key, if is_swizzled { "swizzled" } else { "linear" }.to_owned());
         }
     }

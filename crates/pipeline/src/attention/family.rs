@@ -354,14 +354,12 @@ pub enum WriteError {
     /// The trial is one of another family, or did not end.
     #[error("the trial stored no results: run it without --dump to see why")]
     Results,
-    /// Its cache has a layout that dumps do not have.
-    #[error(
-        "{0} stores values as columns of keys, for which the dump format has no name: dump another configuration"
-    )]
-    Layout(ConfigurationName),
     /// Its data cannot be generated.
     #[error(transparent)]
     Data(#[from] AttentionError),
+    /// Its kernel is missing.
+    #[error(transparent)]
+    Kernel(#[from] KernelError),
     /// The file cannot be written.
     #[error(transparent)]
     File(#[from] safetensors::SafeTensorError),
@@ -373,6 +371,7 @@ pub enum WriteError {
 /// [`WriteError`].
 pub fn write_dump(
     trial: &dyn family::Trial,
+    library: &Library,
     seed: Option<u64>,
     target: &str,
     outcome: &family::Outcome,
@@ -380,10 +379,7 @@ pub fn write_dump(
 ) -> Result<(), WriteError> {
     let trial: &Trial = trial.as_family().ok_or(WriteError::Results)?;
     let stored: &Stored = outcome.stored.downcast_ref().ok_or(WriteError::Results)?;
-    if trial.configuration.is_fp4() {
-        return Err(WriteError::Layout(trial.configuration.name()));
-    }
-    let data = Data::new(&trial.case, trial.configuration, seed.unwrap_or(trial.case.seed))?;
+    let data = trial.data(library, seed)?;
     Ok(export::write(&data, stored, target, path)?)
 }
 
@@ -399,6 +395,13 @@ impl Trial {
         let counts = Exposure::new(&data).counts();
         kept.put(KIND, key.as_ref(), &counts);
         Ok(counts)
+    }
+
+    /// Its data, as its kernel of partial results declares to use it.
+    fn data(&self, library: &Library, seed: Option<u64>) -> Result<Data, WriteError> {
+        let declared = kernel(library, self.configuration.kernel.word())?.contract;
+        let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed))?;
+        Ok(data.declared_by(&declared))
     }
 
     /// What its kernels declare.
@@ -588,13 +591,15 @@ impl family::Trial for Trial {
         toolchain::header::file_text(&case)
     }
 
-    fn explained(&self, outcome: &family::Outcome, seed: Option<u64>, target: Target) -> Option<Diagnosis> {
-        // Hypotheses are about dumps, whose format has no values as columns of keys.
-        if self.configuration.is_fp4() {
-            return None;
-        }
+    fn explained(
+        &self,
+        library: &Library,
+        outcome: &family::Outcome,
+        seed: Option<u64>,
+        target: Target,
+    ) -> Option<Diagnosis> {
         let stored: &Stored = outcome.stored.downcast_ref()?;
-        let data = Data::new(&self.case, self.configuration, seed.unwrap_or(self.case.seed)).ok()?;
+        let data = self.data(library, seed).ok()?;
         let bytes = export::bytes(&data, stored, &target.to_string()).ok()?;
         let judgement = super::judge_contents(&super::dump::contents(&bytes).ok()?, Effort::Every).ok()?;
         judgement.diagnosis

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use numerics::random::{GOLDEN, at, mix};
 use numerics::{Rounding, convert};
 
-use super::cache::{Cache, Order, Plane, ScaleOrder, Scales, Strides};
+use super::cache::{Cache, Order, Plane, ScaleOf, ScaleOrder, Scales, Strides};
 use super::case::{Case, Layout, Regime};
 use super::configuration::{Configuration, Kernel, Types};
 use super::element::{BLOCK, Element};
@@ -123,10 +123,7 @@ pub(super) fn planes(case: &Case, configuration: Configuration) -> [Plane; 2] {
     };
     let is_transposed = |side: usize| side == 1 && configuration.is_fp4();
     // A page of transposed values has its heads one after the other in every layout.
-    let of_columns = |of_slot: usize| {
-        let head = page * width / of_slot;
-        Strides { offset: 0, page: kv_heads * head, slot: 0, head }
-    };
+    let of_columns = |slots_of_byte: usize| Strides::of_columns(page, kv_heads, width, slots_of_byte);
     let strides = |side: usize| match record {
         Some(layout) => of_records(layout),
         None if is_transposed(side) => {
@@ -159,6 +156,7 @@ pub(super) fn planes(case: &Case, configuration: Configuration) -> [Plane; 2] {
         factors: None,
         odd_first: false,
         transposed: is_transposed(side),
+        scale_of: ScaleOf::Own,
         scale_shift: 0,
         record: record.map(|layout| (layout, mla::Reading::default())),
     };

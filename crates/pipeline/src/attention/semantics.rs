@@ -107,6 +107,8 @@ record::words! {
         SparseMlaSwapab "sparse_mla_swapab",
         /// FlashInfer's NVFP4 attention for SM12x, SageAttention 3: weights in NVFP4, tiles of 128 keys from the last to the first.
         Nvfp4Attention "nvfp4_attention",
+        /// This repository's `prefill_fp4.cu`: weights in NVFP4, relative to the largest score of their tile.
+        PrefillFp4 "prefill_fp4",
         /// Any of the first three with binary32 sums.
         Any "any",
     }
@@ -200,13 +202,14 @@ pub struct Semantics {
     pub empty: Empty,
 }
 
-/// How products of elements are summed.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum ProductSum {
-    /// In binary32, in any order.
-    Any,
-    /// By one block-scaled mma after another, each of 64 products that it cuts once (docs/numerics.md, 4.9).
-    BlockScaled,
+record::words! {
+    /// How products of elements are summed.
+    ProductSum {
+        /// In binary32, in any order.
+        Any "any",
+        /// By one block-scaled mma after another, each of 64 products that it cuts once (docs/numerics.md, 4.9).
+        BlockScaled "block_scaled",
+    }
 }
 
 /// Weights in NVFP4, quantized at two levels: relative to a maximum, which becomes 448·6, and with a scale for 16 keys.
@@ -331,6 +334,23 @@ impl Arithmetic {
                     descending: true,
                     by_largest: true,
                     tile: 128,
+                    split: usize::MAX,
+                }),
+                ..any
+            },
+            Kernel::PrefillFp4 => Self {
+                weights: Element::F32,
+                denominator: Denominator::Unrounded,
+                rescaled: 0,
+                partials: Some(Element::F32),
+                tile: 32,
+                elements: None,
+                exact_elements: true,
+                two_level: Some(TwoLevel {
+                    running: false,
+                    descending: false,
+                    by_largest: false,
+                    tile: 64,
                     split: usize::MAX,
                 }),
                 ..any

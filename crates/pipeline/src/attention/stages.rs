@@ -118,7 +118,7 @@ impl Data {
     }
 
     /// The problem of the kernel of partial results: what was stored before it replaces what should be.
-    fn of_stored(&self, stored: &Stored) -> Problem {
+    pub(super) fn of_stored(&self, stored: &Stored) -> Problem {
         let problem = self.problem.clone();
         match Self::quantized(stored) {
             Some(quantized) => Problem { queries: Arc::new(quantized.values()), ..problem },
@@ -305,6 +305,22 @@ impl stream::Problem for Data {
             buffers.push(("values", codes(1)));
         }
         buffers
+    }
+
+    fn needs(&self, input: &str) -> bool {
+        let kernel = self.configuration.kernel;
+        let has_scales = |side: usize| self.cache.planes[side].scales.is_some();
+        match input {
+            "mask" | "mask_starts" => self.case.mask == Mask::Custom,
+            "slopes" => self.case.slopes,
+            "sinks" => self.case.sinks,
+            "key_scales" => has_scales(0),
+            "value_scales" => has_scales(1),
+            "request_of" => kernel == Kernel::Decode,
+            "tile_request" | "tile_row" => matches!(kernel, Kernel::Prefill | Kernel::PrefillFp4),
+            "starts" => kernel != Kernel::Mla,
+            _ => true,
+        }
     }
 
     fn steps(&self) -> Vec<Step> {

@@ -285,7 +285,13 @@ pub trait Trial: Any + Send + Sync + fmt::Debug {
     }
 
     /// Returns what explains the wrong results of a run; `None` if the family has no hypotheses, or nothing is wrong.
-    fn explained(&self, _outcome: &Outcome, _seed: Option<u64>, _target: Target) -> Option<Diagnosis> {
+    fn explained(
+        &self,
+        _library: &Library,
+        _outcome: &Outcome,
+        _seed: Option<u64>,
+        _target: Target,
+    ) -> Option<Diagnosis> {
         None
     }
 

@@ -210,14 +210,15 @@ impl<'a> Runner<'a> {
     /// Returns what explains the wrong results of a trial on the emulator; `None` if the family has no hypotheses, or the emulator finds
     /// nothing wrong. Where the trial's data leave several explanations, or none, the same kernels run on other data.
     pub fn explained(&self, trial: &dyn Trial, target: Target) -> Option<Diagnosis> {
-        let mut diagnosis = trial.explained(&self.outcome(trial, target).ok()?, self.seed, target)?;
+        let mut diagnosis =
+            trial.explained(self.library, &self.outcome(trial, target).ok()?, self.seed, target)?;
         for (data, other) in trial.more_telling() {
             if diagnosis.is_unique() {
                 break;
             }
             // A run that cannot begin, and one without a wrong result, settle nothing.
             let outcome = self.outcome_of_seed(other.as_ref(), target, None).ok();
-            let of_other = outcome.and_then(|outcome| other.explained(&outcome, None, target));
+            let of_other = outcome.and_then(|outcome| other.explained(self.library, &outcome, None, target));
             if let Some(of_other) = of_other {
                 diagnosis.narrow_by(&of_other, &data);
             }

@@ -63,6 +63,11 @@ pub trait Problem: Send + Sync {
     /// Returns the buffers. Problems that replay one graph have buffers of equal sizes.
     fn buffers(&self) -> Vec<(&'static str, Content)>;
 
+    /// Whether the results depend on an input: one that they do not depend on is not missed where nothing reads it.
+    fn needs(&self, _input: &str) -> bool {
+        true
+    }
+
     /// Returns the launches, in order; at least one.
     fn steps(&self) -> Vec<Step>;
 
@@ -227,7 +232,8 @@ impl<'a> Session<'a> {
     fn unread(&self) -> Vec<&'static str> {
         let inputs = self.problem.buffers().into_iter().filter(|(name, content)| {
             let has_bytes = matches!(content, Content::Input(bytes) if !bytes.is_empty());
-            has_bytes && self.buffers.get(name).and_then(|buffer| self.device.is_read(*buffer)) == Some(false)
+            let is_needed = has_bytes && self.problem.needs(name);
+            is_needed && self.buffers.get(name).and_then(|buffer| self.device.is_read(*buffer)) == Some(false)
         });
         inputs.map(|(name, _)| name).collect()
     }

@@ -318,7 +318,13 @@ impl family::Trial for Trial {
         Some(case::to_yaml(&self.case))
     }
 
-    fn explained(&self, outcome: &family::Outcome, _: Option<u64>, _: Target) -> Option<Diagnosis> {
+    fn explained(
+        &self,
+        _: &Library,
+        outcome: &family::Outcome,
+        _: Option<u64>,
+        _: Target,
+    ) -> Option<Diagnosis> {
         let Outcome { contract, tensors, stages, .. } = outcome.stored.downcast_ref::<Outcome>()?;
         super::explain(contract, tensors, stages)
     }

@@ -75,6 +75,20 @@ fn contradictions_are_named() {
             f.put("k_cache", Dtype::U8, &[15, 16, 2, 64], vec![0; 15 * 16 * 2 * 64]);
         }),
         ("8 slots and 2 heads by the metadata", |f| f.say("page_size", 8)),
+        ("metadata `v_order` is `columns`; expected rows: columns are of NVFP4 caches", |f| {
+            f.bf16("v_cache", &[15, 2, 64, 8], &[0.0; 15 * 2 * 64 * 8]);
+            f.say("v_order", "columns");
+        }),
+        ("`v_cache` is [15, 2, 16, 64]; expected [15, 2, elements, 8], as v_order is columns", |f| {
+            f.bf16("v_cache", &[15, 2, 16, 64], &[0.0; 15 * 2 * 16 * 64]);
+            f.say("v_order", "columns");
+        }),
+        ("metadata `v_order` is `cols`; expected one of rows, columns", |f| f.say("v_order", "cols")),
+        ("metadata `split` is `64`; expected absent", |f| f.say("split", 64)),
+        ("metadata `factor` is `argument`; expected tile_maximum or running_maximum", |f| {
+            f.say("kernel", "prefill_fp4");
+            f.say("factor", "argument");
+        }),
     ];
     for (words, change) in cases {
         let mut file = file(&world, &stored);

@@ -5,8 +5,9 @@ use std::sync::Arc;
 use safetensors::Dtype;
 
 use super::{
-    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, File, Folded, Kernel, Lists,
-    LseQuantity, LseReading, Mask, Request, Semantics, Shape, Stored, StoredLse, mla,
+    Arithmetic, AttentionError, Base, Cache, Denominator, Element, Empty, FactorRule, File, Folded, Kernel,
+    Lists, LseQuantity, LseReading, Mask, ProductSum, Request, Semantics, Shape, Stored, StoredLse, TwoLevel,
+    mla,
 };
 
 /// The pages of each request, of keys and of values, and its length.
@@ -507,6 +508,39 @@ impl File<'_> {
             }
             of.tile = tile;
             of.folded = of.folded.map(|folded| Folded { tile, ..folded });
+            if kernel == Kernel::PrefillFp4 {
+                // Tiles that begin at multiples of their keys may have fewer at both ends.
+                of.tile = tile.div_ceil(2);
+                of.two_level = of.two_level.map(|two_level| TwoLevel { tile, ..two_level });
+            }
+        }
+        self.two_level(kernel, of)
+    }
+
+    /// What is declared of weights that are quantized at two levels.
+    fn two_level(&self, kernel: Kernel, mut of: Arithmetic) -> Result<Arithmetic, AttentionError> {
+        let declared = ["split", "factor", "sum"].into_iter().find(|key| self.metadata_value(key).is_some());
+        if let Some(key) = declared
+            && kernel != Kernel::PrefillFp4
+        {
+            return Err(self.wrong_key(key, "absent: it is known of every `kernel` but prefill_fp4"));
+        }
+        let split: Option<usize> = self.number("split")?;
+        if split == Some(0) {
+            return Err(self.wrong_key("split", "at least one key"));
+        }
+        let running = match self.word("factor", FactorRule::ALL, FactorRule::word)? {
+            Some(FactorRule::Argument) => {
+                return Err(self.wrong_key("factor", "tile_maximum or running_maximum"));
+            }
+            factor => factor == Some(FactorRule::RunningMaximum),
+        };
+        if let Some(two_level) = of.two_level.as_mut().filter(|_| kernel == Kernel::PrefillFp4) {
+            two_level.running = running;
+            two_level.split = split.unwrap_or(two_level.split);
+        }
+        if let Some(sum) = self.word("sum", ProductSum::ALL, ProductSum::word)? {
+            of.sum = sum;
         }
         Ok(of)
     }

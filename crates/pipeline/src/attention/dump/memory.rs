@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use super::{
-    AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOrder, Scales, Strides, Written,
-    mla,
+    AttentionError, BLOCK, Cache, Element, Factors, File, Order, Plane, ScaleOf, ScaleOrder, Scales, Strides,
+    ValueOrder, Written, mla,
 };
 
 const SIDES: [&str; 2] = ["keys", "values"];
@@ -68,6 +68,7 @@ impl File<'_> {
             scales: None,
             factors: None,
             odd_first: false,
+            scale_of: ScaleOf::Own,
             scale_shift: 0,
             transposed: false,
             record: Some((layout, mla::Reading::default())),
@@ -160,10 +161,17 @@ impl File<'_> {
         let (page, heads, [keys, values]) =
             if stacked { self.stacked(element, order, width)? } else { self.apart(element, order, width)? };
         let value_width = values.width;
+        let columns = self.columns(element, stacked, page)?;
         let mut planes = [
             self.plane(0, keys, element, (page, heads, order))?,
             self.plane(1, values, element, (page, heads, order))?,
         ];
+        if columns {
+            let of = |slots_of_byte| Strides::of_columns(page, heads, value_width, slots_of_byte);
+            planes[1].transposed = true;
+            planes[1].strides = of(2);
+            planes[1].scales.iter_mut().for_each(|scales| scales.strides = of(BLOCK));
+        }
         for (side, key) in [(0, "k_strides"), (1, "v_strides")] {
             if let Some(strides) = self.strides(key, element)? {
                 planes[side].strides = strides;
@@ -181,6 +189,27 @@ impl File<'_> {
             },
             value_width,
         ))
+    }
+
+    /// Whether values are declared to be columns of slots.
+    fn is_columns(&self) -> Result<bool, AttentionError> {
+        Ok(self.word("v_order", ValueOrder::ALL, ValueOrder::word)? == Some(ValueOrder::Columns))
+    }
+
+    /// Whether values are columns of slots, as a cache may have them.
+    fn columns(&self, element: Element, stacked: bool, page: usize) -> Result<bool, AttentionError> {
+        if !self.is_columns()? {
+            return Ok(false);
+        }
+        let wanted = match () {
+            () if element != Element::Nvfp4 => "rows: columns are of NVFP4 caches".to_owned(),
+            () if stacked => "rows: columns need `k_cache` and `v_cache`, for keys are rows".to_owned(),
+            () if !page.is_multiple_of(BLOCK) => {
+                format!("rows: {BLOCK} slots share a scale of a column, and a page has {page}")
+            }
+            () => return Ok(true),
+        };
+        Err(self.wrong_key("v_order", wanted))
     }
 
     /// `k` and `v`: [keys, heads, elements].
@@ -257,17 +286,30 @@ impl File<'_> {
         if unpack(stored) != width {
             return Err(self.wrong_shape("k_cache", format!("{width} elements of a head, as `q` has")));
         }
-        if of_values.len() != 4 || of_values[..3] != shape[..3] {
-            return Err(self.wrong_shape("v_cache", format!("{:?} and the elements of a value", &shape[..3])));
-        }
         let (page, heads) = self.page_of(order, [a, b])?;
+        let is_columns = self.is_columns()?;
+        let value_width = match *of_values.as_slice() {
+            [pages, of_heads, elements, slots] if is_columns => {
+                if (pages, of_heads, slots) != (shape[0], heads, page / 2) {
+                    let wanted =
+                        format!("[{}, {heads}, elements, {}], as v_order is columns", shape[0], page / 2);
+                    return Err(self.wrong_shape("v_cache", wanted));
+                }
+                elements
+            }
+            [.., of_row] if of_values.len() == 4 && of_values[..3] == shape[..3] => unpack(of_row),
+            _ => {
+                let wanted = format!("{:?} and the elements of a value", &shape[..3]);
+                return Err(self.wrong_shape("v_cache", wanted));
+            }
+        };
         self.fits("k_cache", order, [a, b], (page, heads))?;
         let region = |tensor, width: usize| Region {
             tensor,
             strides: Strides::dense(order, page, heads, element.bytes(width)),
             width,
         };
-        Ok((page, heads, [region("k_cache", width), region("v_cache", unpack(of_values[3]))]))
+        Ok((page, heads, [region("k_cache", width), region("v_cache", value_width)]))
     }
 
     /// Checks that declared slots and heads are those of the shape.
@@ -400,7 +442,11 @@ impl File<'_> {
             let strides = Strides::dense(order, page, heads, blocks);
             let key = ["k_scale_layout", "v_scale_layout"][side];
             let declared = self.word(key, ScaleOrder::ALL, ScaleOrder::word)?;
-            if declared.is_none() && page.is_multiple_of(4) && blocks.is_multiple_of(4) {
+            let is_columns = side == 1 && self.is_columns()?;
+            if is_columns && declared.is_some_and(|order| order != ScaleOrder::Linear) {
+                return Err(self.wrong_key(key, "linear: scales of columns have no tiles"));
+            }
+            if declared.is_none() && !is_columns && page.is_multiple_of(4) && blocks.is_multiple_of(4) {
                 self.undeclared(key, vec!["linear", "swizzled"]);
             }
             scales = Some(Scales { bytes, strides, order: declared.unwrap_or(ScaleOrder::Linear) });
@@ -420,6 +466,7 @@ impl File<'_> {
             scales,
             factors,
             odd_first: false,
+            scale_of: ScaleOf::Own,
             scale_shift: 0,
             transposed: false,
             record: None,

@@ -446,6 +446,12 @@ pub(super) const ALL: &[Hypothesis] = &[
         variants: scales::scale_places,
     },
     Hypothesis {
+        name: "values in columns are read as rows",
+        look: "the layout of values: an mma that sums over keys in blocks needs the slots of an element beside one another",
+        seen: "",
+        variants: scales::columns_as_rows,
+    },
+    Hypothesis {
         name: "the nibbles of a byte are exchanged",
         look: "the order of e2m1 codes in a byte: the even element is in the low nibble",
         seen: "",
@@ -612,7 +618,7 @@ pub(super) fn roundings(dump: &Dump) -> Vec<(String, Dump)> {
     let kernels = Kernel::ALL.iter().filter(|of| match of {
         Kernel::LlamaCpp => queries == Element::F16,
         Kernel::SparseMla | Kernel::SparseMlaResidual | Kernel::SparseMlaSwapab => false,
-        Kernel::Nvfp4Attention => false,
+        Kernel::Nvfp4Attention | Kernel::PrefillFp4 => false,
         _ => true,
     });
     let mut all: Vec<(String, Dump)> = kernels

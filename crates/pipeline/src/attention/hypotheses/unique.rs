@@ -14,6 +14,7 @@ use crate::attention::export;
 use crate::attention::generate::Data;
 use crate::attention::judge::{bounds, judge};
 use crate::frame::stream;
+use crate::kernel::MmaPath;
 
 /// Cases whose data differ in what they have: sinks, windows, masks, swizzled scales, padded pages, slopes, caps, low scores, records.
 const CASES: &[&str] = &[
@@ -45,7 +46,15 @@ fn right() -> Vec<(String, Dump)> {
             true => vec![Configuration::plain(Kernel::Mla, 576, Types::Fp8DsMla)],
             false => [Types::Bf16, Types::E4m3, Types::Nvfp4]
                 .map(|types| Configuration::plain(Kernel::Prefill, 64, types))
-                .to_vec(),
+                .into_iter()
+                .chain(Configuration::all().into_iter().filter(|of| {
+                    // Its values are columns.
+                    *name == "attention-real"
+                        && of.is_fp4()
+                        && of.width == 64
+                        && of.path == Some(MmaPath::Portable)
+                }))
+                .collect(),
         };
         for configuration in configurations {
             let data = Data::new(&case, configuration, case.seed).unwrap();

@@ -1,8 +1,9 @@
 //! Hypotheses on the scales of a cache: their layout, their place, and factors of all of it.
 
 use super::{SIDES, each, with};
-use crate::attention::cache::{ScaleOrder, Strides};
+use crate::attention::cache::{Order, ScaleOf, ScaleOrder, Strides};
 use crate::attention::dump::Dump;
+use crate::attention::element::BLOCK;
 
 /// Block scales in another order of a page.
 pub(super) fn scale_orders(dump: &Dump) -> Vec<(String, Dump)> {
@@ -62,9 +63,35 @@ pub(super) fn scale_places(dump: &Dump) -> Vec<(String, Dump)> {
         ),
     ]);
     for side in 0..2 {
-        let steps = |strides: Strides| [(1, "block"), (strides.slot, "slot"), (strides.head, "head")];
+        let is_transposed = dump.cache.planes[side].transposed;
+        let what = if is_transposed { "column" } else { "block" };
+        let others = [
+            (ScaleOf::Pair, format!("the other {what} of each pair")),
+            (ScaleOf::Before, format!("the {what} before")),
+            (
+                ScaleOf::First,
+                format!("the first block of the {}", if is_transposed { "page" } else { "row" }),
+            ),
+        ];
+        for (of, what) in others {
+            let other = with(dump, |d| d.cache.planes[side].scale_of = of);
+            all.push((format!("of {}, those of {what}", SIDES[side]), other));
+        }
+        let first = with(dump, |d| {
+            d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.strides.head = 0);
+        });
+        all.push((format!("of {}, those of the first head", SIDES[side]), first));
+        let own = with(dump, |d| d.cache.planes[side].strides.head = 0);
+        all.push((format!("of {}, their own, for elements of the first head", SIDES[side]), own));
+    }
+    for side in 0..2 {
+        let column = if dump.cache.planes[side].transposed { dump.cache.page / BLOCK } else { 0 };
+        let steps = |strides: Strides| {
+            [(1, "block"), (strides.slot, "slot"), (column, "column"), (strides.head, "head")]
+        };
         let Some(of) = scales(side) else { continue };
-        for (step, what) in steps(of.strides) {
+        // Columns have no slots to step over.
+        for (step, what) in steps(of.strides).into_iter().filter(|(step, _)| *step > 0) {
             let next = with(dump, |d| {
                 d.cache.planes[side].scales.iter_mut().for_each(|scales| scales.strides.offset += step);
             });
@@ -122,4 +149,30 @@ pub(super) fn scales(dump: &Dump) -> Vec<(String, Dump)> {
         }
     }
     all
+}
+
+/// Values in columns that are read as rows of elements, in the order of dimensions that caches of rows have.
+pub(super) fn columns_as_rows(dump: &Dump) -> Vec<(String, Dump)> {
+    let plane = &dump.cache.planes[1];
+    if !plane.transposed {
+        return Vec::new();
+    }
+    let (page, heads) = (dump.cache.page, dump.cache.heads);
+    let read = |order: &Order| {
+        let other = with(dump, |d| {
+            let values = &mut d.cache.planes[1];
+            let dense = |row: usize| Strides::dense(*order, page, heads, row);
+            let of = |strides: Strides, row: usize| Strides {
+                offset: strides.offset,
+                page: strides.page,
+                ..dense(row)
+            };
+            values.transposed = false;
+            values.strides = of(values.strides, values.element.bytes(values.width));
+            let blocks = values.width / BLOCK;
+            values.scales.iter_mut().for_each(|scales| scales.strides = of(scales.strides, blocks));
+        });
+        (format!("as {}", order.word()), other)
+    };
+    Order::ALL.iter().map(read).collect()
 }
