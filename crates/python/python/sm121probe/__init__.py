@@ -12,6 +12,8 @@ A launch is emulated according to the PTX ISA. The first violation of its rules 
 and the thread. No GPU is needed or used.
 """
 
+from typing import TYPE_CHECKING, Any, List
+
 from ._native import TensorMap as _NativeMap  # noqa: F401  (fails early where the extension is not built)
 from .device import Device, DeviceArray, TensorMap
 from .errors import (
@@ -28,6 +30,13 @@ from .errors import (
 )
 from .module import Kernel, Module, Parameter
 from .report import Difference, FloatAtomics, OtherAccess, Place, Profile, Report, Traffic, Undetermined, Violation
+
+if TYPE_CHECKING:
+    from . import matrix, mx, tools, torch_cuda, triton
+    from .tools import audit, emulated, judge, lint
+
+    #: The version of the package.
+    __version__: str
 
 __all__ = [
     "CostWarning",
@@ -55,15 +64,33 @@ __all__ = [
     "Violation",
     "ViolationError",
     "ViolationWarning",
+    "__version__",
+    "audit",
+    "emulated",
+    "judge",
+    "lint",
+    "matrix",
+    "mx",
+    "tools",
+    "torch_cuda",
+    "triton",
 ]
 
 
-def __getattr__(name):
+def __getattr__(name: str) -> Any:
     # Imported lazily: they read a record or need NumPy.
     import importlib
 
+    if name == "__version__":
+        import importlib.metadata
+
+        return importlib.metadata.version(__name__)
     if name in ("matrix", "mx", "torch_cuda", "triton", "tools"):
         return importlib.import_module("." + name, __name__)
     if name in ("audit", "emulated", "judge", "lint"):
         return getattr(importlib.import_module(".tools", __name__), name)
     raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+
+
+def __dir__() -> List[str]:
+    return sorted({*globals(), *__all__})

@@ -5,7 +5,7 @@ import signal
 import sys
 
 
-def program():
+def program() -> str:
     """Return the path of the command, which it runs again for work that may crash."""
     import sysconfig
 
@@ -18,7 +18,7 @@ _AS_NAMED = "import sys; sys.argv.pop(0); from sm121probe.__main__ import main; 
 _made = None
 
 
-def _script():
+def _script() -> str:
     """Create a script that runs the command, for use of the package without installation."""
     import atexit
     import shlex
@@ -36,7 +36,7 @@ def _script():
     return _made
 
 
-def main():
+def main() -> int:
     """Run the command line of this process and return the exit code."""
     from . import _native
 

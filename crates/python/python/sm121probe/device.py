@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, SupportsIndex, Tuple, Union
 
 from . import _native
 from .module import Module
@@ -32,12 +32,12 @@ _TYPES = {
 class DeviceArray:
     """A buffer in the memory of a `Device`. Its address is stable until it is freed, so it can be stored in other buffers."""
 
-    def __init__(self, device: "Device", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int):
-        self.device = device
-        self.address = address
-        self.shape = shape
-        self.dtype = dtype
-        self.nbytes = nbytes
+    def __init__(self, device: "Device", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int) -> None:
+        self.device: "Device" = device
+        self.address: int = address
+        self.shape: Tuple[int, ...] = shape
+        self.dtype: Any = dtype
+        self.nbytes: int = nbytes
 
     @property
     def __sm121probe_buffer__(self) -> Tuple[Any, int, int]:
@@ -90,17 +90,18 @@ class Device:
         dtype = array.dtype if hasattr(array, "__array_interface__") else str(array.dtype).rpartition(".")[2]
         return DeviceArray(self, address, shape, dtype, nbytes)
 
-    def empty(self, shape: Union[int, Sequence[int]], dtype: Any = "float32", *, name: Optional[str] = None) -> DeviceArray:
+    def empty(self, shape: Union[SupportsIndex, Sequence[SupportsIndex]], dtype: Any = "float32", *, name: Optional[str] = None) -> DeviceArray:
         """Allocate an unwritten buffer; a kernel whose behaviour depends on its contents violates a rule."""
         import numpy
 
-        shape = (shape,) if isinstance(shape, int) else tuple(shape)
+        shape = (int(shape),) if numpy.ndim(shape) == 0 else tuple(int(n) for n in shape)  # type: ignore[arg-type,union-attr]
         kind = numpy.dtype(dtype)
         nbytes = int(numpy.prod(shape, dtype=numpy.int64)) * kind.itemsize
         return DeviceArray(self, self._memory.allocate_unwritten(nbytes, self._name(name)), shape, kind, nbytes)
 
     def launch(self, module: Module, name: str, grid: Any, block: Any = None, args: Sequence[Any] = (), **options: Any) -> Report:
         """Call `Module.launch` with the memory of this device."""
+        __tracebackhide__ = True
         return module.launch(name, grid, block, args, device=self, **options)
 
 

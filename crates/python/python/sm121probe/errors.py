@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
-from typing import List, Optional
+from typing import TYPE_CHECKING, Any, Dict, List, Optional
+
+if TYPE_CHECKING:
+    from .report import Report, Violation
 
 
 class Error(Exception):
@@ -15,7 +18,16 @@ class ViolationError(Error, RuntimeError):
     `violation` is the one that ended the launch; `violations` are earlier ones after which the launch continued (``rules="values"``).
     """
 
-    def __init__(self, message: str, violation=None, violations: Optional[List] = None):
+    #: The one that ended the launch.
+    violation: "Optional[Violation]"
+    #: Earlier ones, after which the launch continued.
+    violations: "List[Violation]"
+    #: The report of the trials, if they ended.
+    report: "Optional[Report]"
+
+    def __init__(
+        self, message: str, violation: "Optional[Violation]" = None, violations: "Optional[List[Violation]]" = None
+    ) -> None:
         super().__init__(message)
         self.violation = violation
         self.violations = violations or []
@@ -27,7 +39,14 @@ class DisagreementError(Error):
     `strict`. `violations` may explain why. `report` is the report of the trials. Without a race or unwritten memory, the arrays hold the
     results of the first schedule."""
 
-    def __init__(self, message: str, violations: Optional[List] = None):
+    #: Always `None`: no violation ended the launch.
+    violation: "Optional[Violation]"
+    #: What may explain the disagreement.
+    violations: "List[Violation]"
+    #: The report of the trials.
+    report: "Optional[Report]"
+
+    def __init__(self, message: str, violations: "Optional[List[Violation]]" = None) -> None:
         super().__init__(message)
         self.violation = None
         self.violations = violations or []
@@ -57,7 +76,10 @@ class LaunchError(Error, ValueError):
 class IncompleteError(Error):
     """A command checked nothing, or less than it was asked to. `output` is what it printed."""
 
-    def __init__(self, message: str, output: str = ""):
+    #: What the command printed.
+    output: str
+
+    def __init__(self, message: str, output: str = "") -> None:
         super().__init__(message)
         self.output = output
 
@@ -66,7 +88,7 @@ class ToolkitError(Error):
     """NVRTC or ptxas is missing, rejects the source, or does not show what it contracts."""
 
 
-def of_json(failed: dict) -> Error:
+def of_json(failed: Dict[str, Any]) -> Error:
     """Return the exception for an error of the native module."""
     from .report import Violation
 

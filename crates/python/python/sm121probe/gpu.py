@@ -6,7 +6,7 @@ A GPU only computes results and checks no rules; whether the results are reliabl
 from __future__ import annotations
 
 import ctypes
-from typing import Any, List, Optional, Sequence, Tuple
+from typing import Any, Dict, List, Optional, Sequence, Tuple
 
 from .errors import Error, LaunchError, UnsupportedError
 from .module import Module, _three
@@ -20,8 +20,12 @@ _ERROR_LOG, _ERROR_LOG_BYTES = 5, 6  # CU_JIT_ERROR_LOG_BUFFER, …_SIZE_BYTES
 class GpuArray:
     """A buffer in the memory of a GPU."""
 
-    def __init__(self, device: "GpuDevice", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int):
-        self.device, self.address, self.shape, self.dtype, self.nbytes = device, address, shape, dtype, nbytes
+    def __init__(self, device: "GpuDevice", address: int, shape: Tuple[int, ...], dtype: Any, nbytes: int) -> None:
+        self.device: "GpuDevice" = device
+        self.address: int = address
+        self.shape: Tuple[int, ...] = shape
+        self.dtype: Any = dtype
+        self.nbytes: int = nbytes
 
     @property
     def __sm121probe_buffer__(self) -> Tuple[Any, int, int]:
@@ -53,7 +57,7 @@ class GpuArray:
 class GpuDevice:
     """A CUDA GPU with the methods of `Device`. Only the emulator supports tensor maps, Triton and several schedules."""
 
-    def __init__(self, number: int = 0):
+    def __init__(self, number: int = 0) -> None:
         try:
             self._cuda = ctypes.CDLL("libcuda.so.1")
         except OSError as error:
@@ -67,8 +71,8 @@ class GpuDevice:
         self._call("cuDeviceGetAttribute", ctypes.byref(major), _MAJOR, device)
         self._call("cuDeviceGetAttribute", ctypes.byref(minor), _MINOR, device)
         #: As in `sm_121`.
-        self.architecture = f"sm_{major.value}{minor.value}"
-        self._modules: dict = {}
+        self.architecture: str = f"sm_{major.value}{minor.value}"
+        self._modules: Dict[Any, Any] = {}
         self.reports: List[Report] = []
 
     def _call(self, name: str, *args: Any) -> None:

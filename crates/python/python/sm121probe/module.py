@@ -7,14 +7,18 @@ import operator
 import os
 import warnings
 from dataclasses import dataclass
-from typing import Any, Callable, Dict, List, Optional, Sequence, Tuple, Union
+from typing import Any, Callable, Dict, List, Literal, Optional, Sequence, SupportsIndex, Tuple, Union
 
 from . import _native
 from .errors import DisagreementError, Error, RaceWarning, UnsupportedError, ViolationError, of_json
 from .report import Report
 
-#: The dimensions of a grid in CTAs or of a CTA in threads: one to three numbers.
-Dim = Union[int, Sequence[int]]
+#: The dimensions of a grid in CTAs or of a CTA in threads: one to three whole numbers, of Python or NumPy.
+Dim = Union[SupportsIndex, Sequence[SupportsIndex]]
+#: Which rules end or list a launch, or none for speed.
+Rules = Literal["all", "values", "none"]
+#: Whether an unqualified product and the sum that uses it are rounded once.
+Contract = Literal["off", "on", "as-ptxas"]
 
 
 @dataclass(frozen=True)
@@ -31,7 +35,12 @@ class Parameter:
 class Kernel:
     """A kernel of a module. `kernel(grid, block, args)` launches it."""
 
-    def __init__(self, module: "Module", name: str):
+    #: Its module.
+    module: "Module"
+    #: Its name in the PTX.
+    name: str
+
+    def __init__(self, module: "Module", name: str) -> None:
         self.module = module
         self.name = name
 
@@ -44,6 +53,7 @@ class Kernel:
         return [Parameter(*one) for one in parameters]
 
     def __call__(self, grid: Dim, block: Optional[Dim] = None, args: Sequence[Any] = (), **options: Any) -> Report:
+        __tracebackhide__ = True
         return self.module.launch(self.name, grid, block, args, **options)
 
     def __repr__(self) -> str:
@@ -57,6 +67,9 @@ class Module:
     version `toolkit`; if the machine has none, it is fetched with pip. PTX already names its target.
     """
 
+    #: Its name in messages.
+    name: str
+
     def __init__(
         self,
         source: Union[str, "os.PathLike[str]"],
@@ -64,7 +77,7 @@ class Module:
         *,
         toolkit: Optional[str] = None,
         name: Optional[str] = None,
-    ):
+    ) -> None:
         text, is_cuda, found = _source(source)
         self.name = name or found
         if is_cuda:
@@ -108,14 +121,14 @@ class Module:
         schedules: Optional[int] = None,
         seed: int = 0,
         poisons: Optional[int] = None,
-        rules: str = "all",
+        rules: Rules = "all",
         strict: bool = False,
         require_equal: bool = False,
         fuel: Optional[int] = None,
         seconds: Optional[float] = None,
         profile: bool = False,
         model: Optional[str] = None,
-        contract: str = "off",
+        contract: Contract = "off",
         device: Any = None,
     ) -> Report:
         """Launch a kernel and check it. Arrays among `args` are changed in place.
@@ -154,6 +167,7 @@ class Module:
         arguments that do not fit; `KeyError` for an unknown kernel. If it raises, no array has changed, except that arrays hold the results
         of the first schedule where `require_equal` or `strict` makes it raise.
         """
+        __tracebackhide__ = True
         return _launch(
             self._program,
             None if device is None else device._memory,
@@ -195,9 +209,10 @@ def _observed(result: Union[Report, Error]) -> None:
 
 
 def _launch(
-    program: Any, memory: Any, call: dict, args: Sequence[Any], placed: Sequence[Any] = (), warn_at: Optional[int] = 3
+    program: Any, memory: Any, call: Dict[str, Any], args: Sequence[Any], placed: Sequence[Any] = (), warn_at: Optional[int] = 3
 ) -> Report:
     """Launch, and warn of races at the caller so many frames away; by default the caller of the method that launches."""
+    __tracebackhide__ = True
     raw = json.loads(_native.launch(program, memory, call, list(args), list(placed)))
     result = of_json(raw) if "error" in raw else Report._of(raw)
     if isinstance(result, (DisagreementError, ViolationError)) and raw.get("report"):
@@ -226,10 +241,15 @@ def _source(source: Any) -> Tuple[str, bool, str]:
 
 
 def _three(what: str, dim: Dim) -> Tuple[int, int, int]:
-    numbers = (operator.index(dim),) if hasattr(dim, "__index__") else tuple(operator.index(n) for n in dim)
+    try:
+        numbers: Tuple[int, ...] = (operator.index(dim),)  # type: ignore[arg-type]
+    except TypeError:
+        # An array has `__index__`, too.
+        numbers = tuple(operator.index(n) for n in dim)  # type: ignore[union-attr]
     if not 1 <= len(numbers) <= 3 or any(n < 1 or n >= 1 << 32 for n in numbers):
         raise ValueError(f"{what} is one to three positive numbers, not {dim!r}")
-    return (*numbers, 1, 1)[:3]
+    x, y, z = (*numbers, 1, 1)[:3]
+    return x, y, z
 
 
 def _positive(what: str, number: Optional[int]) -> Optional[int]:

@@ -21,7 +21,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
-from typing import Any, List, Sequence, Union
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 import pytest
 
@@ -54,7 +54,7 @@ class _Where(argparse.Action):
         setattr(namespace, self.dest, values)
 
 
-def pytest_addoption(parser):
+def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("sm12x", "kernels for NVIDIA SM12x")
     group.addoption(
         "--sm12x",
@@ -86,7 +86,7 @@ def pytest_addoption(parser):
     )
 
 
-def pytest_configure(config):
+def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers", "sm12x(target='sm_121a', rules='all'): how the fixture `sm12x` compiles and judges kernels"
     )
@@ -99,18 +99,18 @@ def pytest_configure(config):
         config.stash[_KERNELS] = _Kernels(config)
 
 
-def pytest_unconfigure(config):
+def pytest_unconfigure(config: pytest.Config) -> None:
     kernels = config.stash.get(_KERNELS, None)
     if kernels is not None:
         kernels.end()
 
 
-def pytest_report_header(config):
+def pytest_report_header(config: pytest.Config) -> Optional[str]:
     kernels = config.stash.get(_KERNELS, None)
     return None if kernels is None else kernels.header
 
 
-def pytest_terminal_summary(terminalreporter, config):
+def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     kernels = config.stash.get(_KERNELS, None)
     if kernels is not None:
         terminalreporter.section("sm12x")
@@ -257,13 +257,14 @@ class Tester(_Modules, Device):
 
 
 @pytest.fixture
-def sm12x(request):
+def sm12x(request: pytest.FixtureRequest) -> Iterator[Union["Tester", "GpuTester"]]:
     """A device for launching kernels: the emulator, which checks them, or the GPU with `--sm12x=gpu`."""
     marker = request.node.get_closest_marker("sm12x")
     options = {"target": "sm_121a", "rules": "all", **(marker.kwargs if marker else {})}
     unknown = sorted(set(options) - {"target", "rules"})
     if unknown:
         raise pytest.UsageError(f"the marker sm12x has no {', '.join(unknown)}; it has target and rules")
+    tester: Union[Tester, GpuTester]
     if request.config.getoption("--sm12x") == "gpu":
         tester = GpuTester()
     else:
@@ -275,7 +276,7 @@ def sm12x(request):
     finally:
         _module._observers.remove(tester.observe)
     if tester.reports:
-        properties = {"sm12x.target": tester.target, "sm12x.launches": len(tester.reports)}
+        properties: Dict[str, Any] = {"sm12x.target": tester.target, "sm12x.launches": len(tester.reports)}
         # A GPU counts no instructions and checks no rules.
         if isinstance(tester, Tester):
             properties["sm12x.instructions"] = sum(r.instructions for r in tester.reports)
@@ -285,7 +286,7 @@ def sm12x(request):
 
 
 @pytest.hookimpl(hookwrapper=True)
-def pytest_runtest_makereport(item, call):
+def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") -> Any:
     outcome = yield
     tester = item.stash.get(_TESTER, None)
     if tester is not None and call.when == "call":

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import html
 from dataclasses import dataclass, field
-from typing import List, Optional, Tuple
+from typing import Any, Dict, List, Optional, Tuple
 
 
 @dataclass(frozen=True)
@@ -24,7 +25,7 @@ class Place:
     source_text: Optional[str] = None
 
     @classmethod
-    def _of(cls, raw: dict) -> "Place":
+    def _of(cls, raw: Dict[str, Any]) -> "Place":
         source = tuple(raw["source"]) if raw["source"] else None
         kernel, line, instruction, cta = raw["kernel"], raw["line"], raw["instruction"], tuple(raw["cta"])
         return cls(kernel, line, instruction, source, cta, raw["warp"], raw["lane"], raw["source_text"])
@@ -51,7 +52,7 @@ class OtherAccess:
     place: Place
 
     @classmethod
-    def _of(cls, raw: Optional[dict]) -> Optional["OtherAccess"]:
+    def _of(cls, raw: Optional[Dict[str, Any]]) -> Optional["OtherAccess"]:
         return None if raw is None else cls(raw["wrote"], Place._of(raw))
 
 
@@ -69,7 +70,7 @@ class Violation:
     other: Optional[OtherAccess] = None
 
     @classmethod
-    def _of(cls, raw: dict) -> "Violation":
+    def _of(cls, raw: Dict[str, Any]) -> "Violation":
         other = OtherAccess._of(raw["other"])
         return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"], other)
 
@@ -107,7 +108,7 @@ class Profile:
     bank_conflicts: List[Tuple[int, str, int]]
 
     @classmethod
-    def _of(cls, raw: dict) -> "Profile":
+    def _of(cls, raw: Dict[str, Any]) -> "Profile":
         traffic = {
             name: Traffic(**raw[name]) for name in ("global_loads", "global_stores", "shared_loads", "shared_stores")
         }
@@ -160,7 +161,7 @@ class Undetermined:
         return self.other
 
     @classmethod
-    def _of(cls, raw: dict) -> "Undetermined":
+    def _of(cls, raw: Dict[str, Any]) -> "Undetermined":
         return cls(**{**raw, "index": tuple(raw["index"])})
 
     def __str__(self) -> str:
@@ -186,7 +187,7 @@ class Difference:
     values: Tuple[str, str]
 
     @classmethod
-    def _of(cls, raw: dict) -> "Difference":
+    def _of(cls, raw: Dict[str, Any]) -> "Difference":
         return cls(raw["what"], raw["buffer"], tuple(raw["index"]), raw["byte"], tuple(raw["seeds"]), tuple(raw["values"]))
 
     def __str__(self) -> str:
@@ -224,7 +225,7 @@ class Report:
     omissions: List[str] = field(default_factory=list)
 
     @classmethod
-    def _of(cls, raw: dict) -> "Report":
+    def _of(cls, raw: Dict[str, Any]) -> "Report":
         return cls(
             instructions=raw["instructions"],
             schedules=raw["schedules"],
@@ -240,3 +241,21 @@ class Report:
             verdict=raw["verdict"],
             omissions=raw["omissions"],
         )
+
+    def _repr_html_(self) -> str:
+        """The report as a notebook shows it."""
+        rows = [
+            ("verdict", self.verdict),
+            ("warp instructions", f"{self.instructions:,}"),
+            ("schedules", f"{self.schedules:,}"),
+            ("patterns of unwritten memory", f"{self.poisons:,}"),
+        ]
+        rows += [("violation", str(violation)) for violation in self.violations]
+        rows += [("remark", str(remark)) for remark in [*self.remarks, *self.undetermined_stores]]
+        rows += [("undetermined", str(of)) for of in self.undetermined or []]
+        rows += [("nondeterministic", self.nondeterministic.what)] if self.nondeterministic else []
+        rows += [("left out", omission) for omission in self.omissions]
+        rows += [("printed", self.printed)] if self.printed else []
+        cell = '<td style="text-align: left; white-space: pre-wrap">'
+        lines = (f"<tr><th style=\"text-align: left\">{name}</th>{cell}{html.escape(text)}</td></tr>" for name, text in rows)
+        return f"<table>{''.join(lines)}</table>"

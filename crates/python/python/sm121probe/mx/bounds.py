@@ -7,7 +7,7 @@ is truncated toward zero F bits below the largest exponent, and the sum is trunc
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Optional, Sequence, Union
+from typing import List, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -140,7 +140,7 @@ def bound(
     return Bound(np.where(open_, np.nan, value), np.where(open_, np.inf, error))
 
 
-def _fma(left: _Operand, right: _Operand):
+def _fma(left: _Operand, right: _Operand) -> Tuple[np.ndarray, np.ndarray]:
     """At most K roundings of relative error 2^-24, each of a partial sum no larger than the sum of magnitudes (Jeannerod and Rump 2013), and as
     many of subnormals."""
     depth = left.values.shape[1]
@@ -152,9 +152,11 @@ def _fma(left: _Operand, right: _Operand):
     return value, np.where(exact, 0.0, error)
 
 
-def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: bool):
+def _steps(
+    left: _Operand, right: _Operand, length: int, fraction: int, rising: bool
+) -> Tuple[np.ndarray, np.ndarray]:
     """Section 4.2 for steps with ascending k; otherwise the same with the sum of all magnitudes for every partial sum."""
-    def arrays(of: _Operand):
+    def arrays(of: _Operand) -> List[bytes]:
         return [
             np.ascontiguousarray(of.values, dtype="<f8").tobytes(),
             np.ascontiguousarray(of.exponents, dtype="<i8").tobytes(),
@@ -163,4 +165,5 @@ def _steps(left: _Operand, right: _Operand, length: int, fraction: int, rising: 
 
     shape = (left.values.shape[0], right.values.shape[0])
     done = _native.step_bounds(arrays(left), arrays(right), left.values.shape[1], (length, fraction, rising))
-    return tuple(np.frombuffer(of, dtype="<f8").reshape(shape) for of in done)
+    value, error = (np.frombuffer(of, dtype="<f8").reshape(shape) for of in done)
+    return value, error

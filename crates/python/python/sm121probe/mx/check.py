@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Optional, Sequence, Tuple, Union
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
@@ -19,7 +19,7 @@ class Undecided(AssertionError, ValueError):
 
 
 def assert_within(
-    out,
+    out: Any,
     a: Union[Quantized, np.ndarray],
     b: Union[Quantized, np.ndarray],
     formats: Optional[Sequence[Optional[str]]] = None,
@@ -36,10 +36,11 @@ def assert_within(
     that explains the whole result, or what is wrong if none does. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
     element, or with bounds wider than the values, a result of zeros would pass.
     """
+    __tracebackhide__ = True
     values, found = _values(out)
     a, b = as_quantized(a, b, formats)
     how = {"accumulation": accumulation, "order": order, "out": out_type or found}
-    expected = bound(a, b, bias=bias, **how)
+    expected = bound(a, b, bias=bias, accumulation=accumulation, order=order, out=out_type or found)
     if values.shape != expected.value.shape:
         raise AssertionError(f"the result is {values.shape}, but should be {expected.value.shape}")
     if values.size == 0:
@@ -69,7 +70,7 @@ def assert_within(
     raise AssertionError(f"{text}; {explain(values, expected, wrong, a, b, bias, how)}")
 
 
-def _values(out) -> Tuple[np.ndarray, str]:
+def _values(out: Any) -> Tuple[np.ndarray, str]:
     dtype = str(out.dtype).rpartition(".")[2]
     named = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
     if dtype not in named:
@@ -80,4 +81,5 @@ def _values(out) -> Tuple[np.ndarray, str]:
 
 
 def _within(values: np.ndarray, expected: Bound) -> np.ndarray:
-    return np.abs(values - expected.value) <= expected.error
+    within: np.ndarray = np.abs(values - expected.value) <= expected.error
+    return within

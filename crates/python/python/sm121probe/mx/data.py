@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Tuple
+
 import numpy as np
 
 from .formats import encode
@@ -18,7 +20,7 @@ def exact(rows: int, depth: int, format: str = "mxfp8", *, seed: int = 0) -> Qua
     return Quantized(format, elements[0], encode(values, elements[0]), encode(scales, scale_format))
 
 
-def impulse(rows: int, depth: int, at, format: str = "mxfp8", *, value: float = 1.0) -> Quantized:
+def impulse(rows: int, depth: int, at: Tuple[int, int], format: str = "mxfp8", *, value: float = 1.0) -> Quantized:
     """Return a matrix that is zero except for `value` at element `at` = (row, k): a product with it shows which elements are paired."""
     elements, scale_format, block = _LAYOUTS[format]
     values = np.zeros((rows, depth))

@@ -9,7 +9,7 @@ rows and columns of the wrong ones.
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
-from typing import Callable, Iterator, List, Optional, Tuple, Union
+from typing import Any, Callable, Dict, Iterator, List, Optional, Tuple, Union
 
 import numpy as np
 
@@ -81,7 +81,15 @@ class Diagnosis:
         return f"{text}; wrong: {self.extent}"
 
 
-def explain(values: np.ndarray, expected: Bound, wrong: np.ndarray, a: Operand, b: Operand, bias, how) -> Diagnosis:
+def explain(
+    values: np.ndarray,
+    expected: Bound,
+    wrong: np.ndarray,
+    a: Operand,
+    b: Operand,
+    bias: Optional[np.ndarray],
+    how: Dict[str, Any],
+) -> Diagnosis:
     """Search for what explains the `wrong` elements of `values`, whose right values are `expected`."""
     return _Search(values, expected, wrong, a, b, bias, how).run()
 

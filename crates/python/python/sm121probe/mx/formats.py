@@ -6,8 +6,10 @@ Sources: OCP 8-bit Floating Point Specification 1.0; OCP Microscaling Formats 1.
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Tuple
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 
 @dataclass(frozen=True)
@@ -21,8 +23,9 @@ class Format:
     bias: int
     signed: bool
     #: Magnitude codes that are NaN.
-    nan: tuple = ()
-    infinite: tuple = ()
+    nan: Tuple[int, ...] = ()
+    #: Magnitude codes that are infinite.
+    infinite: Tuple[int, ...] = ()
 
     @property
     def values(self) -> np.ndarray:
@@ -78,7 +81,7 @@ def named(name: str) -> Format:
     return FORMATS[name]
 
 
-def decode(codes, name: str) -> np.ndarray:
+def decode(codes: ArrayLike, name: str) -> np.ndarray:
     """Return the exact values, f64, of codes (u8, one per byte)."""
     f = named(name)
     codes = np.asarray(codes, dtype=np.uint8)
@@ -87,7 +90,7 @@ def decode(codes, name: str) -> np.ndarray:
     return f.values[codes]
 
 
-def encode(x, name: str) -> np.ndarray:
+def encode(x: ArrayLike, name: str) -> np.ndarray:
     """Return the codes of values, rounded to nearest, ties to even, and saturated at the largest finite value (`cvt.rn.satfinite`).
 
     NaN becomes the lowest positive NaN code or, in a format without NaN, the largest value. An unsigned format accepts no negative values.
@@ -112,7 +115,7 @@ def encode(x, name: str) -> np.ndarray:
     return (code | (negative.astype(np.int64) << (f.bits - 1))).astype(np.uint8)
 
 
-def pack4(codes) -> np.ndarray:
+def pack4(codes: ArrayLike) -> np.ndarray:
     """Pack 4-bit codes two per byte, the first in the low bits: u8 [..., K] to [..., K/2]."""
     codes = np.asarray(codes, dtype=np.uint8)
     if codes.shape[-1] % 2:
@@ -120,7 +123,7 @@ def pack4(codes) -> np.ndarray:
     return codes[..., 0::2] | codes[..., 1::2] << 4
 
 
-def unpack4(packed) -> np.ndarray:
+def unpack4(packed: ArrayLike) -> np.ndarray:
     """Unpack 4-bit codes, the inverse of `pack4`: u8 [..., K/2] to [..., K]."""
     packed = np.asarray(packed, dtype=np.uint8)
     return np.stack([packed & 15, packed >> 4], axis=-1).reshape(*packed.shape[:-1], -1)

@@ -5,12 +5,15 @@ Sources: CUTLASS `detail/sm100_blockscaled_layout.hpp`; FlashInfer `quantization
 
 from __future__ import annotations
 
+from typing import Tuple
+
 import numpy as np
+from numpy.typing import ArrayLike, NDArray
 
 _TILES = {"linear": (1, 1), "128x4": (128, 4), "8x4": (8, 4)}
 
 
-def _offsets(rows: int, columns: int, layout: str):
+def _offsets(rows: int, columns: int, layout: str) -> Tuple[NDArray[np.int64], int]:
     if layout not in _TILES:
         raise ValueError(f"{layout!r} is no layout of scales; there are {', '.join(_TILES)}")
     tile = _TILES[layout][0]
@@ -23,16 +26,19 @@ def _offsets(rows: int, columns: int, layout: str):
     return (r // tile * tiles + k // 4) * (tile * 4) + inner + k % 4, size
 
 
-def swizzle_scales(scales, layout: str = "128x4", *, padding: int = 0) -> np.ndarray:
+def swizzle_scales(scales: ArrayLike, layout: str = "128x4", *, padding: int = 0) -> "NDArray[np.uint8]":
     """Lay out scales u8 [rows, columns] as kernels read them, u8 [bytes]: rows padded to 128 (`128x4`) or 8 (`8x4`), columns to 4."""
-    scales = np.asarray(scales, dtype=np.uint8)
-    at, size = _offsets(*scales.shape, layout)
+    given = np.asarray(scales, dtype=np.uint8)
+    rows, columns = given.shape
+    at, size = _offsets(rows, columns, layout)
     out = np.full(size, padding, dtype=np.uint8)
-    out[at] = scales
+    out[at] = given
     return out
 
 
-def unswizzle_scales(swizzled, rows: int, columns: int, layout: str = "128x4") -> np.ndarray:
+def unswizzle_scales(
+    swizzled: ArrayLike, rows: int, columns: int, layout: str = "128x4"
+) -> "NDArray[np.uint8]":
     """Return scales u8 [rows, columns] from a layout: the inverse of `swizzle_scales`."""
     at, size = _offsets(rows, columns, layout)
     flat = np.asarray(swizzled, dtype=np.uint8).reshape(-1)

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Optional
+from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
+from numpy.typing import ArrayLike
 
 from .formats import decode, encode, named, pack4
 
@@ -49,7 +50,7 @@ class Quantized:
         return _LAYOUTS[self.format][1]
 
     @property
-    def shape(self):
+    def shape(self) -> Tuple[int, ...]:
         """Rows and K."""
         return self.codes.shape
 
@@ -62,7 +63,7 @@ class Quantized:
         """Return the values of the scales, f64 [rows, K/block], without the global scale."""
         return decode(self.scales, self.scale_format)
 
-    def __post_init__(self):
+    def __post_init__(self) -> None:
         rows, depth = self.codes.shape
         if depth % self.block or self.scales.shape != (rows, depth // self.block):
             raise ValueError(
@@ -78,7 +79,7 @@ def dequantize(q: Quantized) -> np.ndarray:
 
 
 def quantize(
-    x,
+    x: ArrayLike,
     format: str = "mxfp8",
     *,
     rule: str = "ceil",
@@ -126,7 +127,7 @@ def quantize(
     return Quantized(format, element, codes.reshape(x.shape), scales, float(global_scale))
 
 
-def power_of_two(amax, element: str, rule: str) -> np.ndarray:
+def power_of_two(amax: ArrayLike, element: str, rule: str) -> np.ndarray:
     """Return the ue8m0 scale codes of blocks with these largest magnitudes."""
     if rule not in RULES:
         raise ValueError(f"{rule!r} is no rule; there are {', '.join(RULES)}")
@@ -154,9 +155,12 @@ def power_of_two(amax, element: str, rule: str) -> np.ndarray:
     return np.where(np.isnan(amax), 255, codes).astype(np.uint8)
 
 
-def as_quantized(a, b, formats):
+def as_quantized(
+    a: Union[Quantized, ArrayLike], b: Union[Quantized, ArrayLike], formats: Optional[Sequence[Optional[str]]]
+) -> Tuple[Any, Any]:
     """Return both operands, quantized to `formats` unless they are quantized already or their format is `None`."""
     wanted = tuple(formats or (None, None))
     if len(wanted) != 2:
         raise ValueError(f"formats are two, of both operands, not {formats!r}")
-    return tuple(quantize(x, f) if f and not isinstance(x, Quantized) else x for x, f in zip((a, b), wanted))
+    first, second = (quantize(x, f) if f and not isinstance(x, Quantized) else x for x, f in zip((a, b), wanted))
+    return first, second

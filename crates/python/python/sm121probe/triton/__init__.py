@@ -134,7 +134,7 @@ def _launch_kernel(
 
 
 #: The reports of launches through `kernel[grid](…)`, oldest first; the last 1,000.
-reports = Reports()
+reports: Reports = Reports()
 
 
 def activate(target: str = "sm_121", *, torch: bool = False, **options: Any) -> None:
@@ -209,12 +209,12 @@ class Tensor:
     """A NumPy array with the interface of a Triton tensor, for `kernel[grid](…)` without PyTorch."""
 
     #: As of a tensor of PyTorch.
-    device = "cpu"
+    device: str = "cpu"
 
-    def __init__(self, array: Any):
-        self.array = array
-        self.dtype = _Dtype.of_array(array)
-        self.shape = array.shape
+    def __init__(self, array: Any) -> None:
+        self.array: Any = array
+        self.dtype: Any = _Dtype.of_array(array)
+        self.shape: Any = array.shape
         self.__array_interface__ = array.__array_interface__
 
     @property
