@@ -405,15 +405,18 @@ fn what_is_no_source_is_named_and_links_do_not_lead_in_circles() {
     std::os::unix::fs::symlink("..", at("dir.py/loop")).unwrap();
     std::os::unix::fs::symlink("a.py", at("link.py")).unwrap();
     std::os::unix::fs::symlink("nowhere", at("dangling.py")).unwrap();
+    let lint_gates = |path: &Path| lint_gates(&[path], dir.path());
     let found = lint_gates(dir.path());
     assert_eq!((found.files, found.rows.len()), (5, 4), "{found:?}");
     assert_eq!(found.unusable, Vec::<String>::new());
     let large = at("large.py");
     fs::File::create(&large).unwrap().set_len(40 << 20).unwrap();
     assert!(lint_gates(dir.path()).unusable[0].ends_with("large.py: is larger than 32 MiB"));
-    for (name, why) in
-        [("n.txt", "is not a C++"), ("/dev/zero", "is not a file"), ("nowhere", "No such file")]
-    {
+    for (name, why) in [
+        ("n.txt", "is not a C++"),
+        ("/dev/zero", "is not a file"),
+        ("nowhere", "no revision of a Git repository here"),
+    ] {
         let found = lint_gates(&at(name));
         assert!(found.unusable[0].contains(why) && found.files == 0, "{name}: {found:?}");
     }
@@ -548,5 +551,8 @@ fn the_command_reports_in_every_form_and_by_exit_code() {
         assert!(words.iter().all(|word| text.contains(word)), "{format}: {text}");
     }
     assert!(fs::read_to_string(dir.path().join("x.sarif")).unwrap().contains("bad"));
-    assert_eq!(run(&["lint", "--gates", "src", "x.ptx"]).status.code(), Some(2));
+    // What cannot be used does not hide what is wrong elsewhere.
+    assert_eq!(run(&["lint", "--gates", "src", "x.ptx"]).status.code(), Some(100));
+    assert_eq!(run(&["lint", "--gates", "src/good.py", "x.ptx"]).status.code(), Some(2));
+    assert_eq!(run(&["lint", "x.ptx", "--gates", "src"]).status.code(), Some(2));
 }
