@@ -7,6 +7,7 @@ use std::path::PathBuf;
 use clap::Args;
 use miette::Diagnostic;
 
+use super::doctor_log::log_text;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
@@ -14,7 +15,7 @@ use super::output;
 use crate::doctor::{self, AbsentGpu, Answer, Asked, Findings, Form, GpuFindings, LogError, LogReport};
 use crate::event::Event;
 use crate::job::Context;
-use crate::report::{self, Format};
+use crate::report::Format;
 use crate::store::Store;
 use crate::toolkit::{self, Environment, Places};
 
@@ -81,7 +82,7 @@ fn log(file: &std::path::Path, gpu: Option<&cuda::Gpu>, args: &DoctorArgs) -> Re
     let number = gpu.and_then(|gpu| u16::try_from(gpu.arch()).ok());
     let found = doctor::read_log(file, number).map_err(DoctorError::from)?;
     let text = match if args.json { Format::Json } else { args.format } {
-        Format::Text => report::log_text(&found),
+        Format::Text => log_text(&found),
         Format::Json => serde_json::to_string_pretty(&found).map_err(|e| CliError::Output(e.into()))? + "\n",
         other => return Err(format::lacks(other, FORMATS)),
     };

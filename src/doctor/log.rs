@@ -120,7 +120,8 @@ fn plain(text: &str) -> String {
             }
             // `\r\n` ends one line.
             '\r' if rest.peek() == Some(&'\n') => {}
-            '\r' => out.push('\r'),
+            '\r' => out.push('\n'),
+            '\u{7}' | '\u{8}' | '\u{c}' => {}
             c => out.push(c),
         }
     }

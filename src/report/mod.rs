@@ -34,7 +34,6 @@ mod instructions;
 mod junit;
 mod lint;
 mod listing;
-mod log;
 mod lookup;
 mod markdown;
 mod markup;
@@ -85,7 +84,6 @@ pub use lint::{
     lint_json, lint_markdown, lint_text,
 };
 pub use listing::{Named, listing_csv, listing_markdown, listing_text};
-pub use log::log_text;
 pub use lookup::lookup;
 pub use markdown::markdown;
 pub use miscompile::{miscompile, structure};

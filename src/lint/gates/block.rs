@@ -98,6 +98,10 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
                     "if" | "elif" => Condition::parse(own, names),
                     _ => Condition::defined(named, !word.ends_with("ndef"), names),
                 };
+                let condition = match defined_behind(tokens, end) {
+                    Some(name) if own.iter().any(|t| t.text == name) => condition.before(name),
+                    _ => condition,
+                };
                 let guards = word == "ifndef" && is_defined_behind(tokens, end, named);
                 let answer = |t: &Target| if guards { Some(true) } else { condition.on(*t) };
                 let own_answers: Vec<Option<bool>> = targets.iter().map(answer).collect();
@@ -248,11 +252,15 @@ fn is_message(tokens: &[Token<'_>], at: usize) -> bool {
     called.is_some_and(|name| WORDS.iter().any(|word| name.contains(word)))
 }
 
+/// Returns the macro that the next directive defines.
+fn defined_behind<'a>(tokens: &[Token<'a>], end: usize) -> Option<&'a str> {
+    let next = tokens.get(end + 1..end + 4)?;
+    (next[0].kind == Kind::Directive && next[1].is("define")).then_some(next[2].text)
+}
+
 /// Whether the next directive defines the name, as in an include guard.
 fn is_defined_behind(tokens: &[Token<'_>], end: usize, name: &str) -> bool {
-    tokens.get(end + 1..end + 4).is_some_and(|next| {
-        next[0].kind == Kind::Directive && next[1].is("define") && next[2].text == name && !name.is_empty()
-    })
+    !name.is_empty() && defined_behind(tokens, end) == Some(name)
 }
 
 const fn both(left: Option<bool>, right: Option<bool>) -> Option<bool> {

@@ -126,6 +126,12 @@ impl Condition {
         truth(&evaluate(&self.root, target))
     }
 
+    /// Returns the condition before a macro is defined: `!defined(NAME)` guards the definition of NAME.
+    pub(super) fn before(mut self, name: &str) -> Self {
+        undefine(&mut self.root, name);
+        self
+    }
+
     /// The macros on which it depends whose definitions test the architecture.
     pub(super) fn through(&self) -> Option<&Derived> {
         through(&self.root)
@@ -160,6 +166,20 @@ fn tests(node: &Node) -> bool {
         | Node::Member(_)
         | Node::Named(_)
         | Node::Unknown => false,
+    }
+}
+
+fn undefine(node: &mut Node, name: &str) {
+    match node {
+        Node::Any(all) | Node::All(all) | Node::List(all) => all.iter_mut().for_each(|n| undefine(n, name)),
+        Node::Not(inner) => undefine(inner, name),
+        Node::Compare(left, rest) => {
+            undefine(left, name);
+            rest.iter_mut().for_each(|(_, node)| undefine(node, name));
+        }
+        Node::Defined(own) if own == name => *node = Node::Number(0.0),
+        Node::IsDerived(derived) if derived.name == name => *node = Node::Number(0.0),
+        _ => {}
     }
 }
 

@@ -191,11 +191,12 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
             continue;
         }
         if let Some(block) = guarded.get(n) {
-            if let Some((rule, held)) =
-                misfit(block).filter(|(rule, _)| *rule != GateRule::Absent || !lacking)
+            if let Some((rule, held)) = misfit(block)
+                .filter(|(rule, _)| if *rule == GateRule::Absent { !lacking } else { !names_others(file) })
             {
                 rows.add(rule, one, held, block.through.clone());
-            } else if let Some(held) = shut_out(block, &guarded, file).filter(|_| !lacking && !names_120(own))
+            } else if let Some(held) = shut_out(block, &guarded, file)
+                .filter(|_| block.branch != Branch::Else && !lacking && !names_120(own))
             {
                 rows.add(GateRule::ShutOut, one, held, block.through.clone());
             } else if block.branch != Branch::Else
@@ -242,7 +243,10 @@ fn names_120(tokens: &[Token<'_>]) -> bool {
             || (t.kind == Kind::Text && flag::numbered(t.text) == Some(120))
             || (t.kind == Kind::Name && super::name::member(t.text) == Some(120))
     };
+    // `MATCHES "^120"`
+    let matched = |w: &[Token<'_>]| w[0].is("MATCHES") && w[1].text.contains("12");
     tokens.iter().any(|t| number(t) || t.text.contains("SM120") || t.text.contains("SM121"))
+        || tokens.windows(2).any(matched)
 }
 
 /// Whether a test names 12.0 or 12.1 exactly, other than as an exclusive upper bound.
@@ -303,7 +307,7 @@ fn is_generation(tokens: &[Token<'_>]) -> bool {
 fn sm_is_a_device(text: &str) -> bool {
     let assigns = |line: &str| {
         let (left, right) = line.split_once('=')?;
-        let from = ["device", "capability", "props", "getSM", "get_sm", "major"]
+        let from = ["device", "capability", "props", "getSM", "get_sm", "sm_arch", "major"]
             .iter()
             .any(|word| right.contains(word));
         (from && left.split_whitespace().last() == Some("sm")).then_some(())
@@ -366,11 +370,9 @@ fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
 /// one of them for SM12x. A file that is named after another architecture serves that one alone.
 fn shut_out(block: &Block<'_>, all: &[Block<'_>], file: &str) -> Option<Vec<String>> {
     let never = !block.reached.is_empty() && block.reached.iter().all(|r| *r == Some(false));
-    let of_others = ["sm100", "sm_100", "sm103", "sm110", "sm90", "sm80"];
-    let named = |names: &[&str]| {
-        names.iter().any(|name| of_others.iter().any(|other| name.to_ascii_lowercase().contains(other)))
-    };
-    if !never || block.holds.is_empty() || named(&[file]) {
+    // What defines a macro of another file may depend on build options.
+    let foreign = block.through.as_ref().is_some_and(|through| !through.contains(&format!("of {file}:")));
+    if !never || block.holds.is_empty() || names_others(file) || foreign {
         return None;
     }
     let has = |text: &str| matches!(need(text), Some(Need::Family | Need::Arch));
@@ -384,6 +386,13 @@ fn shut_out(block: &Block<'_>, all: &[Block<'_>], file: &str) -> Option<Vec<Stri
     held.dedup();
     held.truncate(4);
     fits.then_some(held)
+}
+
+/// Whether a file, or a folder of it, is named after an architecture other than SM12x, for which alone it is compiled.
+fn names_others(file: &str) -> bool {
+    let lower = file.to_ascii_lowercase();
+    let others = ["sm100", "sm_100", "sm103", "sm_103", "sm110", "sm_110", "sm90", "sm_90"];
+    others.iter().any(|other| lower.contains(other)) && !lower.contains("sm120") && !lower.contains("sm_120")
 }
 
 /// Whether a file is named after GB10 alone.

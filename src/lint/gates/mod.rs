@@ -137,11 +137,13 @@ impl GateLint {
 pub fn lint_gates(places: &[&Path], here: &Path) -> GateLint {
     let mut out = GateLint::default();
     let texts = sources::read(places, here, &mut out.unusable);
+    let defines = |text: &&Text| {
+        let is_c = language(Path::new(&text.file)) == Some(token::Language::C);
+        is_c && text.text.lines().any(|line| line.trim_start().starts_with('#') && line.contains("define"))
+    };
     let mut tree = Tree::default();
-    for Text { file, text } in &texts {
-        if language(Path::new(file)) == Some(token::Language::C) && text.contains("#define") {
-            judge::survey(file, text, &mut tree);
-        }
+    for Text { file, text } in texts.iter().filter(defines) {
+        judge::survey(file, text, &mut tree);
     }
     for Text { file, text } in &texts {
         out.files += 1;
@@ -173,7 +175,7 @@ pub fn lint_text(file: &str, text: &str) -> GateFile {
 fn lint_in(file: &str, text: &str, tree: Option<&Tree>) -> GateFile {
     let Some(language) = language(Path::new(file)) else { return GateFile::default() };
     // Fast path: most files of a project do not name an architecture.
-    let names = ["12", "__CUDA_ARCH", "capability", "Capability", "sm_", "arch", "cc"];
+    let names = ["12", "__CUDA_ARCH", "capability", "Capability", "sm_", "arch", "cc", "major"];
     let is_used = || tree.is_some_and(|tree| tree.is_used_by(text));
     if !names.iter().any(|name| text.contains(name)) && !is_used() {
         return GateFile::default();

@@ -74,6 +74,11 @@ const OTHERS: [&str; 17] = [
 
 /// Returns the meaning of a name with its members; `None` if it does not mean an architecture.
 pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
+    // `major.value` of an enumeration.
+    let names = match names {
+        [owners @ .., last] if last == "value" && !owners.is_empty() => owners,
+        _ => names,
+    };
     let last = names.last()?.to_ascii_lowercase();
     if last == "__cuda_arch__" {
         return Some(Meaning::Macro);
@@ -94,7 +99,7 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     let owners: Vec<String> = names[..names.len() - 1].iter().map(|n| n.to_ascii_lowercase()).collect();
     let of = |words: &[&str]| owners.iter().any(|owner| words.iter().any(|word| owner.contains(word)));
     if of(&["profile", "config", "kernel", "gemm", "tag"])
-        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu"]))
+        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu", "param"]))
     {
         return None;
     }

@@ -85,8 +85,8 @@ pub(super) fn is_ours(token: &Token<'_>) -> bool {
         || (token.kind == Kind::Name && matches!(name::member(token.text), Some(120 | 121)))
 }
 
-/// Whether all numbers of a test are those of other architectures, by their value or as major versions, and something in it is called
-/// as an architecture is. Such a test has a value for SM12x, too.
+/// Whether a test compares something that is called as an architecture is with a number or a constant of another architecture. Such a
+/// test has a value for SM12x, too.
 fn compares_generation(tokens: &[Token<'_>]) -> bool {
     const WORDS: [&str; 9] = [
         "capab",
@@ -105,19 +105,17 @@ fn compares_generation(tokens: &[Token<'_>]) -> bool {
         t.kind == Kind::Name
             && (WHOLE.contains(&name.as_str()) || WORDS.iter().any(|word| name.contains(word)))
     };
-    let numbers = tokens.iter().filter(|t| t.kind == Kind::Number).map(|t| t.number().parse::<f64>());
-    let generation = |n: f64| {
-        matches!(n, 0.0..=9.0 if n.fract() == 0.0 || n > 4.0)
-            || matches!(n, 10.0..=13.0)
-            || ((50.0..=130.0).contains(&n) || (500.0..=1300.0).contains(&n)) && n.fract() == 0.0
+    let generation = |t: &Token<'_>| {
+        let number = t.number().parse::<f64>().ok();
+        let constant =
+            t.kind == Kind::Name && t.text.contains("_CC_") && !t.text.contains(char::is_lowercase);
+        constant
+            || number.is_some_and(|n| {
+                (5.0..=13.0).contains(&n)
+                    || ((50.0..=130.0).contains(&n) || (500.0..=1300.0).contains(&n)) && n.fract() == 0.0
+            })
     };
-    let mut any = false;
-    let all = numbers.into_iter().all(|n| {
-        let fits = n.is_ok_and(generation);
-        any = true;
-        fits
-    });
-    any && all && tokens.iter().any(named)
+    tokens.iter().any(generation) && tokens.iter().any(named)
 }
 
 fn ends(token: &Token<'_>) -> bool {
