@@ -157,7 +157,14 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
         }
     }
     let read = |range: &Range<usize>| match language {
-        Language::Cmake => place::plain(&tokens[range.clone()]),
+        // `IN_LIST` names its values elsewhere.
+        Language::Cmake => place::plain(&tokens[range.clone()])
+            .into_iter()
+            .flat_map(|token| {
+                let listed = names.bodies(token.text).iter().flat_map(|body| body.iter().copied());
+                std::iter::once(token).chain(listed)
+            })
+            .collect(),
         _ => names.with_lists(&tokens[range.clone()]),
     };
     let conditions = seen.iter().filter(|s| s.branch != Branch::Else);
