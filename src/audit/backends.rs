@@ -12,7 +12,8 @@ use super::backend_rules::{Backend, Compiler, Quote, Rules, rules};
 use super::installed::{Installed, of_wheel};
 use crate::attention::Model;
 use crate::record::{
-    AuditBackend, AuditKernel, AuditPackage, AuditProblem, AuditTable, Shown, Support, readable_kernel,
+    AuditBackend, AuditKernel, AuditKnownBad, AuditPackage, AuditProblem, AuditTable, Shown, Support,
+    readable_kernel,
 };
 
 /// The version text that every CUDA tool contains.
@@ -33,6 +34,7 @@ pub fn describe(table: &mut AuditTable, installed: &Installed, model: Option<&Mo
     let devices: Vec<u16> =
         table.devices.iter().filter_map(|d| d.architecture()).map(|target| target.number).collect();
     own(table, installed);
+    known_bad(table, installed);
     let Some(rules) = rules() else { return };
     for compiler in &rules.compilers {
         let Some(found) = installed.find(&compiler.package) else { continue };
@@ -88,6 +90,17 @@ pub fn describe_caches(table: &mut AuditTable, caches: &[(String, PathBuf)]) {
                 file.package = Some(package(&mut table.packages, format!("cache of {owner}"), String::new()));
             }
         }
+    }
+}
+
+/// Adds the installed packages that are reported not to work on the devices.
+fn known_bad(table: &mut AuditTable, installed: &Installed) {
+    let gpus: Vec<String> = table.devices.iter().map(|device| device.name.clone()).collect();
+    let all = installed.distributions.iter().map(|d| (d.name.as_str(), d.version.as_str()));
+    for bad in crate::doctor::known_bad_packages(all, &gpus) {
+        let (Some(package), Some(version)) = (bad.package, bad.installed) else { continue };
+        let (gpus, effect, remedy, source) = (bad.gpus, bad.effect, bad.remedy, bad.source);
+        table.known_bad.push(AuditKnownBad { package, version, gpus, effect, remedy, source });
     }
 }
 

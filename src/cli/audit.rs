@@ -129,7 +129,9 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
     )?;
     let table = &record.audit;
     // Packages that compile at run time need no device code in their files, nor do those of an engine.
-    let described = table.packages.iter().any(|p| !p.compiles.is_empty()) || !table.backends.is_empty();
+    let described = table.packages.iter().any(|p| !p.compiles.is_empty())
+        || !table.backends.is_empty()
+        || !table.known_bad.is_empty();
     if table.entries.is_empty() && !described || (!args.kernels.is_empty() && table.kernels.is_empty()) {
         for problem in &table.problems {
             let text = format!("{}: {}; {}", problem.place, problem.problem, problem.remedy);

@@ -1,15 +1,18 @@
-//! `doctor`: what this machine can run, each answer obtained by running it.
+//! `doctor`: what this machine can run, each answer obtained by running it; what is known about a GPU that is not here; what the log of
+//! a model server shows.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 
 use clap::Args;
 use miette::Diagnostic;
 
+use super::doctor_log::log_text;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
 use super::output;
-use crate::doctor::{self, Answer, Asked, Findings, Form, GpuFindings};
+use crate::doctor::{self, AbsentGpu, Answer, Asked, Findings, Form, GpuFindings, LogError, LogReport};
 use crate::event::Event;
 use crate::job::Context;
 use crate::report::Format;
@@ -19,6 +22,12 @@ use crate::toolkit::{self, Environment, Places};
 /// Arguments of `doctor`.
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
+    /// Say what is known about a GPU that is not in this machine, too
+    #[arg(long, value_name = "GPU", value_parser = ["gb10", "rtx5090", "rtxpro6000"])]
+    gpu: Option<String>,
+    /// Read the log of a server (vLLM, SGLang, llama.cpp) instead: which paths it chose, and whether they suit model and GPU
+    #[arg(long, value_name = "FILE")]
+    log: Option<PathBuf>,
     /// Output format
     #[arg(long, value_name = "FORM", default_value = "text", value_parser = format::parser(FORMATS))]
     format: Format,
@@ -31,6 +40,10 @@ const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "
 
 /// Runs `doctor`.
 pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let gpu = args.gpu.as_deref().and_then(cuda::Gpu::with_key);
+    if let Some(file) = &args.log {
+        return log(file, gpu, args);
+    }
     let store = Store::open(None).ok();
     let places = Places::from_environment(store.as_ref().map(Store::root));
     let discovery = toolkit::discover(store.as_ref(), &places);
@@ -39,8 +52,14 @@ pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), Cli
     }
     let environment = Environment::of_process();
     let nvrtcs = toolkit::nvrtcs(store.as_ref(), &environment);
-    let findings =
-        doctor::examine(&discovery.toolkits, &nvrtcs, store.as_ref(), &context.program, &environment);
+    let findings = doctor::examine(
+        &discovery.toolkits,
+        &nvrtcs,
+        store.as_ref(),
+        &context.program,
+        &environment,
+        gpu.map(absent),
+    );
     let text = match if args.json { Format::Json } else { args.format } {
         Format::Text => text(&findings),
         Format::Json => {
@@ -53,8 +72,53 @@ pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), Cli
     if odd > 0 { Err(DoctorError::Doctor(odd).into()) } else { Ok(()) }
 }
 
+fn absent(gpu: &cuda::Gpu) -> AbsentGpu {
+    let number = u16::try_from(gpu.arch()).unwrap_or_default();
+    AbsentGpu::new(gpu.name, number, gpu.memory, gpu.shared_optin, gpu.integrated)
+}
+
+/// Runs `doctor --log`.
+fn log(file: &std::path::Path, gpu: Option<&cuda::Gpu>, args: &DoctorArgs) -> Result<(), CliError> {
+    let number = gpu.and_then(|gpu| u16::try_from(gpu.arch()).ok());
+    let found = doctor::read_log(file, number).map_err(DoctorError::from)?;
+    let text = match if args.json { Format::Json } else { args.format } {
+        Format::Text => log_text(&found),
+        Format::Json => serde_json::to_string_pretty(&found).map_err(|e| CliError::Output(e.into()))? + "\n",
+        other => return Err(format::lacks(other, FORMATS)),
+    };
+    output::print(&text)?;
+    outcome(&found)
+}
+
+/// Red flags count more than what the log does not say; a log in which nothing was recognised is never in order.
+fn outcome(found: &LogReport) -> Result<(), CliError> {
+    let missing = found.missing.join("; ");
+    if found.facts.engine.is_none() || found.choices.is_empty() && found.flags.is_empty() {
+        return Err(DoctorError::Unrecognised(found.file.display().to_string(), missing).into());
+    }
+    match (found.flags.len(), missing.is_empty()) {
+        (0, true) => Ok(()),
+        (0, false) => Err(DoctorError::LogLacks(missing).into()),
+        (flags, _) => Err(DoctorError::Flags(flags).into()),
+    }
+}
+
 fn text(findings: &Findings) -> String {
     let mut out = String::new();
+    if let Some(gpu) = &findings.asked {
+        let _ = writeln!(
+            out,
+            "{} ({}), not in this machine: {} GiB of memory, {} bytes of shared memory for a CTA",
+            gpu.name,
+            gpu.architecture,
+            gpu.memory >> 30,
+            gpu.shared_optin
+        );
+        let _ = writeln!(out, "  machine code that it loads: {}", gpu.loads.join(" "));
+        for line in &gpu.unified_memory {
+            let _ = writeln!(out, "  unified memory: {line}");
+        }
+    }
     for gpu in &findings.gpus {
         about(gpu, &mut out);
         answers(gpu, &mut out);
@@ -81,7 +145,17 @@ fn text(findings: &Findings) -> String {
         );
     }
     for bad in &findings.known_bad {
-        let _ = writeln!(out, "known problem: {}\n  {} ({})", bad.effect, bad.remedy, bad.source);
+        let of = bad
+            .package
+            .iter()
+            .zip(&bad.installed)
+            .map(|(name, version)| format!("{name} {version}: "))
+            .next();
+        let of = of.unwrap_or_default();
+        let _ = writeln!(out, "known problem: {of}{}\n  {} ({})", bad.effect, bad.remedy, bad.source);
+        if let Some(repro) = &bad.repro {
+            let _ = writeln!(out, "  shown here by: {repro}");
+        }
     }
     out
 }
@@ -186,10 +260,24 @@ pub(super) enum DoctorError {
     #[error("{0} results contradict the architecture rules")]
     #[diagnostic(help("please report them: finding such results is the purpose of this tool"))]
     Doctor(usize),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error("nothing was recognised in {0}: {1}")]
+    #[diagnostic(help("logs of vLLM, SGLang and llama.cpp are read, from the start of the server on"))]
+    Unrecognised(String, String),
+    #[error("the log does not say everything: {0}")]
+    LogLacks(String),
+    #[error("red flags in the log: {0}")]
+    #[diagnostic(help("the lines above explain each one"))]
+    Flags(usize),
 }
 
 impl CommandError for DoctorError {
     fn exit_code(&self) -> u8 {
-        exit::DOES_NOT_CONFORM
+        match self {
+            Self::Doctor(_) | Self::Flags(_) => exit::DOES_NOT_CONFORM,
+            Self::Log(_) => exit::USAGE,
+            Self::Unrecognised(..) | Self::LogLacks(_) => exit::INCOMPLETE,
+        }
     }
 }

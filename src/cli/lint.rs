@@ -36,10 +36,10 @@ pub(super) struct LintArgs {
     /// Read standard input, too
     #[arg(long)]
     stdin: bool,
-    /// Check the architecture tests in the C++, CUDA, Python, TOML, CMake and Bazel sources below DIR instead: which SM12x targets
-    /// each admits and excludes
-    #[arg(long, value_name = "DIR", conflicts_with_all = ["files", "stdin"])]
-    gates: Option<PathBuf>,
+    /// Check the architecture tests and build options in sources instead: which SM12x targets each admits and excludes. Folders,
+    /// files, wheels, archives, and revisions of this Git repository (HEAD~1, main:src)
+    #[arg(long, value_name = "SOURCES", num_args = 1.., conflicts_with_all = ["files", "stdin"])]
+    gates: Vec<PathBuf>,
     /// Look for known miscompiles in the machine code of cubins instead (needs nvdisasm)
     #[arg(long, value_name = "CUBIN", num_args = 1.., conflicts_with_all = ["files", "stdin", "gates"])]
     sass: Vec<PathBuf>,
@@ -97,8 +97,8 @@ const FORMATS: &Formats = &[
 
 /// Runs `lint`.
 pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliError> {
-    if let Some(folder) = &args.gates {
-        return gates(folder, args);
+    if !args.gates.is_empty() {
+        return gates(args);
     }
     if !args.sass.is_empty() {
         return super::sass::sass(&args.sass, args.time_limit, &args.output);
@@ -145,13 +145,15 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
 }
 
 /// Runs `lint --gates`: checks architecture tests in sources.
-fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
-    let result = lint::lint_gates(folder);
+fn gates(args: &LintArgs) -> Result<(), CliError> {
+    let places: Vec<&Path> = args.gates.iter().map(PathBuf::as_path).collect();
+    let result = lint::lint_gates(&places, Path::new("."));
     for line in &result.unusable {
         eprintln!("error: {line}");
     }
     if result.files == 0 && result.unusable.is_empty() {
-        return Err(LintError::NoSources(folder.display().to_string()).into());
+        let named: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();
+        return Err(LintError::NoSources(named.join(", ")).into());
     }
     let findings = report::gates_findings(&result);
     let sarif = || report::gates_sarif(&result).map_err(|e| CliError::Output(e.into()));
@@ -168,7 +170,7 @@ fn gates(folder: &Path, args: &LintArgs) -> Result<(), CliError> {
         Record::write_report(path, &sarif()?)?;
     }
     super::gate::on_github(&findings, &report::gates_markdown(&result))?;
-    match (result.rows.len(), result.unusable.len()) {
+    match (result.wrong(), result.unusable.len()) {
         (0, 0) => Ok(()),
         (0, unusable) => Err(LintError::UnusableSources(unusable).into()),
         (wrong, _) => Err(LintError::Gates(wrong).into()),
@@ -347,7 +349,9 @@ fn span(text: &str, problem: &ProblemRow) -> Option<SourceSpan> {
 pub(super) enum LintError {
     #[error("no file: name PTX files, folders with .ptx files, or --stdin")]
     NothingToLint,
-    #[error("no source below {0}: C++, CUDA, Python, TOML, CMake and Bazel files are read")]
+    #[error(
+        "no source in {0}: C++, CUDA, Python, TOML, CMake, Bazel, Make, Docker, shell and YAML files are read"
+    )]
     NoSources(String),
     #[error("architecture tests that contradict what SM12x supports: {0}")]
     #[diagnostic(help("the lines above list each one with its replacement"))]

@@ -10,6 +10,7 @@ mod contract;
 mod device;
 mod diff;
 mod doctor;
+mod doctor_log;
 mod emulate;
 mod emulate_report;
 mod entry;

@@ -8,7 +8,7 @@ use ptx::arch::{Suffix, Target, ToolkitVersion};
 use serde::Serialize;
 
 use super::caches::{CacheFolder, caches};
-use super::known_bad::{KnownBad, known_bad};
+use super::known_bad::{KnownBad, known_bad, known_bad_packages};
 use super::probe::{self, Asked};
 use super::python::{Packages, packages};
 use crate::gpu::{Description, GpuDevice, Launcher};
@@ -21,6 +21,9 @@ const LIMIT: Duration = Duration::from_secs(60);
 /// The findings about a machine.
 #[derive(Debug, Clone, Serialize)]
 pub struct Findings {
+    /// The architecture of a GPU that was asked about although it is not here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub asked: Option<AbsentGpu>,
     /// Every GPU visible to CUDA.
     pub gpus: Vec<GpuFindings>,
     /// Why there is no GPU, or why some cannot be used.
@@ -39,6 +42,60 @@ pub struct Findings {
     pub known_bad: Vec<KnownBad>,
     /// The known miscompiles of every ptxas, and of the compiler of the CUDA version that a GPU's driver brings.
     pub miscompiles: Vec<MiscompileLine>,
+}
+
+/// A GPU that is not here, by its data sheet.
+#[derive(Debug, Clone, Serialize)]
+pub struct AbsentGpu {
+    /// Its name.
+    pub name: String,
+    /// Its architecture, such as `sm_121`.
+    pub architecture: String,
+    /// Its memory in bytes.
+    pub memory: u64,
+    /// Shared memory of a CTA with opt-in, in bytes.
+    pub shared_optin: u32,
+    /// The targets whose machine code it loads.
+    pub loads: Vec<String>,
+    /// What memory that CPU and GPU share means; empty for others.
+    pub unified_memory: Vec<String>,
+}
+
+impl AbsentGpu {
+    /// Describes a GPU.
+    #[must_use]
+    pub fn new(name: &str, number: u16, memory: u64, shared_optin: u32, unified: bool) -> Self {
+        let loads = Target::default_set().into_iter().filter(|target| match target.suffix {
+            Suffix::Arch => target.number == number,
+            _ => target.number <= number && target.number / 10 == number / 10,
+        });
+        Self {
+            name: name.to_owned(),
+            architecture: format!("sm_{number}"),
+            memory,
+            shared_optin,
+            loads: loads.map(|target| target.to_string()).collect(),
+            unified_memory: if unified { unified_memory() } else { Vec::new() },
+        }
+    }
+}
+
+/// What memory that CPU and GPU share means for a server, with the sources.
+#[must_use]
+pub fn unified_memory() -> Vec<String> {
+    [
+        "CPU and GPU share one memory: weights, KV cache, the page cache and all processes take from it \
+         (of 128 GB, CUDA sees about 121.7 GiB: MiaAI-Lab/GLM-5.3-Flash-EXL3-2x-DGX-Sparks#47).",
+        "nvidia-smi and NVML answer `Not Supported` or `[N/A]` for the memory of the GPU: read MemAvailable in /proc/meminfo \
+         (leptonai/gpud#1170, rossumai/nvgpu#37).",
+        "cudaMemGetInfo counts the page cache as used: after loading weights from disk, free memory looks smaller than it is; \
+         dropping the caches (echo 3 > /proc/sys/vm/drop_caches) shows the rest (NVIDIA/xr-ai#440).",
+        "vLLM's --gpu-memory-utilization is a share of the whole memory, and is no hard bound while vLLM profiles at its start: \
+         leave 15 % or more, or the machine may hang (vllm-project/vllm#46307).",
+        "--cpu-offload-gb, --swap-space and llama.cpp's --no-mmap move data within the same memory: they free none.",
+    ]
+    .map(|line| line.split_whitespace().collect::<Vec<_>>().join(" "))
+    .to_vec()
 }
 
 /// A compiler with the names of its known miscompiles.
@@ -94,6 +151,7 @@ pub fn examine(
     store: Option<&Store>,
     program: &Path,
     environment: &Environment,
+    asked: Option<AbsentGpu>,
 ) -> Findings {
     let (mut gpus, mut no_gpu) = (Vec::new(), Vec::new());
     let launcher =
@@ -106,20 +164,35 @@ pub fn examine(
     }
     let versions: Vec<ToolkitVersion> = toolkits.iter().map(|t| t.version).collect();
     let driver = gpus.first().and_then(|g| g.about.driver.parse().ok());
-    let architectures: Vec<String> = gpus.iter().map(|g| g.about.architecture()).collect();
+    let mut architectures: Vec<String> = gpus.iter().map(|g| g.about.architecture()).collect();
+    architectures.extend(asked.iter().map(|gpu| gpu.architecture.clone()));
     let python = environment.path("SM121PROBE_PYTHON").unwrap_or_else(|| PathBuf::from("python3"));
     let (python, no_python) = match packages(&python) {
         Ok(found) => (Some(found), None),
         Err(error) => (None, Some(error.to_string())),
     };
+    let mut bad: Vec<KnownBad> = known_bad(&versions, driver, &architectures).into_iter().cloned().collect();
+    // Without a GPU the question is which packages would work on SM12x.
+    if architectures.is_empty() {
+        architectures = ["sm_120", "sm_121"].map(str::to_owned).to_vec();
+    }
+    if let Some(python) = &python {
+        let of = |p: &'_ super::python::Package| Some((p.distribution.clone()?, p.version.clone()?));
+        let installed: Vec<(String, String)> = python.packages.iter().filter_map(of).collect();
+        bad.extend(known_bad_packages(
+            installed.iter().map(|(n, v)| (n.as_str(), v.as_str())),
+            &architectures,
+        ));
+    }
     Findings {
+        asked,
         python,
         no_python,
         caches: caches(environment),
         no_gpu: (!no_gpu.is_empty()).then(|| no_gpu.join("; ")),
         toolkits: toolkits.iter().map(line).collect(),
         nvrtcs: nvrtcs.iter().map(|n| n.version.to_string()).collect(),
-        known_bad: known_bad(&versions, driver, &architectures).into_iter().cloned().collect(),
+        known_bad: bad,
         miscompiles: miscompiles_of(&versions, &gpus),
         gpus,
     }

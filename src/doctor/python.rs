@@ -21,7 +21,7 @@ for module, names in json.loads(sys.argv[1]):
         spec = util.find_spec(module)
     except Exception:
         spec = None
-    version = None
+    version = name = None
     for name in names:
         try:
             version = metadata.version(name)
@@ -31,12 +31,12 @@ for module, names in json.loads(sys.argv[1]):
     if spec is None and version is None:
         continue
     place = None if spec is None else spec.origin or next(iter(spec.submodule_search_locations or []), None)
-    found.append({"module": module, "version": version, "location": place})
+    found.append({"module": module, "distribution": name if version else None, "version": version, "location": place})
 print(json.dumps({"python": sys.version.split()[0], "executable": sys.executable, "packages": found}))
 "#;
 
 /// Modules that contain or compile SM12x kernels, and the distributions that provide them.
-const MODULES: [(&str, &[&str]); 14] = [
+const MODULES: [(&str, &[&str]); 16] = [
     ("torch", &["torch"]),
     ("triton", &["triton"]),
     ("flashinfer", &["flashinfer-python", "flashinfer"]),
@@ -51,6 +51,8 @@ const MODULES: [(&str, &[&str]); 14] = [
     ("xformers", &["xformers"]),
     ("flash_attn", &["flash-attn"]),
     ("transformer_engine", &["transformer-engine"]),
+    ("nvidia.cudnn", &["nvidia-cudnn-cu13", "nvidia-cudnn-cu12"]),
+    ("nvidia_cutlass_dsl", &["nvidia-cutlass-dsl-libs-base"]),
 ];
 
 /// A package as `import` finds it.
@@ -58,6 +60,9 @@ const MODULES: [(&str, &[&str]); 14] = [
 pub struct Package {
     /// The name of the module.
     pub module: String,
+    /// The distribution that provides it; `None` if it has no metadata.
+    #[serde(default)]
+    pub distribution: Option<String>,
     /// The version of the installed distribution; `None` if it has no metadata.
     pub version: Option<String>,
     /// The file or folder that would be imported; `None` if only the metadata of a removed package is left.

@@ -473,3 +473,19 @@ fn ptx_that_does_not_do_what_its_name_says_is_told() {
     assert_eq!(found, want, "{csv}");
     assert!(csv.contains("its PTX multiplies with mma: no `.block_scale`; the driver compiles it"), "{csv}");
 }
+
+#[test]
+fn a_package_version_with_a_known_problem_is_named() {
+    let desk = Desk::new();
+    desk.package("nvidia-cutlass-dsl", "4.5.0", &[]);
+    let out = desk.run(&[".venv"]);
+    let said = stdout(&out) + &String::from_utf8_lossy(&out.stderr);
+    let flat = said.split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(flat.contains("nvidia-cutlass-dsl 4.5.0: Block-scaled mma"), "{said}");
+    assert!(flat.contains("NVIDIA/cutlass#3227"), "{said}");
+    assert_eq!(out.status.code(), Some(0), "{said}");
+    let json = stdout(&desk.run(&[".venv", "--format", "json"]));
+    assert!(json.contains("known_bad") && json.contains("4.5.1 or later"), "{json}");
+    // On a GPU that is not affected there is nothing to say.
+    assert!(!stdout(&desk.run(&[".venv", "--for", "sm_90", "--format", "json"])).contains("known_bad"));
+}

@@ -8,6 +8,7 @@ mod bench;
 mod cli;
 mod compiler;
 mod coverage;
+mod doctor_log;
 mod emulate;
 mod emulator_targets;
 mod execute;

@@ -130,6 +130,26 @@ pub struct AuditTable {
     /// Known miscompiles of ptxas in PTX, which the driver compiles.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub miscompiles: Vec<AuditMiscompile>,
+    /// Installed packages of versions that are reported not to work on the devices.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub known_bad: Vec<AuditKnownBad>,
+}
+
+/// An installed package of a version that is reported not to work.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct AuditKnownBad {
+    /// The distribution.
+    pub package: String,
+    /// Its version.
+    pub version: String,
+    /// The architectures that are affected; empty for all.
+    pub gpus: Vec<String>,
+    /// What goes wrong.
+    pub effect: String,
+    /// What to do.
+    pub remedy: String,
+    /// The report.
+    pub source: String,
 }
 
 /// A known miscompile of ptxas in a kernel's PTX.

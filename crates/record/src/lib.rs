@@ -33,8 +33,9 @@ mod trials;
 mod words;
 
 pub use audit::{
-    AuditBackend, AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditMiscompile, AuditModel,
-    AuditPackage, AuditProblem, AuditTable, AuditTakes, AuditVerdict, Shown, Support,
+    AuditBackend, AuditDevice, AuditEntry, AuditFile, AuditImage, AuditKernel, AuditKnownBad,
+    AuditMiscompile, AuditModel, AuditPackage, AuditProblem, AuditTable, AuditTakes, AuditVerdict, Shown,
+    Support,
 };
 pub use cells::{AS_WRITTEN, CellAnswer};
 pub use claim_example::ClaimExample;

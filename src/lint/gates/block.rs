@@ -1,11 +1,13 @@
 //! Preprocessor conditionals: their conditions, and the code that each branch guards.
 
+use std::collections::HashMap;
 use std::ops::Range;
 
 use ptx::arch::Target;
 
 use super::condition::Condition;
 use super::define::Definitions;
+use super::derived::State;
 use super::need::{Need, instructions, need};
 use super::token::{Kind, Token};
 
@@ -21,6 +23,8 @@ pub(super) struct Block<'a> {
     pub(super) holds: Vec<(String, Vec<Target>)>,
     /// Names that the branch defines or mentions.
     pub(super) names: Vec<&'a str>,
+    /// The macro and the place of its definition, if the condition tests one that is defined under an architecture test.
+    pub(super) through: Option<String>,
 }
 
 /// The kind of a branch.
@@ -43,6 +47,16 @@ pub(super) struct Blocks<'a> {
     pub(super) apart: Vec<Range<usize>>,
     /// Whether code outside of the branches has an instruction that SM12x lacks: such a file is not compiled for SM12x.
     pub(super) lacking: bool,
+    /// The macros that are defined under architecture tests.
+    pub(super) derived: HashMap<&'a str, Defined>,
+}
+
+/// The definitions of a macro, in the order of the file.
+pub(super) struct Defined {
+    /// The token of its first definition under an architecture test; `None` if no definition is.
+    pub(super) first: Option<usize>,
+    /// For each target, its state after the definitions so far.
+    pub(super) states: Vec<State>,
 }
 
 /// An open `#if`: the block of its branch, and for each target whether the branch is reached.
@@ -55,6 +69,8 @@ struct Open {
     tested: Option<Range<usize>>,
     /// The start of its code if it is never compiled (`#if 0`).
     dead: Option<usize>,
+    /// The name of an `#ifndef` that its next line defines.
+    guards: Option<String>,
 }
 
 /// The maximum number of names recorded for a branch.
@@ -80,7 +96,11 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
                 let named = own.first().map_or("", |t| t.text);
                 let condition = match word {
                     "if" | "elif" => Condition::parse(own, names),
-                    _ => Condition::defined(named, !word.ends_with("ndef")),
+                    _ => Condition::defined(named, !word.ends_with("ndef"), names),
+                };
+                let condition = match defined_behind(tokens, end) {
+                    Some(name) if own.iter().any(|t| t.text == name) => condition.before(name),
+                    _ => condition,
                 };
                 let guards = word == "ifndef" && is_defined_behind(tokens, end, named);
                 let answer = |t: &Target| if guards { Some(true) } else { condition.on(*t) };
@@ -103,10 +123,15 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
                 let block = tests.then(|| {
                     tested = Some(range.clone());
                     let branch = if word.starts_with("el") { Branch::Elif } else { Branch::If };
-                    out.open(branch, range, within(&open, &reached))
+                    let through = condition.through().map(|derived| {
+                        let (name, origin) = (&derived.name, &derived.origin);
+                        format!("`{name}` of {}:{}", origin.file, origin.line)
+                    });
+                    out.open(branch, range, within(&open, &reached), through)
                 });
                 let dead = (own.len() == 1 && own[0].number() == "0").then_some(end);
-                open.push(Open { block, reached, taken: after, tested, dead });
+                let guards = guards.then(|| named.to_owned());
+                open.push(Open { block, reached, taken: after, tested, dead, guards });
                 out.apart.push(n..end);
             }
             "else" => {
@@ -114,7 +139,7 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
                     out.apart.extend(last.dead.take().map(|begin| begin..n));
                     last.reached = last.taken.iter().map(|t| t.map(|t| !t)).collect();
                     let around = within(&open, &last.reached);
-                    last.block = last.tested.clone().map(|range| out.open(Branch::Else, range, around));
+                    last.block = last.tested.clone().map(|range| out.open(Branch::Else, range, around, None));
                     open.push(last);
                 }
             }
@@ -123,6 +148,9 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
                 out.apart.extend(dead.map(|begin| begin..n));
             }
             _ => {
+                if word == "define" || word == "undef" {
+                    out.define(own, range.start, word == "define", &open, targets.len());
+                }
                 let mut n = range.start;
                 while n < range.end {
                     n = out.note(&tokens[..range.end], n, &open, targets);
@@ -131,13 +159,50 @@ pub(super) fn blocks<'a>(tokens: &[Token<'a>], targets: &[Target], names: &Defin
         }
         n = end + 1;
     }
+    out.derived.retain(|_, macros| macros.first.is_some());
     out
 }
 
 impl<'a> Blocks<'a> {
-    fn open(&mut self, branch: Branch, range: Range<usize>, reached: Vec<Option<bool>>) -> usize {
-        self.blocks.push(Block { branch, range, reached, holds: Vec::new(), names: Vec::new() });
+    fn open(
+        &mut self,
+        branch: Branch,
+        range: Range<usize>,
+        reached: Vec<Option<bool>>,
+        through: Option<String>,
+    ) -> usize {
+        self.blocks.push(Block { branch, range, reached, holds: Vec::new(), names: Vec::new(), through });
         self.blocks.len() - 1
+    }
+
+    /// Records a `#define` or `#undef` whose tokens are `own`.
+    fn define(&mut self, own: &[Token<'a>], at: usize, defines: bool, open: &[Open], targets: usize) {
+        let of_project = |t: &&Token<'_>| t.kind == Kind::Name && !t.text.starts_with("__");
+        let Some(name) = own.first().filter(of_project) else { return };
+        let under = open.iter().any(|o| o.block.is_some());
+        let guarded = open.last().is_some_and(|o| o.guards.as_deref() == Some(name.text));
+        let value = match own {
+            [_, number] => number.number().parse().ok(),
+            _ => None,
+        };
+        let new = if defines { State::Defined(value) } else { State::Undefined };
+        let fresh = || Defined { first: None, states: vec![State::Undefined; targets] };
+        let known = self.derived.entry(name.text).or_insert_with(fresh);
+        if under && known.first.is_none() {
+            known.first = Some(at);
+        }
+        for (n, state) in known.states.iter_mut().enumerate() {
+            let reached = open.iter().filter_map(|o| o.reached.get(n)).fold(Some(true), |a, b| both(a, *b));
+            *state = match (reached, *state) {
+                (Some(false), state) => state,
+                // `#ifndef NAME` / `#define NAME`: a default.
+                (_, State::Defined(value)) if guarded => State::Defined(value),
+                (Some(true), State::Unknown) if guarded => State::Defined(None),
+                (Some(true), _) => new,
+                (None, state) if state == new => state,
+                (None, _) => State::Unknown,
+            };
+        }
     }
 
     /// Records a token in the innermost block that tests the architecture; returns the index of the next token.
@@ -149,7 +214,7 @@ impl<'a> Blocks<'a> {
             Kind::Text => {
                 // The compiler concatenates adjacent string literals.
                 let joined: String = tokens[at..behind].iter().map(|t| t.text.trim_matches('"')).collect();
-                let found = instructions(&joined);
+                let found = if is_message(tokens, at) { Vec::new() } else { instructions(&joined) };
                 let Some(block) = block else {
                     self.lacking |= found.iter().any(|i| need(i) == Some(Need::Absent));
                     return behind;
@@ -178,11 +243,24 @@ fn within(open: &[Open], reached: &[Option<bool>]) -> Vec<Option<bool>> {
     (0..reached.len()).map(around).collect()
 }
 
+/// Whether a string is the argument of a function or macro that reports an error.
+fn is_message(tokens: &[Token<'_>], at: usize) -> bool {
+    const WORDS: [&str; 9] =
+        ["INVALID", "PRINT", "ASSERT", "ERROR", "CHECK", "THROW", "WARN", "LOG", "UNREACHABLE"];
+    let called =
+        at.checked_sub(2).filter(|_| tokens[at - 1].is("(")).map(|n| tokens[n].text.to_ascii_uppercase());
+    called.is_some_and(|name| WORDS.iter().any(|word| name.contains(word)))
+}
+
+/// Returns the macro that the next directive defines.
+fn defined_behind<'a>(tokens: &[Token<'a>], end: usize) -> Option<&'a str> {
+    let next = tokens.get(end + 1..end + 4)?;
+    (next[0].kind == Kind::Directive && next[1].is("define")).then_some(next[2].text)
+}
+
 /// Whether the next directive defines the name, as in an include guard.
 fn is_defined_behind(tokens: &[Token<'_>], end: usize, name: &str) -> bool {
-    tokens.get(end + 1..end + 4).is_some_and(|next| {
-        next[0].kind == Kind::Directive && next[1].is("define") && next[2].text == name && !name.is_empty()
-    })
+    !name.is_empty() && defined_behind(tokens, end) == Some(name)
 }
 
 const fn both(left: Option<bool>, right: Option<bool>) -> Option<bool> {

@@ -5,7 +5,12 @@
 
 use ptx::arch::{Suffix, Target};
 
+use std::sync::Arc;
+
+use regex::Regex;
+
 use super::define::Definitions;
+use super::derived::Derived;
 use super::flag;
 use super::name::{self, Meaning};
 use super::token::{Kind, Token};
@@ -63,6 +68,18 @@ enum Node {
     Macro(String),
     /// A macro that tests for the family of a number, or for its own suffix.
     Family(f64),
+    /// A test of whether a macro is defined whose definitions test the architecture.
+    IsDerived(Arc<Derived>),
+    /// Its value.
+    Derived(Arc<Derived>),
+    /// A member of an enumeration, such as `Arch.sm_120a`.
+    Member(u16),
+    /// A name without a known meaning.
+    Named(String),
+    /// The architectures of a build, of which there may be several: each answer is possible.
+    Architectures,
+    /// CMake's `MATCHES`.
+    Matches(Box<Node>, Regex),
     Unknown,
 }
 
@@ -90,15 +107,34 @@ impl Condition {
         Self { root: parse(tokens, names, DEPTH) }
     }
 
+    /// Returns the condition that `switch` enters one of its cases.
+    pub(super) fn case(value: &[Token<'_>], labels: &[&[Token<'_>]], names: &Definitions<'_>) -> Self {
+        let items = labels.iter().map(|label| parse(label, names, DEPTH)).collect();
+        let mut sides = (parse(value, names, DEPTH), Node::List(items));
+        hold_members(&mut sides.0, &mut sides.1);
+        Self { root: Node::Compare(Box::new(sides.0), vec![(Comparison::In, sides.1)]) }
+    }
+
     /// Returns the condition of `#ifdef` (`is`) or `#ifndef`.
-    pub(super) fn defined(name: &str, is: bool) -> Self {
-        let root = Node::Defined(name.to_owned());
+    pub(super) fn defined(name: &str, is: bool, names: &Definitions<'_>) -> Self {
+        let root = names.derived(name).map_or_else(|| Node::Defined(name.to_owned()), Node::IsDerived);
         Self { root: if is { root } else { Node::Not(Box::new(root)) } }
     }
 
     /// Returns its value for code of a target, or on a GPU with the target's number; `None` if unknown.
     pub(super) fn on(&self, target: Target) -> Option<bool> {
         truth(&evaluate(&self.root, target))
+    }
+
+    /// Returns the condition before a macro is defined: `!defined(NAME)` guards the definition of NAME.
+    pub(super) fn before(mut self, name: &str) -> Self {
+        undefine(&mut self.root, name);
+        self
+    }
+
+    /// The macros on which it depends whose definitions test the architecture.
+    pub(super) fn through(&self) -> Option<&Derived> {
+        through(&self.root)
     }
 
     /// Whether it tests the architecture at all.
@@ -119,10 +155,76 @@ fn tests(node: &Node) -> bool {
         Node::Not(inner) => tests(inner),
         Node::Compare(left, rest) => tests(left) || rest.iter().any(|(_, node)| tests(node)),
         Node::Arithmetic(_, left, right) => tests(left) || tests(right),
-        Node::Means(_) | Node::Family(_) => true,
+        Node::Matches(left, _) => tests(left),
+        Node::Means(_) | Node::Family(_) | Node::IsDerived(_) | Node::Derived(_) | Node::Architectures => {
+            true
+        }
         Node::Defined(name) | Node::Macro(name) => name::feature(name).is_some(),
-        Node::Number(_) | Node::Version(_) | Node::AtLeast(_) | Node::Unknown => false,
+        Node::Number(_)
+        | Node::Version(_)
+        | Node::AtLeast(_)
+        | Node::Member(_)
+        | Node::Named(_)
+        | Node::Unknown => false,
     }
+}
+
+fn undefine(node: &mut Node, name: &str) {
+    match node {
+        Node::Any(all) | Node::All(all) | Node::List(all) => all.iter_mut().for_each(|n| undefine(n, name)),
+        Node::Not(inner) => undefine(inner, name),
+        Node::Compare(left, rest) => {
+            undefine(left, name);
+            rest.iter_mut().for_each(|(_, node)| undefine(node, name));
+        }
+        Node::Defined(own) if own == name => *node = Node::Number(0.0),
+        Node::IsDerived(derived) if derived.name == name => *node = Node::Number(0.0),
+        _ => {}
+    }
+}
+
+fn through(node: &Node) -> Option<&Derived> {
+    match node {
+        Node::Any(all) | Node::All(all) | Node::List(all) => all.iter().find_map(through),
+        Node::Not(inner) | Node::Matches(inner, _) => through(inner),
+        Node::Compare(left, rest) => {
+            through(left).or_else(|| rest.iter().find_map(|(_, node)| through(node)))
+        }
+        Node::Arithmetic(_, left, right) => through(left).or_else(|| through(right)),
+        Node::IsDerived(derived) | Node::Derived(derived) => Some(derived),
+        _ => None,
+    }
+}
+
+/// Where one side of a comparison is a member of an enumeration of architectures, a name such as `arch_enum` is the architecture.
+fn hold_members(left: &mut Node, right: &mut Node) {
+    fn is_member(node: &Node) -> bool {
+        match node {
+            Node::Member(_) => true,
+            Node::List(items) => items.iter().any(is_member),
+            _ => false,
+        }
+    }
+    let architecture = |side: &mut Node, other: &Node| {
+        if let Node::Named(name) = side
+            && name::may_hold_member(name)
+            && is_member(other)
+        {
+            *side = Node::Means(Meaning::Architecture);
+        }
+    };
+    architecture(left, right);
+    architecture(right, left);
+}
+
+/// Whether a regular expression of CMake matches an architecture as lists name it: `120`, `120a`, `12.0`, …
+fn matches(pattern: &Regex, number: u16) -> bool {
+    let (major, minor) = (number / 10, number % 10);
+    let forms = [format!("{number}"), format!("{major}.{minor}")];
+    let written = forms
+        .iter()
+        .flat_map(|form| ["", "a", "f", "-real", "a-real", "f-real"].map(|end| format!("{form}{end}")));
+    written.into_iter().any(|text| pattern.is_match(&text))
 }
 
 fn truth(value: &Value) -> Option<bool> {
@@ -192,7 +294,14 @@ fn evaluate(node: &Node, target: Target) -> Value {
             let own = target.suffix != Suffix::Base && f64::from(target.number) * 10.0 == *number;
             Value::Bool(Some(own))
         }
-        Node::Unknown => Value::Bool(None),
+        Node::IsDerived(derived) => Value::Bool(derived.is_defined(target)),
+        Node::Derived(derived) => derived.value(target).map_or(Value::Bool(None), Value::Number),
+        Node::Member(number) => Value::Number(f64::from(*number)),
+        Node::Matches(left, pattern) => match evaluate(left, target) {
+            Value::Architecture(number) => Value::Bool(Some(matches(pattern, number))),
+            _ => Value::Bool(None),
+        },
+        Node::Named(_) | Node::Architectures | Node::Unknown => Value::Bool(None),
     }
 }
 
@@ -329,8 +438,15 @@ impl Parser<'_> {
     fn comparison(&mut self) -> Node {
         let left = self.sum();
         let mut rest = Vec::new();
+        let mut left = left;
+        if self.takes(&["MATCHES"]) {
+            return self.pattern(left);
+        }
         while let Some(comparison) = self.operator() {
-            rest.push((comparison, self.sum()));
+            let listed = comparison == Comparison::In && self.tokens[self.at - 1].is("IN_LIST");
+            let mut right = if listed { self.list_of_cmake() } else { self.sum() };
+            hold_members(rest.last_mut().map_or(&mut left, |(_, node)| node), &mut right);
+            rest.push((comparison, right));
         }
         if rest.is_empty() { left } else { Node::Compare(Box::new(left), rest) }
     }
@@ -347,7 +463,7 @@ impl Parser<'_> {
             t if t.is("<=") => Comparison::Most,
             t if t.is(">") => Comparison::More,
             t if t.is(">=") => Comparison::Least,
-            t if t.is("in") => Comparison::In,
+            t if t.is("in") || t.is("IN_LIST") => Comparison::In,
             t if t.kind == Kind::Name => {
                 match t.text.trim_start_matches("VERSION_").trim_start_matches("STR") {
                     "EQUAL" => Comparison::Same,
@@ -362,6 +478,34 @@ impl Parser<'_> {
         };
         self.at += 1;
         Some(found)
+    }
+
+    /// Parses the regular expression of `MATCHES`.
+    fn pattern(&mut self, left: Node) -> Node {
+        let named = self.at.checked_sub(2).map_or("", |n| self.tokens[n].text);
+        let several = name::holds_several(named);
+        let Some(token) = self.peek(0) else { return Node::Unknown };
+        let pattern = Regex::new(token.text.trim_matches('"'));
+        self.at += 1;
+        let left = match left {
+            Node::Named(name) if name::may_hold_member(&name) => Node::Means(Meaning::Architecture),
+            other => other,
+        };
+        let left = if several { Node::Architectures } else { left };
+        pattern.map_or(Node::Unknown, |pattern| Node::Matches(Box::new(left), pattern))
+    }
+
+    /// Parses the list of `IN_LIST`: the values of `set(…)`, or a variable that holds the architectures of the build.
+    fn list_of_cmake(&mut self) -> Node {
+        let Some(token) = self.peek(0) else { return Node::Unknown };
+        let (kind, name) = (token.kind, token.text.to_owned());
+        self.at += 1;
+        let values = match self.names.bodies(&name) {
+            [body] => body.iter().filter_map(|t| flag::written(t.text)),
+            _ if kind == Kind::Name && name::may_hold_member(&name) => return Node::Architectures,
+            _ => return Node::Unknown,
+        };
+        Node::List(values.map(|number| Node::Number(f64::from(number))).collect())
     }
 
     fn sum(&mut self) -> Node {
@@ -423,7 +567,7 @@ impl Parser<'_> {
                 if open && !self.takes(&[")"]) {
                     return Node::Unknown;
                 }
-                Node::Defined(name)
+                self.names.derived(&name).map_or(Node::Defined(name), Node::IsDerived)
             }
             (Kind::Name, _) => self.path(text),
             _ => Node::Unknown,
@@ -495,6 +639,15 @@ impl Parser<'_> {
                 if PASSING.contains(&last) {
                     return self.bracket("(");
                 }
+                if last == "is_device_capability_family" {
+                    // 120 or 12.0 stands for its major version.
+                    let Node::Number(n) = self.bracket("(") else { return Node::Unknown };
+                    let major = Node::Number(if n >= 20.0 { (n / 10.0).floor() } else { n });
+                    return Node::Compare(
+                        Box::new(Node::Means(Meaning::Major)),
+                        vec![(Comparison::Same, major)],
+                    );
+                }
                 if let Some(comparison) = asks(last) {
                     let what = self.bracket("(");
                     let architecture = Box::new(Node::Means(Meaning::Architecture));
@@ -521,7 +674,21 @@ impl Parser<'_> {
         if name::feature(&last).is_some() {
             return Node::Macro(last);
         }
-        if let ([name], None) = (names.as_slice(), argument)
+        if let ([name], None, None) = (names.as_slice(), argument, index)
+            && let Some(derived) = self.names.derived(name)
+        {
+            return Node::Derived(derived);
+        }
+        if let (true, Some(number)) = (names.len() > 1, name::member(&last)) {
+            return Node::Member(number);
+        }
+        // `self.admissible_archs` is defined in the class.
+        let own = match names.as_slice() {
+            [owner, name] if owner == "self" || owner == "cls" => Some(name),
+            [name] => Some(name),
+            _ => None,
+        };
+        if let (Some(name), None) = (own, argument)
             && name::meaning(&names).is_none()
             && let Some(node) = self.definition(name)
         {
@@ -538,6 +705,7 @@ impl Parser<'_> {
         match (name::meaning(&names), index) {
             (Some(Meaning::Architecture), Some(0.0)) => Node::Means(Meaning::Major),
             (Some(Meaning::Architecture), Some(1.0)) => Node::Means(Meaning::Minor),
+            (None, None) => Node::Named(last),
             (Some(_), Some(_)) | (None, _) => Node::Unknown,
             (Some(meaning), None) => Node::Means(meaning),
         }
@@ -547,10 +715,18 @@ impl Parser<'_> {
     fn definition(&self, name: &str) -> Option<Node> {
         let depth = self.depth.checked_sub(1)?;
         let mut all = self.names.bodies(name).iter().map(|tokens| parse(tokens, self.names, depth));
-        let fits = |node: &Node| tests(node) || matches!(node, Node::List(_));
+        // `GGML_CUDA_CC_BLACKWELL` is a constant; a variable in small letters may change.
+        let constant = !name.chars().any(char::is_lowercase);
+        let fits = |node: &Node| {
+            tests(node)
+                || matches!(node, Node::List(_))
+                || (constant && matches!(node, Node::Number(n) if *n > 0.0))
+        };
         // Host code often has a second definition, such as 0, which does not count.
         let mut found = all.by_ref().filter(fits);
-        let node = found.next()?;
+        let Some(node) = found.next() else {
+            return self.names.constant(name).map(Node::Number);
+        };
         found.next().is_none().then_some(node)
     }
 }

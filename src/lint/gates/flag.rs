@@ -31,6 +31,7 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
     }
     // For a CMake statement: whether it has named an architecture list so far, and whether it is a condition or a message.
     let (mut names_list, mut tests) = (false, false);
+    let mut lines = BuildLine::default();
     for (n, token) in tokens.iter().enumerate() {
         let begins = n == 0 || tokens[n - 1].kind == Kind::End;
         if begins {
@@ -47,12 +48,54 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
                     && (is_option(token.text) || is_value(tokens, n) || is_architecture(tokens, n))
             }
             Language::Cmake => names_list && !tests,
+            Language::Shell | Language::Yaml => lines.holds(tokens, n),
         };
         if options {
             out.extend(targets(token.text).into_iter().map(|target| Entry { target, token: n }));
         }
     }
     out
+}
+
+/// What a line of a shell script, a Makefile, a Dockerfile or a YAML file has said so far.
+#[derive(Default)]
+struct BuildLine {
+    /// Whether it has named a list of architectures: bare numbers are architectures.
+    list: bool,
+    /// Whether it has named an option of a compiler: words such as `sm_120a` are architectures.
+    option: bool,
+    /// The list that a key of YAML opened, whose values follow on lines of their own.
+    open: bool,
+}
+
+impl BuildLine {
+    /// Whether a token is an architecture to build for.
+    fn holds(&mut self, tokens: &[Token<'_>], at: usize) -> bool {
+        let token = &tokens[at];
+        if at == 0 || tokens[at - 1].kind == Kind::End {
+            // `- 120a` continues the list of a key.
+            let continues = self.open && token.is("-");
+            *self = Self { list: continues, option: false, open: continues };
+        }
+        // A value within quotes may hold the whole of `NAME=value`, or a command.
+        let (name, value) = token.text.split_once(['=', ':']).unwrap_or((token.text, ""));
+        self.list |= names_build_list(name) || names_build_list(value);
+        self.option |= names_option(token.text);
+        let keyed = token.is(":") && tokens.get(at + 1).is_some_and(|t| t.kind == Kind::End);
+        self.open |= keyed && self.list;
+        let prefixed = ["sm_", "compute_"].iter().any(|prefix| token.text.contains(prefix));
+        token.kind != Kind::End && (self.list || (self.option && prefixed))
+    }
+}
+
+/// Whether a word is an option of a compiler that takes an architecture, or a variable that holds one.
+fn names_option(text: &str) -> bool {
+    let lower = text.to_ascii_lowercase();
+    ["gencode", "generate-code", "gpu-architecture", "gpu-code", "nvcc", "arch=", "code=sm_"]
+        .iter()
+        .any(|w| lower.contains(w))
+        || lower == "arch"
+        || ["_arch", "_archs", "_sm"].iter().any(|end| lower.ends_with(end))
 }
 
 /// Whether a string contains an architecture option of nvcc or CMake.
@@ -93,7 +136,7 @@ fn is_value(tokens: &[Token<'_>], at: usize) -> bool {
 /// `HERMETIC_CUDA_COMPUTE_CAPABILITIES`.
 fn names_build_list(name: &str) -> bool {
     let name = name.to_ascii_uppercase();
-    ["ARCH_LIST", "CUDA_ARCH", "COMPUTE_CAPABILITIES"].iter().any(|part| name.contains(part))
+    ["ARCH_LIST", "CUDA_ARCH", "CUDAARCHS", "COMPUTE_CAPABILITIES"].iter().any(|part| name.contains(part))
 }
 
 /// Whether a Bazel string is an architecture by its prefix, and is neither compared nor the name of a Bazel target.
@@ -124,6 +167,20 @@ fn targets(text: &str) -> Vec<Target> {
         out.push(Target { number, suffix });
     }
     out
+}
+
+/// Returns the number of an architecture as lists of CMake write it: `120`, `120a`, `12.0`, `"sm_120a"`.
+pub(super) fn written(text: &str) -> Option<u16> {
+    let bare = text.trim_matches(['"', '\'']);
+    let digits = bare.trim_start_matches("sm_").trim_start_matches("compute_");
+    let digits = digits.trim_end_matches("-real").trim_end_matches("-virtual");
+    digits
+        .strip_suffix(['a', 'f'])
+        .unwrap_or(digits)
+        .replace('.', "")
+        .parse()
+        .ok()
+        .filter(|n| (50..200).contains(n))
 }
 
 /// Returns the number in an architecture string such as `"sm_120a"`, not only of SM12x.

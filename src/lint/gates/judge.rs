@@ -1,14 +1,19 @@
 //! Finds incorrect architecture tests and build options in one file.
 
+use std::collections::HashMap;
 use std::ops::Range;
+use std::sync::Arc;
 
 use ptx::arch::{Suffix, Target};
 
 use super::block::{Block, Blocks, Branch, blocks};
 use super::condition::Condition;
 use super::define::Definitions;
+use super::derived::{Derived, Origin, Tree};
 use super::flag::{self, Entry};
 use super::need::{Need, need};
+use super::refusal::{Refusal, refusal};
+use super::selection::selections;
 use super::token::{Kind, Language, Token, tokens};
 use super::{GateFile, GateRow, GateRule, GateTest, place};
 
@@ -17,6 +22,9 @@ const BESIDE: usize = 25;
 
 /// The distance in lines within which a mention of the other number shows that the author considered both.
 const AROUND: usize = 6;
+
+/// The distance in lines within which the documentation of a Python function belongs to a test.
+const FUNCTION: usize = 30;
 
 /// The number of tokens before a test to search for an assignment of its variable.
 const SET_WITHIN: usize = 400;
@@ -61,16 +69,53 @@ impl Seen {
     }
 }
 
+/// The number of passes over a file in which macros may depend on other macros of it.
+const PASSES: usize = 3;
+
+/// Adds the macros and constants of a C, C++ or CUDA file to those of its tree.
+pub(super) fn survey(file: &str, text: &str, tree: &mut Tree) {
+    let tokens = tokens(text, Language::C);
+    let mut names = Definitions::new(&tokens, Language::C, None);
+    tree.add_constants(names.constants());
+    derive(file, text, &tokens, &mut names);
+    tree.add(names.all_derived());
+}
+
+/// Finds the blocks of a file, and lets the names know the macros that are defined under architecture tests.
+fn derive<'a>(file: &str, text: &str, tokens: &'a [Token<'a>], names: &mut Definitions<'a>) -> Blocks<'a> {
+    let (all, lines) = (Target::default_set(), Lines::new(text));
+    let mut found = blocks(tokens, &all, names);
+    for _ in 0..PASSES {
+        let derived: HashMap<&str, Arc<Derived>> = found
+            .derived
+            .iter()
+            .filter_map(|(name, defined)| {
+                let line = lines.number(tokens.get(defined.first?)?.at);
+                let states = all.iter().copied().zip(defined.states.iter().copied()).collect();
+                let origin = Origin { file: file.to_owned(), line };
+                Some((*name, Arc::new(Derived { name: (*name).to_owned(), origin, states })))
+            })
+            .collect();
+        if !names.derive(derived) {
+            break;
+        }
+        found = blocks(tokens, &all, names);
+    }
+    found
+}
+
 /// Returns the architecture tests and the findings of a file.
-pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
+#[expect(clippy::too_many_lines, reason = "the kinds of tests in turn")]
+pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tree>) -> GateFile {
     let tokens = tokens(text, language);
     let lines = Lines::new(text);
     let all = Target::default_set();
     let mut seen: Vec<Seen> = Vec::new();
-    let names = Definitions::new(&tokens, language);
+    let mut names = Definitions::new(&tokens, language, tree);
     let mut rows = Rows { file, text, tokens: &tokens, lines: &lines, rows: Vec::new() };
-    let Blocks { blocks: guarded, apart, lacking } =
-        if language == Language::C { blocks(&tokens, &all, &names) } else { Blocks::default() };
+    let Blocks { blocks: guarded, apart, lacking, .. } =
+        if language == Language::C { derive(file, text, &tokens, &mut names) } else { Blocks::default() };
+    let (names, mut refusals) = (names, Vec::new());
     for block in &guarded {
         let answers = all.iter().copied().zip(block.reached.iter().copied()).collect();
         let (line, range) = (lines.line_at(&tokens, &block.range), block.range.clone());
@@ -86,7 +131,13 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
                 seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
-    } else {
+    } else if !matches!(language, Language::Shell | Language::Yaml) {
+        for selection in selections(&tokens, language, text, &names) {
+            let numbers = all.iter().filter(|t| t.suffix == Suffix::Base);
+            let answers: Vec<_> = numbers.map(|t| (*t, selection.condition.on(*t))).collect();
+            let line = lines.line_at(&tokens, &selection.range);
+            seen.push(Seen { line, range: selection.range, branch: Branch::If, answers });
+        }
         for range in place::expressions(&tokens, &names) {
             if apart.iter().any(|d| d.contains(&range.start)) || is_of_software(&tokens, &range) {
                 continue;
@@ -98,12 +149,22 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
             let own = &tokens[range.clone()];
             if condition.tests_architecture() && (!is_generation(own) || sm_is_a_device(text)) {
                 let line = lines.line_at(&tokens, &range);
+                if let Some(Refusal { admits }) = refusal(&tokens, &range, &condition) {
+                    refusals.push((seen.len(), admits));
+                }
                 seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
     }
     let read = |range: &Range<usize>| match language {
-        Language::Cmake => place::plain(&tokens[range.clone()]),
+        // `IN_LIST` names its values elsewhere.
+        Language::Cmake => place::plain(&tokens[range.clone()])
+            .into_iter()
+            .flat_map(|token| {
+                let listed = names.bodies(token.text).iter().flat_map(|body| body.iter().copied());
+                std::iter::once(token).chain(listed)
+            })
+            .collect(),
         _ => names.with_lists(&tokens[range.clone()]),
     };
     let conditions = seen.iter().filter(|s| s.branch != Branch::Else);
@@ -131,30 +192,38 @@ pub(super) fn judge(file: &str, text: &str, language: Language) -> GateFile {
             named && !counterpart && !rows.mentions(one, if knows_121 { 120 } else { 121 })
         };
         let singled = one.branch != Branch::Else && one.lone().is_some_and(is_singled);
-        if singled && !is_meant(own, guards) && !is_tuning(own) {
-            rows.add(GateRule::OneDevice, one, Vec::new());
+        let for_121 = one.lone() == Some(121) && names_121(file);
+        if singled && !is_meant(own, guards) && !is_tuning(own) && !for_121 {
+            rows.add(GateRule::OneDevice, one, Vec::new(), None);
             continue;
         }
         if let Some(block) = guarded.get(n) {
-            if let Some((rule, held)) =
-                misfit(block).filter(|(rule, _)| *rule != GateRule::Absent || !lacking)
+            if let Some((rule, held)) = misfit(block)
+                .filter(|(rule, _)| if *rule == GateRule::Absent { !lacking } else { !names_others(file) })
             {
-                rows.add(rule, one, held);
+                rows.add(rule, one, held, block.through.clone());
+            } else if let Some(held) = shut_out(block, &guarded, file)
+                .filter(|_| block.branch != Branch::Else && !lacking && !names_120(own))
+            {
+                rows.add(GateRule::ShutOut, one, held, block.through.clone());
             } else if block.branch != Branch::Else
                 && names_120(own)
                 && no_family(one, block)
                 && !family_beside(&seen, one, &tokens)
             {
-                rows.add(GateRule::NoFamily, one, Vec::new());
+                rows.add(GateRule::NoFamily, one, Vec::new(), None);
             }
         }
+    }
+    for (n, admits) in refusals {
+        rows.refuse(&seen[n], admits);
     }
     let entries = flag::entries(&tokens, language);
     for (range, admits, shuts_out) in lone_builds(&entries, &tokens, &lines) {
         let mut answers: Vec<_> = admits.into_iter().map(|t| (t, Some(true))).collect();
         answers.extend(shuts_out.into_iter().map(|t| (t, Some(false))));
         let line = lines.line_at(&tokens, &range);
-        rows.add(GateRule::OneBuild, &Seen { line, range, branch: Branch::If, answers }, Vec::new());
+        rows.add(GateRule::OneBuild, &Seen { line, range, branch: Branch::If, answers }, Vec::new(), None);
     }
     let tests = conditions.filter_map(|one| rows.test(one)).collect();
     let mut out = GateFile { tests, builds: !entries.is_empty(), rows: rows.rows };
@@ -179,8 +248,12 @@ fn names_120(tokens: &[Token<'_>]) -> bool {
     let number = |t: &Token<'_>| {
         matches!(t.number(), "12" | "120" | "1200" | "12.0")
             || (t.kind == Kind::Text && flag::numbered(t.text) == Some(120))
+            || (t.kind == Kind::Name && super::name::member(t.text) == Some(120))
     };
+    // `MATCHES "^120"`
+    let matched = |w: &[Token<'_>]| w[0].is("MATCHES") && w[1].text.contains("12");
     tokens.iter().any(|t| number(t) || t.text.contains("SM120") || t.text.contains("SM121"))
+        || tokens.windows(2).any(matched)
 }
 
 /// Whether a test names 12.0 or 12.1 exactly, other than as an exclusive upper bound.
@@ -197,6 +270,7 @@ fn knows(tokens: &[Token<'_>], number: u16) -> bool {
         ((number == whole || number == macros || number == point) && !bounds(n))
             || t.text.contains(&feature)
             || (t.kind == Kind::Text && flag::numbered(t.text) == whole.parse().ok())
+            || (t.kind == Kind::Name && super::name::member(t.text) == whole.parse().ok())
     };
     let pair = |w: &[Token<'_>]| w[0].text == "12" && w[1].is(",") && w[2].text == minor;
     let minor = |w: &[Token<'_>]| {
@@ -240,7 +314,7 @@ fn is_generation(tokens: &[Token<'_>]) -> bool {
 fn sm_is_a_device(text: &str) -> bool {
     let assigns = |line: &str| {
         let (left, right) = line.split_once('=')?;
-        let from = ["device", "capability", "props", "getSM", "get_sm", "major"]
+        let from = ["device", "capability", "props", "getSM", "get_sm", "sm_arch", "major"]
             .iter()
             .any(|word| right.contains(word));
         (from && left.split_whitespace().last() == Some("sm")).then_some(())
@@ -251,7 +325,9 @@ fn sm_is_a_device(text: &str) -> bool {
 /// Whether a test singles out an architecture intentionally: it, or the code that it guards, contains a project-specific name for
 /// the architecture.
 fn is_meant(tokens: &[Token<'_>], names: &[&str]) -> bool {
-    let own = tokens.iter().filter(|t| t.kind == Kind::Name).map(|t| t.text);
+    // A member such as `Arch.sm_120a` is what is compared.
+    let is_member = |t: &Token<'_>| super::name::member(t.text).is_some();
+    let own = tokens.iter().filter(|t| t.kind == Kind::Name && !is_member(t)).map(|t| t.text);
     own.chain(names.iter().copied()).filter(|name| !name.starts_with("__CUDA_ARCH")).any(|name| {
         let name = name.to_ascii_uppercase();
         ["SM120", "SM121", "SM_120", "SM_121"].iter().any(|part| name.contains(part))
@@ -260,13 +336,21 @@ fn is_meant(tokens: &[Token<'_>], names: &[&str]) -> bool {
 
 /// Whether a test also compares a shape or size: then it selects the fastest code, not the supported code.
 fn is_tuning(tokens: &[Token<'_>]) -> bool {
-    tokens.windows(3).any(|w| {
-        let compared = ["==", "!=", "<", ">", "<=", ">="].iter().any(|sign| w[1].is(sign));
-        let number = w[2].number().parse::<u32>().ok();
-        compared
-            && !w[0].text.starts_with("__CUDA_ARCH")
-            && number.is_some_and(|n| n >= 16 && !is_architecture(n))
-    })
+    // `(m, k, n) in _PRODUCTION_SHAPES`
+    let listed = tokens.windows(2).any(|w| {
+        let list = w[1].text.to_ascii_lowercase();
+        w[0].is("in")
+            && w[1].kind == Kind::Name
+            && ["shape", "tuned", "config"].iter().any(|word| list.contains(word))
+    });
+    listed
+        || tokens.windows(3).any(|w| {
+            let compared = ["==", "!=", "<", ">", "<=", ">="].iter().any(|sign| w[1].is(sign));
+            let number = w[2].number().parse::<u32>().ok();
+            compared
+                && !w[0].text.starts_with("__CUDA_ARCH")
+                && number.is_some_and(|n| n >= 16 && !is_architecture(n))
+        })
 }
 
 /// Whether a number denotes an architecture, as in `sm_120` or in the unit of `__CUDA_ARCH__`.
@@ -287,6 +371,41 @@ fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
     held.dedup();
     held.truncate(4);
     Some((rule, held))
+}
+
+/// Returns the instructions of a branch that no SM12x target reaches although SM12x has them, unless another branch of the file holds
+/// one of them for SM12x. A file that is named after another architecture serves that one alone.
+fn shut_out(block: &Block<'_>, all: &[Block<'_>], file: &str) -> Option<Vec<String>> {
+    let never = !block.reached.is_empty() && block.reached.iter().all(|r| *r == Some(false));
+    // What defines a macro of another file may depend on build options.
+    let foreign = block.through.as_ref().is_some_and(|through| !through.contains(&format!("of {file}:")));
+    if !never || block.holds.is_empty() || names_others(file) || foreign {
+        return None;
+    }
+    let has = |text: &str| matches!(need(text), Some(Need::Family | Need::Arch));
+    let stem = |text: &str| text.split('.').next().unwrap_or_default().to_owned();
+    let elsewhere = |text: &str| {
+        let serves = |b: &&Block<'_>| b.reached.iter().any(|r| *r != Some(false));
+        all.iter().filter(serves).any(|b| b.holds.iter().any(|(held, _)| stem(held) == stem(text)))
+    };
+    let fits = block.holds.iter().all(|(text, _)| has(text) && !elsewhere(text));
+    let mut held: Vec<String> = block.holds.iter().map(|(text, _)| text.clone()).collect();
+    held.dedup();
+    held.truncate(4);
+    fits.then_some(held)
+}
+
+/// Whether a file, or a folder of it, is named after an architecture other than SM12x, for which alone it is compiled.
+fn names_others(file: &str) -> bool {
+    let lower = file.to_ascii_lowercase();
+    let others = ["sm100", "sm_100", "sm103", "sm_103", "sm110", "sm_110", "sm90", "sm_90"];
+    others.iter().any(|other| lower.contains(other)) && !lower.contains("sm120") && !lower.contains("sm_120")
+}
+
+/// Whether a file is named after GB10 alone.
+fn names_121(file: &str) -> bool {
+    let lower = file.to_ascii_lowercase();
+    ["sm121", "sm_121", "gb10", "spark"].iter().any(|word| lower.contains(word)) && !lower.contains("sm120")
 }
 
 /// Whether a test admits `a` and excludes `f`, although no guarded instruction needs `a`.
@@ -367,14 +486,43 @@ impl Rows<'_> {
     fn mentions(&self, seen: &Seen, number: u16) -> bool {
         let first = self.lines.0.get(seen.line.saturating_sub(AROUND)).copied().unwrap_or_default();
         let last = self.lines.0.get(seen.line + AROUND).copied().unwrap_or(self.text.len());
+        let first = self.function(seen).map_or(first, |at| at.min(first));
         let around = self.text[first..last].to_ascii_lowercase();
         let words = match number {
             120 => ["sm120", "sm_120", "rtx", "1200", "12, 0)", "12.0"],
             _ => ["sm121", "sm_121", "gb10", "spark", "12, 1)", "12.1"],
         };
         // An author who singles out GB10 by name knows the product.
-        let product = number == 120 && ["gb10", "spark"].iter().any(|word| around.contains(word));
+        let product =
+            number == 120 && ["gb10", "spark", "cc121", "igpu"].iter().any(|word| around.contains(word));
         product || words.iter().any(|word| around.contains(word))
+    }
+
+    /// Returns where the documentation of a Python function of this test begins, if it is near: it may name the other number.
+    fn function(&self, seen: &Seen) -> Option<usize> {
+        let at = self.tokens.get(seen.range.start)?.at;
+        let begin = self.text[..at].rfind("\n    def ").max(self.text[..at].rfind("\ndef "))?;
+        let near = self.text[begin..at].lines().count() <= FUNCTION;
+        // Only its documentation, which begins behind the signature.
+        let documented = self.text[begin..at].contains("\"\"\"");
+        (near && documented).then_some(begin + 1)
+    }
+
+    /// Adds a test that refuses every SM12x device.
+    fn refuse(&mut self, seen: &Seen, admits: Vec<u16>) {
+        let Some((line, column, text)) = self.place(seen) else { return };
+        let of = |number| Target { number, suffix: Suffix::Base };
+        self.rows.push(GateRow {
+            file: self.file.to_owned(),
+            line,
+            column,
+            rule: GateRule::Refuses,
+            text,
+            admits: admits.into_iter().map(of).collect(),
+            shuts_out: vec![of(120), of(121)],
+            instructions: Vec::new(),
+            through: None,
+        });
     }
 
     /// Returns a test's line, column and text.
@@ -405,10 +553,10 @@ impl Rows<'_> {
         })
     }
 
-    fn add(&mut self, rule: GateRule, seen: &Seen, instructions: Vec<String>) {
+    fn add(&mut self, rule: GateRule, seen: &Seen, instructions: Vec<String>, through: Option<String>) {
         let Some((line, column, text)) = self.place(seen) else { return };
         let (admits, shuts_out) = (seen.admits(), seen.shuts_out());
         let file = self.file.to_owned();
-        self.rows.push(GateRow { file, line, column, rule, text, admits, shuts_out, instructions });
+        self.rows.push(GateRow { file, line, column, rule, text, admits, shuts_out, instructions, through });
     }
 }

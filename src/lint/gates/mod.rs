@@ -7,24 +7,25 @@
 mod block;
 mod condition;
 mod define;
+mod derived;
 mod flag;
 mod judge;
 mod name;
 mod need;
 mod place;
+mod refusal;
+mod selection;
+mod sources;
 mod token;
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use ptx::arch::Target;
 
+use derived::Tree;
+use sources::Text;
+
 pub use need::{Need, need};
-
-/// The size limit of a file, bytes; sources are smaller.
-const SIZE_LIMIT: u64 = 32 << 20;
-
-/// The depth limit of nested folders.
-const DEPTH: usize = 64;
 
 /// The kind of a finding.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -37,8 +38,12 @@ pub enum GateRule {
     NeedsSuffix,
     /// A test admits SM12x to code with instructions that SM12x lacks.
     Absent,
+    /// A test excludes every SM12x target from code whose instructions SM12x has.
+    ShutOut,
     /// A build option produces code that runs on only one of 12.0 and 12.1.
     OneBuild,
+    /// A test refuses every SM12x device. Whether the code behind it would run is not known, so this is a note.
+    Refuses,
 }
 
 impl GateRule {
@@ -50,8 +55,16 @@ impl GateRule {
             Self::NoFamily => "no_family",
             Self::NeedsSuffix => "needs_suffix",
             Self::Absent => "absent_instruction",
+            Self::ShutOut => "shut_out",
             Self::OneBuild => "one_build",
+            Self::Refuses => "refuses",
         }
+    }
+
+    /// Whether it only informs: the text alone does not show that the test is wrong.
+    #[must_use]
+    pub const fn is_note(self) -> bool {
+        matches!(self, Self::Refuses)
     }
 }
 
@@ -74,6 +87,8 @@ pub struct GateRow {
     pub shuts_out: Vec<Target>,
     /// The guarded instructions that need a suffix or that SM12x lacks.
     pub instructions: Vec<String>,
+    /// The macro that the test names, and where it is defined under an architecture test, in words.
+    pub through: Option<String>,
 }
 
 /// An architecture test.
@@ -108,58 +123,36 @@ pub struct GateLint {
     pub unusable: Vec<String>,
 }
 
-/// Checks all sources in a folder, or one file.
-#[must_use]
-pub fn lint_gates(folder: &Path) -> GateLint {
-    let mut files = Vec::new();
-    let mut out = GateLint::default();
-    if folder.is_dir() {
-        collect(folder, DEPTH, &mut files, &mut out.unusable);
-    } else {
-        files.push(folder.to_owned());
+impl GateLint {
+    /// The number of findings that are no notes.
+    #[must_use]
+    pub fn wrong(&self) -> usize {
+        self.rows.iter().filter(|row| !row.rule.is_note()).count()
     }
-    files.sort();
-    for path in files {
-        let shown = path.strip_prefix(".").ok().filter(|p| !p.as_os_str().is_empty()).unwrap_or(&path);
-        match read(&path) {
-            Ok(text) => {
-                out.files += 1;
-                let found = lint_text(&shown.display().to_string(), &text);
-                out.builds += usize::from(found.builds);
-                out.tests.extend(found.tests);
-                out.rows.extend(found.rows);
-            }
-            Err(error) => out.unusable.push(format!("{}: {error}", shown.display())),
-        }
+}
+
+/// Checks all sources of folders, files, wheels, archives and revisions of the Git repository in `here`, as one tree: macros of one
+/// file are known in the others.
+#[must_use]
+pub fn lint_gates(places: &[&Path], here: &Path) -> GateLint {
+    let mut out = GateLint::default();
+    let texts = sources::read(places, here, &mut out.unusable);
+    let defines = |text: &&Text| {
+        let is_c = language(Path::new(&text.file)) == Some(token::Language::C);
+        is_c && text.text.lines().any(|line| line.trim_start().starts_with('#') && line.contains("define"))
+    };
+    let mut tree = Tree::default();
+    for Text { file, text } in texts.iter().filter(defines) {
+        judge::survey(file, text, &mut tree);
+    }
+    for Text { file, text } in &texts {
+        out.files += 1;
+        let found = lint_in(file, text, Some(&tree));
+        out.builds += usize::from(found.builds);
+        out.tests.extend(found.tests);
+        out.rows.extend(found.rows);
     }
     out
-}
-
-/// The reason why a file is not read.
-#[derive(Debug, thiserror::Error)]
-enum ReadError {
-    #[error(transparent)]
-    Io(#[from] std::io::Error),
-    #[error("is not a file")]
-    NoFile,
-    #[error("is not a C++, CUDA, Python, TOML, CMake or Bazel source")]
-    NoSource,
-    #[error("is larger than {} MiB", SIZE_LIMIT >> 20)]
-    Large,
-}
-
-fn read(path: &Path) -> Result<String, ReadError> {
-    let metadata = std::fs::metadata(path)?;
-    if !metadata.is_file() {
-        return Err(ReadError::NoFile);
-    }
-    if language(path).is_none() {
-        return Err(ReadError::NoSource);
-    }
-    if metadata.len() > SIZE_LIMIT {
-        return Err(ReadError::Large);
-    }
-    Ok(decoded(&std::fs::read(path)?))
 }
 
 /// The results for one file.
@@ -176,59 +169,20 @@ pub struct GateFile {
 /// Checks the text of one file; its name determines the language.
 #[must_use]
 pub fn lint_text(file: &str, text: &str) -> GateFile {
+    lint_in(file, text, None)
+}
+
+fn lint_in(file: &str, text: &str, tree: Option<&Tree>) -> GateFile {
     let Some(language) = language(Path::new(file)) else { return GateFile::default() };
     // Fast path: most files of a project do not name an architecture.
-    if !text.contains("12") && !text.contains("__CUDA_ARCH__") {
+    let names = ["12", "__CUDA_ARCH", "capability", "Capability", "sm_", "arch", "cc", "major"];
+    let is_used = || tree.is_some_and(|tree| tree.is_used_by(text));
+    if !names.iter().any(|name| text.contains(name)) && !is_used() {
         return GateFile::default();
     }
-    judge::judge(file, text, language)
+    judge::judge(file, text, language, tree)
 }
 
 fn language(path: &Path) -> Option<token::Language> {
     token::Language::from_name(&path.file_name()?.to_string_lossy())
-}
-
-/// Decodes a file's text. Bytes that are not UTF-8 are replaced: they occur only in comments and strings.
-fn decoded(bytes: &[u8]) -> String {
-    let wide = |unit: fn([u8; 2]) -> u16| {
-        let units: Vec<u16> = bytes[2..].chunks_exact(2).map(|b| unit([b[0], b[1]])).collect();
-        String::from_utf16_lossy(&units)
-    };
-    match bytes {
-        [0xff, 0xfe, ..] => wide(u16::from_le_bytes),
-        [0xfe, 0xff, ..] => wide(u16::from_be_bytes),
-        _ => String::from_utf8_lossy(bytes).into_owned(),
-    }
-}
-
-/// Collects the sources below a folder. Symbolic links to folders are not followed, because they may form cycles.
-fn collect(folder: &Path, depth: usize, files: &mut Vec<PathBuf>, unusable: &mut Vec<String>) {
-    let mut fails =
-        |path: &Path, why: &dyn std::fmt::Display| unusable.push(format!("{}: {why}", path.display()));
-    let entries = match std::fs::read_dir(folder) {
-        Ok(entries) => entries,
-        Err(error) => return fails(folder, &error),
-    };
-    let mut below = Vec::new();
-    for entry in entries {
-        let entry = match entry {
-            Ok(entry) => entry,
-            Err(error) => {
-                fails(folder, &error);
-                continue;
-            }
-        };
-        let path = entry.path();
-        if entry.file_type().is_ok_and(|t| t.is_dir()) {
-            below.push(path);
-        } else if language(&path).is_some() && std::fs::metadata(&path).is_ok_and(|m| m.is_file()) {
-            files.push(path);
-        }
-    }
-    for path in below {
-        match depth.checked_sub(1) {
-            Some(depth) => collect(&path, depth, files, unusable),
-            None => unusable.push(format!("{}: is too deep", path.display())),
-        }
-    }
 }

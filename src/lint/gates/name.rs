@@ -74,6 +74,11 @@ const OTHERS: [&str; 17] = [
 
 /// Returns the meaning of a name with its members; `None` if it does not mean an architecture.
 pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
+    // `major.value` of an enumeration.
+    let names = match names {
+        [owners @ .., last] if last == "value" && !owners.is_empty() => owners,
+        _ => names,
+    };
     let last = names.last()?.to_ascii_lowercase();
     if last == "__cuda_arch__" {
         return Some(Meaning::Macro);
@@ -94,12 +99,18 @@ pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     let owners: Vec<String> = names[..names.len() - 1].iter().map(|n| n.to_ascii_lowercase()).collect();
     let of = |words: &[&str]| owners.iter().any(|owner| words.iter().any(|word| owner.contains(word)));
     if of(&["profile", "config", "kernel", "gemm", "tag"])
-        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu"]))
+        || (last == "arch" && !owners.is_empty() && !of(&["device", "prop", "gpu", "param"]))
     {
         return None;
     }
     let means = WHOLE.contains(&last.as_str()) || PARTS.iter().any(|part| last.contains(part));
     means.then_some(Meaning::Architecture)
+}
+
+/// Whether a variable holds the architectures of a build, of which there may be several.
+pub(super) fn holds_several(name: &str) -> bool {
+    let name = name.to_ascii_uppercase();
+    ["ARCHS", "ARCHITECTURES", "ARCHES", "LIST", "FLAGS"].iter().any(|part| name.contains(part))
 }
 
 /// Computes the value of a feature macro for a target; `None` if the compiler does not define it.
@@ -116,6 +127,7 @@ pub(super) fn feature(name: &str) -> Option<Feature> {
         "__CUDA_ARCH_FEAT_SM121_ALL" => |t| (t.number == 121 && t.suffix == Suffix::Arch).then_some(1.0),
         "__CUDA_ARCH_SPECIFIC__" => |t| (t.suffix == Suffix::Arch).then(|| number(t)),
         "__CUDA_ARCH_FAMILY_SPECIFIC__" => |t| (t.suffix != Suffix::Base).then(|| number(t)),
+        // SM12x has none of the others.
         other if other.starts_with("__CUDA_ARCH_FEAT_SM") => |_| None,
         _ => return None,
     })
@@ -128,8 +140,25 @@ pub(super) fn is_defined(name: &str) -> Option<bool> {
         "USE_ROCM" | "__HIPCC__" | "__HIP__" | "__HIP_PLATFORM_AMD__" | "__HIP_DEVICE_COMPILE__" => {
             Some(false)
         }
+        // `GGML_USE_HIP`, `FLASHINFER_USE_ROCM`: builds for other vendors.
+        other if ["USE_HIP", "USE_ROCM", "USE_MUSA"].iter().any(|vendor| other.contains(vendor)) => {
+            Some(false)
+        }
         _ => None,
     }
+}
+
+/// Returns the number of a member of an enumeration that is named as nvcc names targets, such as `Arch.sm_120a`. Names such as
+/// `SM120` are not exact: projects name the family so.
+pub(super) fn member(name: &str) -> Option<u16> {
+    let digits = name.strip_prefix("sm_").or_else(|| name.strip_prefix("compute_"))?;
+    digits.strip_suffix(['a', 'f']).unwrap_or(digits).parse().ok().filter(|n| (50..200).contains(n))
+}
+
+/// Whether a name without a known meaning may hold a member of an enumeration of architectures, such as `arch_enum`.
+pub(super) fn may_hold_member(name: &str) -> bool {
+    let name = name.to_ascii_lowercase();
+    name.contains("arch") || name == "sm" || name.ends_with("_sm") || name.contains("capab")
 }
 
 /// Returns the lowest toolkit version that supports SM12x, as encoded in this macro.

@@ -4,13 +4,14 @@ use std::ops::Range;
 
 use super::define::Definitions;
 use super::flag;
+use super::name;
 use super::token::{Kind, Token};
 
 /// Comparison operators.
 const COMPARISONS: [&str; 7] = ["==", "!=", "<", ">", "<=", ">=", "in"];
 
 /// Functions that compare the device's architecture.
-const ASKING: [&str; 2] = ["is_device_capability", "has_device_capability"];
+const ASKING: [&str; 3] = ["is_device_capability", "has_device_capability", "is_device_capability_family"];
 
 /// Tokens that delimit a condition.
 const ENDS: [&str; 17] = [
@@ -18,7 +19,7 @@ const ENDS: [&str; 17] = [
     "case", "+=",
 ];
 
-/// Returns the expressions, as token ranges, that contain a comparison with a number of SM12x. They do not overlap.
+/// Returns the expressions, as token ranges, that compare something with an architecture. They do not overlap.
 pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> Vec<Range<usize>> {
     let mut out: Vec<Range<usize>> = Vec::new();
     for n in 0..tokens.len() {
@@ -32,14 +33,15 @@ pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> 
         // `for x in (…)` is not a comparison.
         let loops = range.start.checked_sub(1).is_some_and(|n| tokens[n].is("for"));
         let own = &tokens[range.clone()];
-        if !loops && (own.iter().any(is_ours) || names.any_in_lists(own, is_ours)) {
+        if !loops && (own.iter().any(is_ours) || names.any_in_lists(own, is_ours) || compares_generation(own))
+        {
             out.push(range);
         }
     }
     out
 }
 
-/// Returns the CMake conditions, as token ranges within `if(…)`, that name a number of SM12x.
+/// Returns the CMake conditions, as token ranges within `if(…)`.
 pub(super) fn conditions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
     let mut out = Vec::new();
     for n in 0..tokens.len() {
@@ -51,9 +53,7 @@ pub(super) fn conditions(tokens: &[Token<'_>]) -> Vec<Range<usize>> {
         let end = tokens[n..].iter().position(|t| t.kind == Kind::End).map_or(tokens.len(), |e| n + e);
         let last = tokens[n..end].iter().rposition(|t| t.is(")")).map_or(end, |l| n + l);
         let range = n + 2..last.max(n + 2);
-        if plain(&tokens[range.clone()]).iter().any(is_ours) {
-            out.push(range);
-        }
+        out.push(range);
     }
     out
 }
@@ -79,9 +79,43 @@ pub(super) fn plain<'a>(tokens: &[Token<'a>]) -> Vec<Token<'a>> {
 }
 
 /// Whether a token is a number of SM12x.
-fn is_ours(token: &Token<'_>) -> bool {
+pub(super) fn is_ours(token: &Token<'_>) -> bool {
     matches!(token.number(), "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
         || (token.kind == Kind::Text && matches!(flag::numbered(token.text), Some(120 | 121)))
+        || (token.kind == Kind::Name && matches!(name::member(token.text), Some(120 | 121)))
+}
+
+/// Whether a test compares something that is called as an architecture is with a number or a constant of another architecture. Such a
+/// test has a value for SM12x, too.
+fn compares_generation(tokens: &[Token<'_>]) -> bool {
+    const WORDS: [&str; 9] = [
+        "capab",
+        "sm_version",
+        "smversion",
+        "_arch",
+        "compute_cap",
+        "device_sm",
+        "get_sm",
+        "getsm",
+        "sm_arch",
+    ];
+    const WHOLE: [&str; 6] = ["cc", "sm", "arch", "major", "cap", "capability"];
+    let named = |t: &Token<'_>| {
+        let name = t.text.to_ascii_lowercase();
+        t.kind == Kind::Name
+            && (WHOLE.contains(&name.as_str()) || WORDS.iter().any(|word| name.contains(word)))
+    };
+    let generation = |t: &Token<'_>| {
+        let number = t.number().parse::<f64>().ok();
+        let constant =
+            t.kind == Kind::Name && t.text.contains("_CC_") && !t.text.contains(char::is_lowercase);
+        constant
+            || number.is_some_and(|n| {
+                (5.0..=13.0).contains(&n)
+                    || ((50.0..=130.0).contains(&n) || (500.0..=1300.0).contains(&n)) && n.fract() == 0.0
+            })
+    };
+    tokens.iter().any(generation) && tokens.iter().any(named)
 }
 
 fn ends(token: &Token<'_>) -> bool {

@@ -1,4 +1,4 @@
-//! Splits C++, CUDA, Python, TOML, CMake and Bazel text into the tokens that conditions need. Comments are skipped.
+//! Splits C++, CUDA, Python, TOML, CMake, Bazel, shell and YAML text into the tokens that conditions need. Comments are skipped.
 
 /// The syntax in which a file is scanned.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -11,6 +11,10 @@ pub(super) enum Language {
     Bazel,
     /// CMake, and `.bazelrc` options.
     Cmake,
+    /// Shell scripts, Makefiles and Dockerfiles: only their build options are read.
+    Shell,
+    /// YAML: only its build options are read.
+    Yaml,
 }
 
 impl Language {
@@ -21,6 +25,10 @@ impl Language {
             // A line of .bazelrc is an option and its values, without quotes.
             "cmakelists.txt" | ".bazelrc" => return Some(Self::Cmake),
             "build" | "workspace" => return Some(Self::Bazel),
+            "makefile" | "gnumakefile" | "dockerfile" | "containerfile" | ".env" => return Some(Self::Shell),
+            _ if ["makefile.", "dockerfile.", "containerfile."].iter().any(|s| lower.starts_with(s)) => {
+                return Some(Self::Shell);
+            }
             _ => {}
         }
         let (stem, extension) = lower.rsplit_once('.')?;
@@ -30,6 +38,10 @@ impl Language {
             "py" | "pyi" | "pyx" | "toml" => Some(Self::Python),
             "bzl" | "bazel" => Some(Self::Bazel),
             "cmake" => Some(Self::Cmake),
+            "sh" | "bash" | "zsh" | "mk" | "mak" | "make" | "dockerfile" | "containerfile" | "env" => {
+                Some(Self::Shell)
+            }
+            "yml" | "yaml" => Some(Self::Yaml),
             // Templates: `kernel.cu.jinja`, `config.cmake.in`.
             "jinja" | "jinja2" | "j2" | "in" | "tmpl" | "template" | "mako" => Self::from_name(stem),
             _ => None,
@@ -109,6 +121,11 @@ impl<'a> Scanner<'a> {
         self.out
     }
 
+    /// Whether a value needs no quotes, so that `120a` is one word.
+    const fn is_words(&self) -> bool {
+        matches!(self.language, Language::Shell | Language::Yaml)
+    }
+
     fn rest(&self) -> &'a str {
         self.text.get(self.at..).unwrap_or_default()
     }
@@ -128,7 +145,7 @@ impl<'a> Scanner<'a> {
         let c_like = self.language == Language::C;
         match c {
             '\n' => {
-                if self.directive || (!c_like && self.depth == 0) {
+                if self.directive || (!c_like && (self.depth == 0 || self.is_words())) {
                     self.take(Kind::End, 0);
                     self.directive = false;
                 }
@@ -150,11 +167,20 @@ impl<'a> Scanner<'a> {
                 let close = format!("]{}]", "=".repeat(equals));
                 self.at += rest.find(&close).map_or(rest.len(), |n| n + close.len());
             }
+            // `$#` and `${x#y}` are no comments.
+            '#' if self.is_words()
+                && !self.text[..self.at].ends_with(|c: char| c.is_whitespace())
+                && self.at > 0 =>
+            {
+                self.take(Kind::Sign, 1);
+            }
             '#' => self.skip_line(),
             '/' if c_like && rest.starts_with("//") => self.skip_line(),
             '/' if c_like && rest.starts_with("/*") => {
                 self.at += rest.find("*/").map_or(rest.len(), |n| n + 2);
             }
+            // An apostrophe of prose, as in `echo don't`, opens no string.
+            '\'' if self.is_words() && self.text[..self.at].ends_with(char::is_alphanumeric) => self.at += 1,
             '"' | '\'' if c != '\'' || self.language != Language::Cmake => self.string(c),
             c if c.is_alphabetic() || c == '_' => {
                 let name = |c: char| c.is_alphanumeric() || c == '_';
@@ -211,7 +237,10 @@ impl<'a> Scanner<'a> {
             match c {
                 _ if escaped => escaped = false,
                 '\\' => escaped = true,
-                '\n' if self.language != Language::Cmake => return self.take(Kind::Text, n),
+                // A string of a shell script, such as `sh -c '…'`, has lines.
+                '\n' if !matches!(self.language, Language::Cmake | Language::Shell | Language::Yaml) => {
+                    return self.take(Kind::Text, n);
+                }
                 c if c == quote => return self.take(Kind::Text, n + 1),
                 _ => {}
             }

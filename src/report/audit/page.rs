@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use super::super::phrase::{counted, grouped};
 use super::rollup::{self, Group};
 use super::{advice, exceptions};
-use crate::record::{AuditBackend, AuditMiscompile, AuditTable, AuditTakes, Support};
+use crate::record::{AuditBackend, AuditKnownBad, AuditMiscompile, AuditTable, AuditTakes, Support};
 
 /// A table, or a list if it has no columns.
 pub(super) struct Section {
@@ -92,6 +92,7 @@ pub(super) fn page(table: &AuditTable, extent: Extent) -> Page {
     sections.extend(attention_backends(table, extent));
     sections.extend([
         Section::list("What to do", advice::to_do(table, &packages, &wholes), extent.rows, "line"),
+        known_bad(table, extent),
         miscompiles(table, extent),
         problems(table, extent),
     ]);
@@ -381,6 +382,15 @@ fn evidence(table: &AuditTable, backend: &AuditBackend) -> String {
     }
     let each = table.devices.iter().zip(&backend.evidence);
     each.map(|(device, evidence)| format!("{}: {evidence}", device.name)).collect::<Vec<_>>().join("; ")
+}
+
+/// Installed packages of versions that are reported not to work.
+fn known_bad(table: &AuditTable, extent: Extent) -> Section {
+    let item = |bad: &AuditKnownBad| {
+        format!("{} {}: {} {} ({})", bad.package, bad.version, bad.effect, bad.remedy, bad.source)
+    };
+    let items = table.known_bad.iter().map(item).collect();
+    Section::list("Package versions with known problems", items, extent.problems, "package")
 }
 
 /// PTX that ptxas is known to compile wrongly; the driver's compiler is one.

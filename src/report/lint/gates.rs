@@ -15,6 +15,13 @@ use crate::record::{Finding, Ground};
 
 /// What is wrong with a test, in one sentence.
 fn message(row: &GateRow) -> String {
+    match &row.through {
+        Some(through) => format!("{}; {through} is defined under an architecture test", of_rule(row)),
+        None => of_rule(row),
+    }
+}
+
+fn of_rule(row: &GateRow) -> String {
     let (admits, shut) = (names(&row.admits), names(&row.shuts_out));
     let held = row.instructions.first().map_or("", String::as_str);
     match row.rule {
@@ -32,6 +39,14 @@ fn message(row: &GateRow) -> String {
             format!("true on {lacking}, for which ptxas rejects {held} of the guarded code")
         }
         GateRule::Absent => format!("true on {admits}, but no SM12x target has {held} of the guarded code"),
+        GateRule::ShutOut => {
+            format!("false on every SM12x target, although SM12x has {held} of the guarded code")
+        }
+        GateRule::Refuses => {
+            format!(
+                "admits {admits} and refuses every SM12x device; whether the code needs that is not known"
+            )
+        }
         GateRule::OneBuild => {
             format!("builds for {admits} alone; its code does not load on {}", device(&row.shuts_out))
         }
@@ -63,6 +78,12 @@ fn remedy(row: &GateRow) -> &'static str {
         GateRule::Absent => {
             "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it"
         }
+        GateRule::ShutOut => {
+            "admit SM12x with `__CUDA_ARCH_FAMILY_SPECIFIC__` or `__CUDA_ARCH_SPECIFIC__`, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
+        }
+        GateRule::Refuses => {
+            "if the code needs neither tcgen05 nor wgmma, admit 12, too; `sm121probe audit` shows what its kernels contain"
+        }
         GateRule::OneBuild => match row.admits.first().map(|t| t.suffix) {
             Some(Suffix::Base) => "build for sm_120, whose code loads on both",
             Some(Suffix::Family) => "build for sm_120f, whose code loads on both",
@@ -76,10 +97,15 @@ fn summary(result: &GateLint) -> String {
     for row in &result.rows {
         *rules.entry(row.rule).or_default() += 1;
     }
-    let each: Vec<String> = rules.iter().map(|(rule, n)| format!("{n} {}", rule.word())).collect();
-    let wrong = if each.is_empty() { "none wrong".to_owned() } else { format!("wrong: {}", each.join(", ")) };
+    let words = |notes: bool| {
+        let of = rules.iter().filter(|(rule, _)| rule.is_note() == notes);
+        of.map(|(rule, n)| format!("{n} {}", rule.word())).collect::<Vec<_>>().join(", ")
+    };
+    let (wrong, notes) = (words(false), words(true));
+    let wrong = if wrong.is_empty() { "none wrong".to_owned() } else { format!("wrong: {wrong}") };
+    let notes = if notes.is_empty() { notes } else { format!("; notes: {notes}") };
     let tests = counted(result.tests.len() + result.builds, "architecture test");
-    format!("{}, {tests}; {wrong}", counted(result.files, "file"))
+    format!("{}, {tests}; {wrong}{notes}", counted(result.files, "file"))
 }
 
 /// A paragraph for each wrong test, then the counts.
@@ -165,7 +191,8 @@ pub fn gates_json(result: &GateLint) -> serde_json::Result<String> {
         json!({
             "file": r.file, "line": r.line, "column": r.column, "rule": r.rule.word(), "test": r.text,
             "admits": words(&r.admits), "shuts_out": words(&r.shuts_out), "instructions": r.instructions,
-            "message": message(r), "instead": remedy(r),
+            "message": message(r), "instead": remedy(r), "through": r.through,
+            "level": if r.rule.is_note() { "note" } else { "error" },
         })
     });
     let tests = result.tests.iter().map(|t| {
@@ -197,7 +224,9 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
             "A test admits a target without the suffix that a guarded instruction needs.",
         ),
         (GateRule::Absent, "A test lets SM12x reach an instruction that SM12x lacks."),
+        (GateRule::ShutOut, "A test excludes every SM12x target from instructions that SM12x has."),
         (GateRule::OneBuild, "Options build code that loads on one of 12.0 and 12.1 alone."),
+        (GateRule::Refuses, "A test refuses every SM12x device."),
     ];
     let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text)).collect();
     let mut seen: BTreeMap<[&str; 3], usize> = BTreeMap::new();
@@ -209,7 +238,7 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
         results.push(json!({
             "ruleId": row.rule.word(),
             "ruleIndex": all.iter().position(|(rule, _)| *rule == row.rule),
-            "level": "error",
+            "level": if row.rule.is_note() { "note" } else { "error" },
             "message": {"text": text},
             "locations": [{"physicalLocation": {
                 "artifactLocation": {"uri": sarif::uri(&row.file)},
@@ -221,7 +250,7 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
     sarif::document(rules, results)
 }
 
-/// Each wrong test, for annotations.
+/// Each wrong test, for annotations; no notes.
 #[must_use]
 pub fn gates_findings(result: &GateLint) -> Vec<Finding> {
     let of = |row: &GateRow| {
@@ -230,5 +259,5 @@ pub fn gates_findings(result: &GateLint) -> Vec<Finding> {
         finding.place = Some((row.file.clone(), row.line));
         finding
     };
-    result.rows.iter().map(of).collect()
+    result.rows.iter().filter(|row| !row.rule.is_note()).map(of).collect()
 }

@@ -390,6 +390,147 @@ fn every_test_is_listed_with_whom_it_admits() {
     assert_eq!(found.rows, []);
 }
 
+const MXF4: &str = "asm volatile(\"mma.sync.aligned.m16n8k64.row.col.kind::mxf4.block_scale.scale_vec::2X.f32.e2m1.e2m1.f32.ue8m0 {%0};\" ::);";
+
+#[test]
+fn a_macro_that_is_defined_under_a_test_is_followed_in_the_file_and_in_the_tree() {
+    let ways = [
+        ("#if __CUDA_ARCH__ >= 1200\n#define HAVE_FP4\n#endif\n", "#ifdef HAVE_FP4"),
+        (
+            "#if __CUDA_ARCH__ >= 1200\n#define HAVE_FP4 1\n#else\n#define HAVE_FP4 0\n#endif\n",
+            "#if HAVE_FP4",
+        ),
+        (
+            "#define CC_NEW 1200\n#if !defined(USE_HIP) && __CUDA_ARCH__ >= CC_NEW\n#define HAVE_FP4\n#endif\n",
+            "#if defined(HAVE_FP4)",
+        ),
+        (
+            "#if __CUDA_ARCH__ >= 1200\n#define WIDE 1\n#endif\n#if WIDE\n#define HAVE_FP4 1\n#endif\n",
+            "#if HAVE_FP4",
+        ),
+    ];
+    for (defines, uses) in ways {
+        let block = guarded(uses, MXF4);
+        let own = found("a.cuh", &format!("{defines}{block}"));
+        let rules: Vec<_> = own.iter().map(|row| (row.rule, row.through.is_some())).collect();
+        assert_eq!(rules, [(GateRule::NeedsSuffix, true)], "{defines}{uses}");
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join("have.h"), defines).unwrap();
+        fs::write(dir.path().join("use.cu"), &block).unwrap();
+        let rows = lint_gates(&[dir.path()], dir.path()).rows;
+        let place = rows.first().map(|row| (row.file.ends_with("use.cu"), row.line, row.rule));
+        assert_eq!((rows.len(), place), (1, Some((true, 1, GateRule::NeedsSuffix))), "{defines}{uses}");
+        // A second header with another definition makes it ambiguous.
+        fs::write(dir.path().join("other.h"), "#if __CUDA_ARCH__ >= 900\n#define HAVE_FP4 2\n#endif\n")
+            .unwrap();
+        assert_eq!(lint_gates(&[dir.path()], dir.path()).rows, [], "{defines}{uses}");
+    }
+    let legal = guarded("#ifdef HAVE_FP4", MXF4);
+    for defines in [
+        "#if defined(__CUDA_ARCH_FAMILY_SPECIFIC__)\n#define HAVE_FP4\n#endif\n",
+        "#ifdef BUILD_FP4\n#define HAVE_FP4\n#endif\n",
+        "#if __CUDA_ARCH__ >= 1200 && defined(BUILD_FP4)\n#define HAVE_FP4\n#endif\n",
+    ] {
+        assert_eq!(found("a.cuh", &format!("{defines}{legal}")), [], "{defines}");
+    }
+}
+
+#[test]
+fn members_cases_and_lists_are_tests() {
+    use GateRule::{OneBuild, OneDevice, Refuses, ShutOut};
+    let cvt = |condition: &str| format!("{condition}\n{CVT}\n#endif\n");
+    let bad: [(&str, String, usize, GateRule); 17] = [
+        ("a.py", "if not arch == Arch.sm_120a:\n    raise E\n".to_owned(), 1, OneDevice),
+        ("a.py", "ok = arch_enum in (Arch.sm_120a, Arch.sm_120f)\n".to_owned(), 1, OneDevice),
+        ("a.py", "class A:\n    admissible_archs = [Arch.sm_120a]\n    def f(self, arch):\n        ok = arch in self.admissible_archs\n".to_owned(), 4, OneDevice),
+        ("a.cpp", "switch (sm_version) {\n  case 90: a(); break;\n  case 120: b(); break;\n  default: c();\n}\n".to_owned(), 3, OneDevice),
+        ("a.py", "match sm_version:\n    case 90:\n        a()\n    case 120:\n        b()\n".to_owned(), 4, OneDevice),
+        ("a.py", "match capability:\n    case (12, 0):\n        b()\n    case _:\n        c()\n".to_owned(), 2, OneDevice),
+        ("CMakeLists.txt", "if(CUDA_ARCH MATCHES \"^120\")\nendif()\n".to_owned(), 1, OneDevice),
+        ("CMakeLists.txt", "set(OURS 90 120)\nif(CUDA_ARCH IN_LIST OURS)\nendif()\n".to_owned(), 2, OneDevice),
+        ("Makefile", "CUDA_ARCH ?= sm_121\n".to_owned(), 1, OneBuild),
+        ("build.sh", "nvcc -gencode arch=compute_121a,code=sm_121a -c x.cu\n".to_owned(), 1, OneBuild),
+        ("Dockerfile", "ENV TORCH_CUDA_ARCH_LIST=\"12.0a\"\n".to_owned(), 1, OneBuild),
+        ("ci.yml", "env:\n  TORCH_CUDA_ARCH_LIST: \"9.0a 12.0a\"\n".to_owned(), 2, OneBuild),
+        ("ci.yaml", "cuda_archs:\n  - 90a\n  - 121a\n".to_owned(), 3, OneBuild),
+        ("a.py", "assert torch.cuda.get_device_capability()[0] in [9, 10, 11]\n".to_owned(), 1, Refuses),
+        ("a.py", "if major not in (9, 10):\n    raise ValueError\n".to_owned(), 1, Refuses),
+        ("a.cpp", "TORCH_CHECK(sm_version >= 90 && sm_version < 120, \"no\");\n".to_owned(), 1, Refuses),
+        ("a.cu", cvt("#if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM103_ALL)"), 1, ShutOut),
+    ];
+    for (file, text, line, rule) in &bad {
+        assert_eq!(rules(file, text), [(*line, *rule)], "{file}:\n{text}");
+    }
+    let legal: [(&str, String); 15] = [
+        ("a.py", "if arch not in (Arch.sm_120a, Arch.sm_121a):\n    raise E\n".to_owned()),
+        ("a.cpp", "switch (sm_version) {\n  case 120: case 121: b(); break;\n}\n".to_owned()),
+        ("a.cpp", "switch (sm_version) {\n  case 120: b(); break;\n  case 121: c(); break;\n}\n".to_owned()),
+        ("a.cpp", "switch (tile) {\n  case 120: b(); break;\n}\n".to_owned()),
+        ("a.py", "match sm_version:\n    case 120 | 121:\n        b()\n".to_owned()),
+        ("CMakeLists.txt", "if(CUDA_ARCH MATCHES \"^12[01]\")\nendif()\n".to_owned()),
+        ("CMakeLists.txt", "if(CMAKE_CUDA_ARCHITECTURES MATCHES \"120\")\nendif()\n".to_owned()),
+        ("CMakeLists.txt", "set(OURS 120 121)\nif(CUDA_ARCH IN_LIST OURS)\nendif()\n".to_owned()),
+        ("Makefile", "CUDA_ARCH ?= sm_120f\n# CUDA_ARCH = sm_121\nPORT = 121\n".to_owned()),
+        ("build.sh", "echo $# ${x#120a}\nnvcc -arch=sm_120 -c x.cu\ntimeout 121 search 120a\n".to_owned()),
+        ("Dockerfile", "ENV TORCH_CUDA_ARCH_LIST=\"12.0a;12.1a\"\n".to_owned()),
+        ("ci.yml", "timeout: 120\nenv:\n  TORCH_CUDA_ARCH_LIST: \"12.0f\"\n".to_owned()),
+        ("a.py", "x = \"HND\" if torch.cuda.get_device_capability()[0] == 10 else None\n".to_owned()),
+        ("a.py", "assert major == 10\nassert major in (9, 10, 12)\n".to_owned()),
+        (
+            "a.cu",
+            cvt(
+                "#if defined(__CUDA_ARCH_FEAT_SM100_ALL) || defined(__CUDA_ARCH_FEAT_SM120_ALL) || defined(__CUDA_ARCH_FEAT_SM121_ALL) || defined(__CUDA_ARCH_FAMILY_SPECIFIC__)",
+            ),
+        ),
+    ];
+    for (file, text) in &legal {
+        assert_eq!(rules(file, text), [], "{file}:\n{text}");
+    }
+}
+
+#[test]
+fn wheels_archives_and_revisions_are_read_as_one_tree() {
+    let dir = tempfile::tempdir().unwrap();
+    let at = |name: &str| dir.path().join(name);
+    let run = |program: &str, args: &[&str]| {
+        let done = Command::new(program).args(args).current_dir(dir.path()).output().unwrap();
+        assert!(done.status.success(), "{program} {args:?}: {}", String::from_utf8_lossy(&done.stderr));
+    };
+    fs::create_dir(at("src")).unwrap();
+    fs::write(at("src/a.py"), "ok = arch == 120\n").unwrap();
+    fs::write(at("src/b.py"), "ok = major == 12\n").unwrap();
+    let mut wheel = zip::ZipWriter::new(fs::File::create(at("x.whl")).unwrap());
+    wheel.start_file("pkg/a.py", zip::write::SimpleFileOptions::default()).unwrap();
+    std::io::Write::write_all(&mut wheel, b"ok = arch == 120\n").unwrap();
+    wheel.finish().unwrap();
+    run("tar", &["czf", "x.tar.gz", "src"]);
+    run("git", &["init", "-q", "."]);
+    run("git", &["-c", "user.name=n", "-c", "user.email=e@x", "add", "src"]);
+    run("git", &["-c", "user.name=n", "-c", "user.email=e@x", "commit", "-qm", "m"]);
+    fs::write(at("src/a.py"), "ok = major == 12\n").unwrap();
+    let files = |places: &[&str]| -> (usize, Vec<String>, Vec<String>) {
+        let places: Vec<std::path::PathBuf> =
+            places.iter().map(|p| if p.contains(':') || *p == "HEAD" { p.into() } else { at(p) }).collect();
+        let places: Vec<&Path> = places.iter().map(std::path::PathBuf::as_path).collect();
+        let found = lint_gates(&places, dir.path());
+        let name = |row: &GateRow| row.file.rsplit('/').take(2).collect::<Vec<_>>().join("/");
+        (found.files, found.rows.iter().map(name).collect(), found.unusable)
+    };
+    assert_eq!(files(&["src"]), (2, vec![], vec![]));
+    assert_eq!(files(&["x.whl"]), (1, vec!["a.py/x.whl!pkg".to_owned()], vec![]));
+    assert_eq!(files(&["x.tar.gz"]), (2, vec!["a.py/x.tar.gz!src".to_owned()], vec![]));
+    assert_eq!(files(&["HEAD"]), (2, vec!["a.py/HEAD:src".to_owned()], vec![]));
+    assert_eq!(files(&["HEAD:src/a.py"]).0, 1);
+    assert_eq!(files(&["src", "x.whl", "HEAD"]).0, 5);
+    let bytes = fs::read(at("x.tar.gz")).unwrap();
+    fs::write(at("short.tar.gz"), &bytes[..bytes.len() / 2]).unwrap();
+    fs::write(at("bad.whl"), b"no zip").unwrap();
+    for name in ["short.tar.gz", "bad.whl", "absent", "HEAD:absent"] {
+        let (read, rows, unusable) = files(&[name]);
+        assert_eq!((read, rows.len(), unusable.len()), (0, 0, 1), "{name}: {unusable:?}");
+    }
+}
+
 #[cfg(unix)]
 #[test]
 fn what_is_no_source_is_named_and_links_do_not_lead_in_circles() {
@@ -405,15 +546,18 @@ fn what_is_no_source_is_named_and_links_do_not_lead_in_circles() {
     std::os::unix::fs::symlink("..", at("dir.py/loop")).unwrap();
     std::os::unix::fs::symlink("a.py", at("link.py")).unwrap();
     std::os::unix::fs::symlink("nowhere", at("dangling.py")).unwrap();
+    let lint_gates = |path: &Path| lint_gates(&[path], dir.path());
     let found = lint_gates(dir.path());
     assert_eq!((found.files, found.rows.len()), (5, 4), "{found:?}");
     assert_eq!(found.unusable, Vec::<String>::new());
     let large = at("large.py");
     fs::File::create(&large).unwrap().set_len(40 << 20).unwrap();
     assert!(lint_gates(dir.path()).unusable[0].ends_with("large.py: is larger than 32 MiB"));
-    for (name, why) in
-        [("n.txt", "is not a C++"), ("/dev/zero", "is not a file"), ("nowhere", "No such file")]
-    {
+    for (name, why) in [
+        ("n.txt", "is not a C++"),
+        ("/dev/zero", "is not a file"),
+        ("nowhere", "no revision of a Git repository here"),
+    ] {
         let found = lint_gates(&at(name));
         assert!(found.unusable[0].contains(why) && found.files == 0, "{name}: {found:?}");
     }
@@ -548,5 +692,8 @@ fn the_command_reports_in_every_form_and_by_exit_code() {
         assert!(words.iter().all(|word| text.contains(word)), "{format}: {text}");
     }
     assert!(fs::read_to_string(dir.path().join("x.sarif")).unwrap().contains("bad"));
-    assert_eq!(run(&["lint", "--gates", "src", "x.ptx"]).status.code(), Some(2));
+    // What cannot be used does not hide what is wrong elsewhere.
+    assert_eq!(run(&["lint", "--gates", "src", "x.ptx"]).status.code(), Some(100));
+    assert_eq!(run(&["lint", "--gates", "src/good.py", "x.ptx"]).status.code(), Some(2));
+    assert_eq!(run(&["lint", "x.ptx", "--gates", "src"]).status.code(), Some(2));
 }

@@ -1,0 +1,259 @@
+//! Judges what a server chose: whether it is what the model needs on its GPU, and what else the log shows.
+
+use serde::Serialize;
+
+use super::engine::Facts;
+use super::rules::{Arithmetic, Format, Naming, Path, Rules};
+
+/// The longest excerpt of a line, in characters.
+const SHOWN: usize = 200;
+
+/// The most lines that are shown of one sign.
+const MOST: usize = 3;
+
+/// Whether a choice suits the model and the GPU.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Judgement {
+    /// It is what the model needs.
+    Fits,
+    /// It runs, but not with the arithmetic that the format is made for.
+    FallBack,
+    /// It is for another format or for other GPUs.
+    Wrong,
+    /// The log and the table do not tell.
+    Unknown,
+}
+
+impl Judgement {
+    /// Returns its name.
+    #[must_use]
+    pub const fn word(self) -> &'static str {
+        match self {
+            Self::Fits => "fits",
+            Self::FallBack => "fall-back",
+            Self::Wrong => "WRONG",
+            Self::Unknown => "not known",
+        }
+    }
+}
+
+/// A path that the server chose.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Choice {
+    /// What it is for.
+    pub path: Path,
+    /// The backend, as the log names it.
+    pub backend: String,
+    /// Whether it suits.
+    pub judgement: Judgement,
+    /// Why, in a sentence.
+    pub why: String,
+    /// Its line in the log, from 1.
+    pub line: usize,
+}
+
+/// Something wrong or suspicious.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct Flag {
+    /// Its name.
+    pub name: String,
+    /// Its first line in the log, from 1.
+    pub line: usize,
+    /// The text of that line.
+    pub text: String,
+    /// The number of lines like it.
+    pub count: usize,
+    /// What it means.
+    pub meaning: String,
+    /// What to do.
+    pub remedy: String,
+    /// Whether it costs speed alone.
+    pub slow: bool,
+    /// Where such a line was seen, or which rule says so.
+    pub source: String,
+}
+
+/// Judges a log.
+pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, Vec<Flag>) {
+    let (mut choices, mut flags): (Vec<Choice>, Vec<Flag>) = (Vec::new(), Vec::new());
+    for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line)) {
+        let line = &complete(line);
+        flags.extend(layers_on_cpu(number, line));
+        for naming in rules.names.iter().filter(|naming| Some(naming.engine) == facts.engine) {
+            let Some(backend) = naming.line.captures(line).and_then(|c| c.name("backend")) else { continue };
+            let backend = backend.as_str().trim_matches(['\'', '"']).to_owned();
+            if matches!(backend.as_str(), "auto" | "None" | "") {
+                continue;
+            }
+            // Each worker says the same.
+            if choices.iter().any(|c| c.path == naming.path && c.backend == backend) {
+                continue;
+            }
+            let (judgement, why) = suits(naming, &backend, rules, facts);
+            if judgement == Judgement::Wrong || judgement == Judgement::FallBack {
+                flags.push(of_choice(naming, &backend, judgement, &why, number, line, facts));
+            }
+            choices.push(Choice { path: naming.path, backend, judgement, why, line: number });
+        }
+        for sign in &rules.signs {
+            let here = sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
+            if !here || !sign.line.is_match(line) {
+                continue;
+            }
+            if let Some(known) = flags.iter_mut().find(|flag| flag.name == sign.name) {
+                known.count += 1;
+                continue;
+            }
+            flags.push(Flag {
+                name: sign.name.clone(),
+                line: number,
+                text: shown(line),
+                count: 1,
+                meaning: sign.meaning.clone(),
+                remedy: sign.remedy.clone(),
+                slow: sign.slow,
+                source: sign.source.clone(),
+            });
+        }
+    }
+    flags.sort_by_key(|flag| flag.line);
+    let mut seen = std::collections::HashMap::new();
+    flags.retain(|flag| {
+        let count = seen.entry(flag.name.clone()).or_insert(0_usize);
+        *count += 1;
+        *count <= MOST
+    });
+    (choices, flags)
+}
+
+/// llama.cpp lists only features that are on.
+fn complete(line: &str) -> String {
+    let off = line.contains("CUDA : ARCHS") && !line.contains("BLACKWELL_NATIVE_FP4");
+    let rest = if off { " BLACKWELL_NATIVE_FP4 = 0 |" } else { "" };
+    format!("{line}{rest}")
+}
+
+/// Returns the flag of a line of llama.cpp by which not all layers are on the GPU.
+fn layers_on_cpu(number: usize, line: &str) -> Option<Flag> {
+    let (_, rest) = line.split_once("offloaded ")?;
+    let (counts, _) = rest.split_once(" layers to GPU")?;
+    let (there, all) = counts.split_once('/')?;
+    let (there, all): (usize, usize) = (there.trim().parse().ok()?, all.trim().parse().ok()?);
+    (there < all).then(|| Flag {
+        name: "layers_on_cpu".to_owned(),
+        line: number,
+        text: shown(line),
+        count: 1,
+        meaning: format!("{there} of {all} layers are on the GPU; the CPU computes the others."),
+        remedy: "Give -ngl 99, or a model that fits.".to_owned(),
+        slow: true,
+        source: "llama.cpp".to_owned(),
+    })
+}
+
+/// Whether a backend suits the model and the GPU.
+fn suits(naming: &Naming, backend: &str, rules: &Rules, facts: &Facts) -> (Judgement, String) {
+    if let (Some(needs), Some(format)) = (facts.needs, naming.format)
+        && needs.is_fp4()
+        && format.is_fp4()
+        && needs != format
+    {
+        let (needs, format) = (needs.word(), format.word());
+        return (
+            Judgement::Wrong,
+            format!("a path for {format}, and the model is {needs}: their scales differ"),
+        );
+    }
+    let is_sm12x = facts.architecture.is_some_and(|number| number / 10 == 12);
+    let row = rules.backends.iter().find(|row| row.path == naming.path && row.name.is_match(backend));
+    let Some(row) = row else {
+        return (Judgement::Unknown, "this version of the tool does not know the backend".to_owned());
+    };
+    if !is_sm12x {
+        let gpu = facts.architecture.map_or_else(
+            || "the log does not name the GPU: give --gpu".to_owned(),
+            |number| format!("the GPU is sm_{number}, not SM12x"),
+        );
+        return (Judgement::Unknown, format!("{}; {gpu}", row.about));
+    }
+    let fp4 = facts.needs.or(naming.format).is_some_and(Format::is_fp4);
+    let judgement = match row.arithmetic {
+        Arithmetic::OfOthers => Judgement::Wrong,
+        Arithmetic::Widened | Arithmetic::Emulated if fp4 => Judgement::FallBack,
+        Arithmetic::Native | Arithmetic::Widened | Arithmetic::Emulated => Judgement::Fits,
+        // What runs is enough for attention; for FP4 the instructions count.
+        Arithmetic::Runs if fp4 && matches!(naming.path, Path::Moe | Path::Linear) => Judgement::Unknown,
+        Arithmetic::Runs => Judgement::Fits,
+    };
+    (judgement, row.about.clone())
+}
+
+fn of_choice(
+    naming: &Naming,
+    backend: &str,
+    judgement: Judgement,
+    why: &str,
+    number: usize,
+    line: &str,
+    facts: &Facts,
+) -> Flag {
+    let other_format =
+        naming.format.zip(facts.needs).filter(|(format, needs)| format != needs && needs.is_fp4());
+    let (name, remedy) = match (judgement, other_format) {
+        (Judgement::Wrong, Some((_, needs))) => (
+            format!("{}_path_for_{}", naming.format.map_or("other", Format::word), needs.word()).to_ascii_lowercase(),
+            format!("choose a backend for {} (`sm121probe audit --env` lists those that work)", needs.word()),
+        ),
+        (Judgement::Wrong, None) => (
+            "kernels_of_other_gpus".to_owned(),
+            "choose a backend whose kernels SM12x has (`sm121probe audit --env` lists them)".to_owned(),
+        ),
+        _ => (
+            "bf16_fall_back".to_owned(),
+            "choose a block-scaled backend of SM12x, if the checkpoint quantises activations, too (`sm121probe audit --env` lists those that work)".to_owned(),
+        ),
+    };
+    Flag {
+        name,
+        line: number,
+        text: shown(line),
+        count: 1,
+        meaning: format!("{} by {backend}: {why}", naming.path.word()),
+        remedy,
+        slow: judgement == Judgement::FallBack,
+        source: "the table of backends: docs/audit.md".to_owned(),
+    }
+}
+
+fn shown(line: &str) -> String {
+    let line = line.trim();
+    if line.chars().count() <= SHOWN {
+        line.to_owned()
+    } else {
+        line.chars().take(SHOWN).chain(['…']).collect()
+    }
+}
+
+/// What a log does not say, although the judgement needs it.
+pub(super) fn missing(facts: &Facts, choices: &[Choice]) -> Vec<String> {
+    let mut out = Vec::new();
+    if facts.engine.is_none() {
+        out.push("no line of vLLM, SGLang or llama.cpp was recognised".to_owned());
+        return out;
+    }
+    if facts.architecture.is_none() {
+        out.push("the GPU is not named: give --gpu gb10 or --gpu rtx5090".to_owned());
+    }
+    if facts.needs.is_none() {
+        out.push("the format of the weights is not named".to_owned());
+    }
+    if !choices.iter().any(|c| c.path == Path::Attention) {
+        out.push("no attention backend is named: the log may begin late or end early".to_owned());
+    }
+    let is_fp4 = facts.needs.is_some_and(Format::is_fp4);
+    if is_fp4 && !choices.iter().any(|c| matches!(c.path, Path::Moe | Path::Linear)) {
+        out.push("no path for the FP4 weights is named: the log may begin late or end early".to_owned());
+    }
+    out
+}

@@ -1,0 +1,145 @@
+//! `doctor --log`: what servers write leads to the paths that they chose, to red flags and to exit codes; so does bad input.
+
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+fn log(name: &str) -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/product/doctor_log").join(name)
+}
+
+fn doctor(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_sm121probe")).arg("doctor").args(args).output().unwrap()
+}
+
+/// The exit code, the choices as `path:judgement`, and the names of the flags.
+fn read(file: &Path, more: &[&str]) -> (Option<i32>, Vec<String>, Vec<String>) {
+    let path = file.display().to_string();
+    let out = doctor(&[&["--log", &path, "--json"], more].concat());
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    let of = |list: &str, name: &dyn Fn(&serde_json::Value) -> String| {
+        json[list].as_array().unwrap().iter().map(name).collect::<Vec<_>>()
+    };
+    let text = |value: &serde_json::Value| value.as_str().unwrap_or_default().to_owned();
+    let choices = of("choices", &|c| format!("{}:{}", text(&c["path"]), text(&c["judgement"])));
+    (out.status.code(), choices, of("flags", &|flag| text(&flag["name"])))
+}
+
+#[test]
+fn each_server_leads_to_its_paths_and_flags() {
+    for (name, code, choices, flags) in [
+        (
+            "vllm_gb10_mxfp4_marlin.log",
+            100,
+            &["attention:fits", "moe:fall_back"][..],
+            &["eager_mode", "bf16_fall_back"][..],
+        ),
+        (
+            "vllm_gb10_wrong_paths.log",
+            100,
+            &["attention:fits", "moe:wrong", "moe:wrong"],
+            &["nvfp4_path_for_mxfp4", "kernels_of_other_gpus", "sm100_only", "exact_12_0_gate"],
+        ),
+        ("vllm_rtx5090_nvfp4.log", 0, &["moe:fits", "attention:fits"], &[]),
+        ("sglang_rtx5090_nvfp4.log", 0, &["moe:fits", "attention:fits"], &[]),
+        (
+            "sglang_gb10_trtllm.log",
+            100,
+            &["attention:fits", "moe:wrong"],
+            &["kernels_of_other_gpus", "eager_mode", "untuned_moe"],
+        ),
+        ("llama_gb10_mxfp4.log", 0, &["moe:fits", "attention:fits"], &[]),
+        (
+            "llama_gb10_old_build.log",
+            100,
+            &["moe:fall_back", "attention:fits"],
+            &["bf16_fall_back", "built_for_older_gpus", "layers_on_cpu"],
+        ),
+    ] {
+        let (got_code, got_choices, mut got_flags) = read(&log(name), &[]);
+        got_flags.sort();
+        got_flags.dedup();
+        let mut flags = flags.to_vec();
+        flags.sort_unstable();
+        assert_eq!(
+            (got_code, got_choices.iter().map(String::as_str).collect::<Vec<_>>()),
+            (Some(code), choices.to_vec()),
+            "{name}"
+        );
+        assert_eq!(got_flags, flags, "{name}");
+    }
+}
+
+#[test]
+fn the_gpu_can_be_named_and_the_text_explains() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(log("vllm_rtx5090_nvfp4.log")).unwrap();
+    let without: String =
+        text.lines().filter(|l| !l.contains("RTX 5090")).flat_map(|line| [line, "\n"]).collect();
+    let file = dir.path().join("x.log");
+    fs::write(&file, without).unwrap();
+    assert_eq!(read(&file, &[]).0, Some(4));
+    assert_eq!(read(&file, &["--gpu", "rtx5090"]).0, Some(0));
+    let path = log("vllm_gb10_wrong_paths.log").display().to_string();
+    let out = doctor(&["--log", &path]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    for words in [
+        "vLLM 0.30.1",
+        "weights MXFP4",
+        "(sm_121)",
+        "MoE: FLASHINFER_CUTLASS: WRONG",
+        "unified memory:",
+        ".log:7: exact_12_0_gate",
+    ] {
+        assert!(said.contains(words), "{words}: {said}");
+    }
+}
+
+#[test]
+fn bad_input_has_a_clear_answer() {
+    let dir = tempfile::tempdir().unwrap();
+    let run = |name: &str, bytes: &[u8]| {
+        let path = dir.path().join(name);
+        fs::write(&path, bytes).unwrap();
+        let out = doctor(&["--log", &path.display().to_string()]);
+        (
+            out.status.code(),
+            String::from_utf8(out.stderr).unwrap().split_whitespace().collect::<Vec<_>>().join(" "),
+        )
+    };
+    for (name, bytes, code, words) in [
+        ("empty.log", &b" \n"[..], 2, "empty"),
+        ("binary.log", b"a\nb\x00c", 2, "not text"),
+        ("other.log", b"GET /index.html 200\nINFO started\n", 4, "nothing was recognised"),
+        ("cut.log", b"(APIServer pid=1) INFO vLLM API server version 0.33.0\n", 4, "nothing was recognised"),
+    ] {
+        let (got, said) = run(name, bytes);
+        assert_eq!(got, Some(code), "{name}: {said}");
+        assert!(said.contains(words), "{name}: {said}");
+    }
+    assert_eq!(doctor(&["--log", "/nowhere.log"]).status.code(), Some(2));
+    let huge = dir.path().join("huge.log");
+    fs::File::create(&huge).unwrap().set_len(1 << 30).unwrap();
+    let out = doctor(&["--log", &huge.display().to_string()]);
+    assert_eq!(out.status.code(), Some(2));
+    // Colours, carriage returns and other servers' bytes do not hide a line.
+    let text = fs::read_to_string(log("vllm_gb10_mxfp4_marlin.log")).unwrap();
+    let coloured = dir.path().join("coloured.log");
+    fs::write(&coloured, text.replace("INFO", "\u{1b}[32mINFO\u{1b}[0m").replace('\n', "\r\n")).unwrap();
+    assert_eq!(read(&coloured, &[]).0, Some(100));
+}
+
+#[test]
+fn an_absent_gpu_is_described() {
+    let out = doctor(&["--gpu", "gb10", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&out.stdout).unwrap();
+    assert_eq!(json["asked"]["architecture"], "sm_121");
+    let loads = json["asked"]["loads"].to_string();
+    assert!(loads.contains("sm_120f") && loads.contains("sm_121a") && !loads.contains("sm_120a"), "{loads}");
+    assert!(json["asked"]["unified_memory"].as_array().unwrap().len() > 2);
+    let other = doctor(&["--gpu", "rtx5090", "--json"]);
+    let json: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
+    assert!(json["asked"]["unified_memory"].as_array().unwrap().is_empty());
+}
