@@ -6,6 +6,7 @@ mod attention;
 mod audit;
 mod bench;
 mod bisect;
+mod compile_args;
 mod contract;
 mod device;
 mod diff;

@@ -55,6 +55,18 @@ impl PtxError {
         Box::new(Self { message, ptx: NamedSource::new(name, text.to_owned()), at: labels, help, code })
     }
 
+    /// The error of a text that is not PTX, at its place.
+    pub(super) fn syntax(name: &str, text: &str, error: &ptx::SyntaxError) -> Box<Self> {
+        let at = span(text, error.line).map(|at| LabeledSpan::new_with_span(Some("not PTX".to_owned()), at));
+        Box::new(Self {
+            message: format!("{name}: {error}"),
+            ptx: NamedSource::new(name, text.to_owned()),
+            at: at.into_iter().collect(),
+            help: None,
+            code: exit::USAGE,
+        })
+    }
+
     pub(super) fn exit_code(&self) -> u8 {
         self.code
     }

@@ -55,6 +55,12 @@ pub fn lint(
         files.push(FileRow { file: source.file.clone(), notes: source.notes.clone(), modules });
     }
     Advisor::new(assemblers, library).advise(&mut files, sources, scratch.path())?;
+    for (file, source) in files.iter_mut().zip(sources) {
+        let Some(cuda) = &source.cuda else { continue };
+        for problem in file.modules.iter_mut().flat_map(|module| &mut module.problems) {
+            problem.cuda = problem.line.and_then(|line| cuda.line(&source.text, line));
+        }
+    }
     let conforms = unusable.is_empty() && files.iter().flat_map(|f| &f.modules).all(|m| m.misses.is_empty());
     Ok(Lint {
         schema: SCHEMA,
@@ -339,6 +345,7 @@ impl Bench<'_> {
         let remedy = phrase::needed_version(&message, &also).or_else(|| meaning.map(|m| m.remedy.to_owned()));
         ProblemRow {
             line,
+            cuda: None,
             column,
             length,
             excerpt,

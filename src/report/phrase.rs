@@ -22,7 +22,7 @@ pub(super) fn grouped(number: usize) -> String {
 }
 
 /// `1 variant`, `2,000 variants`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = match number {
         1 => "",
         _ if noun.ends_with("ch") => "es",

@@ -13,6 +13,9 @@ pub(super) fn underline(problem: &ProblemRow) -> String {
 /// The full text on a problem, below its line.
 pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     let mut out: Vec<String> = problem.also.iter().map(|also| format!("also: {also}")).collect();
+    if let Some(cuda) = &problem.cuda {
+        out.insert(0, format!("source: {}:{} `{}`", cuda.file, cuda.line, cuda.text));
+    }
     out.push(format!("refused {}", refusals(lint, problem)));
     match (problem.cause, &problem.remedy) {
         (Some(cause), Some(remedy)) => {
