@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
-    SourceCode, SourceSpan, SpanContents,
+    Diagnostic, GraphicalReportHandler, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan,
+    SpanContents,
 };
 
 use super::args::{OutputArgs, seconds};
@@ -16,7 +16,7 @@ use super::compile_args::CompileArgs;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
-use super::output;
+use super::{locale, output};
 use crate::job::{self, Context, Job, JobError, launch};
 use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Source};
 use crate::record::Record;
@@ -121,6 +121,7 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     let mut asked = job::Options {
         toolkits: args.toolkits.clone(),
         targets: args.targets.clone(),
+        only_assembles: true,
         offline: args.offline,
         time_limit: args.time_limit,
         jobs: args.jobs,
@@ -283,6 +284,7 @@ fn compiled(
     let notes = format!("PTX by NVRTC {}; line numbers are those of the PTX", cuda.version);
     Ok(Source::from_bytes(&file, cuda.ptx.as_bytes()).map(|mut source| {
         source.notes.push(notes);
+        source.modules.iter_mut().for_each(|module| module.is_compiled = true);
         source.cuda = Some(lint::CudaFile { file, name: cuda.name, text });
         source
     }))
@@ -316,11 +318,7 @@ fn drawn(source: &Source, problem: &ProblemRow, message: &str, to_file: bool) ->
     // Of a very long line, only a part is shown.
     let at = if problem.excerpt_from == 1 { span(&source.text, problem) } else { None };
     let told = Told { message: message.to_owned(), at, source };
-    let theme = if !to_file && output::may_colour(&std::io::stdout()) {
-        GraphicalTheme::unicode()
-    } else {
-        GraphicalTheme::unicode_nocolor()
-    };
+    let theme = locale::theme(!to_file && output::may_colour(&std::io::stdout()));
     let number = problem.line.unwrap_or(1);
     let mut around = source.text.lines().skip(number.saturating_sub(2)).take(3);
     let context = usize::from(around.all(|line| line.len() <= LINE));

@@ -25,6 +25,7 @@ mod gate_mutants;
 mod judge;
 mod kernels;
 mod lint;
+mod locale;
 mod merge;
 mod model;
 mod moe;

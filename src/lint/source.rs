@@ -97,6 +97,8 @@ pub struct Module {
     pub version: Option<String>,
     /// The first operand of `.target`.
     pub target: Option<String>,
+    /// Whether a compiler chose `.version` and `.target`.
+    pub is_compiled: bool,
     version_at: Option<Range<usize>>,
     target_at: Option<Range<usize>>,
     /// SHA-256 of the text.
@@ -128,6 +130,7 @@ impl Module {
             text: text.to_owned(),
             version: word(&outline.version),
             target: word(&outline.target),
+            is_compiled: false,
             version_at: outline.version,
             target_at: outline.target,
             hash: store::sha256(text.as_bytes()),
@@ -148,7 +151,7 @@ impl Module {
 
     /// Returns the module with another text, whose lines begin where its own do.
     pub(super) fn changed(&self, text: &str) -> Self {
-        Self::new(text, self.first_line)
+        Self { is_compiled: self.is_compiled, ..Self::new(text, self.first_line) }
     }
 
     /// Returns the text with `.version` and `.target` replaced, each unchanged if `None`; line numbers stay the same.

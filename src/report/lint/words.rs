@@ -1,5 +1,6 @@
 //! The results of lint in words and rows that the terminal and Markdown share.
 
+use super::super::phrase::counted;
 use crate::lint::{CellRow, CureRow, Form, KnownRow, Lint, ModuleRow, ProblemRow, Require, ranges};
 use crate::record::Outcome;
 
@@ -93,11 +94,16 @@ pub(super) fn verdict(lint: &Lint) -> String {
         Require::Any => "accepted as written by some toolkit for each target",
         Require::Rewritten => "accepted by the newest toolkit with `.version` and `.target` rewritten",
     };
-    let counts =
-        format!("{} of {modules} modules in {} files are {demand}", modules - wrong, lint.files.len());
+    let counts = format!(
+        "{} of {} in {} {} {demand}",
+        modules - wrong,
+        counted(modules, "module"),
+        counted(lint.files.len(), "file"),
+        if modules == 1 { "is" } else { "are" }
+    );
     let unusable = match lint.unusable.len() {
         0 => String::new(),
-        n => format!("; {n} files cannot be used"),
+        n => format!("; {} cannot be used", counted(n, "file")),
     };
     format!("{}: {counts}{unusable}", if lint.conforms { "conforms" } else { "does not conform" })
 }
@@ -149,7 +155,11 @@ pub(super) fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
         let cure = cure.map(|c| cured(c, module, &lint.toolkits));
         let (written, rewritten) = (of(Form::Written), of(Form::Rewritten));
         let cure = cure.unwrap_or_else(|| {
-            if written.contains("rejected") { "none found".to_owned() } else { String::new() }
+            if format!("{written}{}", if written.is_empty() { &rewritten } else { "" }).contains("rejected") {
+                "none found".to_owned()
+            } else {
+                String::new()
+            }
         });
         let same = |r: &&mut TableRow| r.written == written && r.rewritten == rewritten && r.cure == cure;
         match out.iter_mut().find(same) {

@@ -144,7 +144,11 @@ pub(super) fn download(
 
     let fixed = ["--only-binary=:all:", "--python-version=3", "--implementation=py", "--abi=none"];
     let platforms = platforms(&wheel.file).map(|platform| format!("--platform={platform}"));
-    let options = fixed.map(str::to_owned).into_iter().chain(platforms);
+    let mut options: Vec<String> = fixed.map(str::to_owned).into_iter().chain(platforms).collect();
+    if wheel.file.ends_with("-any.whl") {
+        // What is for any machine is for the Python that runs; such a package may need a newer one than Python 3.0.
+        options.truncate(1);
+    }
     let mut command = source.download(&requirement, &arrived, options);
     command
         // The partial download must be where progress is measured and where a later install cleans up.
