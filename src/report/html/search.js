@@ -89,7 +89,15 @@ const search = (query, forms) => {
   const said = messageFor(query);
   if (said?.numbers.size) {
     const holds = (form) => hay(form) && form.said.some((n) => said.numbers.has(n));
-    return ordered(forms.filter(holds), true);
+    const found = ordered(forms.filter(holds), true);
+    if (found.some((form) => !form.refused)) return found;
+    // A message that only negative tests have leads to the forms nearest to what it quotes.
+    const quoted = [...normal(query).matchAll(/'([^']*)'/g)].map(([, word]) => word).filter((word) => !word.startsWith("sm_"));
+    for (let n = quoted.length; n > 0; n--) {
+      const near = matching(quoted.slice(0, n).join(" "), forms).filter((form) => !form.refused);
+      if (near.length) return [...ordered(near, true), ...found];
+    }
+    return found;
   }
   const found = matching(query, forms);
   if (found.length) return ordered(found, false);

@@ -88,6 +88,9 @@ fn refusals(lint: &Lint, problem: &ProblemRow) -> String {
 pub(super) fn verdict(lint: &Lint) -> String {
     let modules: usize = lint.files.iter().map(|f| f.modules.len()).sum();
     let wrong = lint.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
+    // What a compiler wrote is asked for as each toolkit takes it.
+    let compiled =
+        lint.files.iter().flat_map(|f| &f.modules).all(|m| m.cells.iter().all(|c| c.form != Form::Written));
     let demand = match lint.require {
         Require::All => "accepted as written by every toolkit that knows the target",
         Require::Newest => "accepted as written by the newest toolkit",
@@ -105,6 +108,7 @@ pub(super) fn verdict(lint: &Lint) -> String {
         0 => String::new(),
         n => format!("; {} cannot be used", counted(n, "file")),
     };
+    let counts = if compiled { counts.replace(" as written", "") } else { counts };
     format!("{}: {counts}{unusable}", if lint.conforms { "conforms" } else { "does not conform" })
 }
 
