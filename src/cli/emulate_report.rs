@@ -7,7 +7,7 @@ use emulator::Violation;
 use emulator::trials::Sums;
 
 use crate::job::launch::{Checked, Judged, Limit, Omission, Origin, Outcome, Session, Tolerance};
-use crate::{report, store};
+use crate::store;
 
 /// Number of elements of an output that are printed.
 const SHOWN: usize = 8;
@@ -39,12 +39,8 @@ impl Report<'_> {
         let mut text = String::new();
         let tried = self.tried();
         for (step, instructions) in session.steps.iter().zip(&verdict.instructions) {
-            let _ = writeln!(
-                text,
-                "{}: {}{tried}",
-                step.entry,
-                report::counted(*instructions as usize, "warp instruction")
-            );
+            let noun = if *instructions == 1 { "instruction" } else { "instructions" };
+            let _ = writeln!(text, "{}: {instructions} warp {noun}{tried}", step.entry);
         }
         for (buffer, address) in session.buffers.iter().zip(&outcome.addresses).filter(|_| addresses) {
             let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);
