@@ -164,6 +164,7 @@ impl JobArgs {
             toolkits: self.toolkits.clone(),
             targets: self.targets.clone(),
             filters: self.filters.clone(),
+            only_assembles: false,
             offline: self.offline,
             time_limit: self.time_limit,
             jobs: self.jobs,

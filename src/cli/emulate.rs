@@ -7,6 +7,7 @@ use emulator::trials::{Launched, Launching, Plan, Rules};
 use emulator::{self, GlobalMemory, Options, Profile};
 use miette::Diagnostic;
 
+use super::compile_args::CompileArgs;
 use super::contract::ContractArgs;
 use super::emulate_report::{Report, left_out, listed};
 use super::error::{CliError, CommandError};
@@ -33,13 +34,15 @@ const FORMATS: &Formats = &[
 /// Arguments of `emulate`.
 #[derive(Debug, Args)]
 pub(super) struct EmulateArgs {
-    /// A .ptx file, a .cu file, which NVRTC compiles first, or a launch file (.yaml)
-    #[arg(required_unless_present = "triton")]
-    file: Option<PathBuf>,
+    /// A .ptx file, a .cu file, which NVRTC compiles first, a fatbin, cubin or library with PTX, or a launch file (.yaml); several are
+    /// translation units, which are linked
+    #[arg(value_name = "FILE", required_unless_present = "triton")]
+    files: Vec<PathBuf>,
     /// Run a kernel of Triton's cache: the folder with its .ptx and .json
-    #[arg(long, value_name = "DIR", conflicts_with = "file")]
+    #[arg(long, value_name = "DIR", conflicts_with = "files")]
     triton: Option<PathBuf>,
-    /// Name of the kernel; optional if the file has only one
+    /// Name of the kernel: the linker's, the demangled one (`ns::kernel<float, 4>`, or its end), or a pattern with `*`; optional if
+    /// there is only one
     #[arg(long, value_name = "NAME")]
     entry: Option<String>,
     /// CTAs of the grid: X, X,Y or X,Y,Z; with --triton, programs [default: 1]
@@ -105,16 +108,8 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
-    /// Folder of headers of a .cu file (repeatable); CUDA's own are found in CUDA_HOME, in
-    /// /usr/local/cuda and beside a wheel of NVRTC
-    #[arg(short = 'I', long = "include", value_name = "DIR")]
-    includes: Vec<PathBuf>,
-    /// Macro of a .cu file: NAME or NAME=VALUE (repeatable)
-    #[arg(short = 'D', long = "define", value_name = "MACRO")]
-    defines: Vec<String>,
-    /// Standard of C++ of a .cu file: c++17, c++20 [default: NVRTC's]
-    #[arg(long = "std", value_name = "S")]
-    standard: Option<String>,
+    #[command(flatten)]
+    compiler: CompileArgs,
     /// Print the address of every buffer
     #[arg(long)]
     addresses: bool,
@@ -135,13 +130,7 @@ pub(super) struct EmulateArgs {
 impl EmulateArgs {
     /// The options of a compiler.
     fn compile(&self) -> Compile {
-        Compile {
-            target: self.target.clone(),
-            toolkit: self.toolkit.clone(),
-            includes: self.includes.clone(),
-            defines: self.defines.clone(),
-            standard: self.standard.clone(),
-        }
+        self.compiler.compile(self.target.clone(), self.toolkit.clone())
     }
 }
 
@@ -311,16 +300,18 @@ fn json(results: &LaunchResults) -> Result<String, CliError> {
 
 /// Reads the launches from the file, or from the arguments.
 fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliError> {
-    let (file, triton) = match (&args.triton, &args.file) {
+    let (file, triton) = match (&args.triton, args.files.first()) {
         (Some(folder), _) => (folder.clone(), true),
-        (None, file) => (file.clone().unwrap_or_default(), false),
+        (None, file) => (file.cloned().unwrap_or_default(), false),
     };
+    let units = args.files.get(1..).unwrap_or_default().to_vec();
     if !triton && file.extension().is_some_and(|e| e == "yaml" || e == "yml") {
         let said = [
             ("--entry", args.entry.is_some()),
             ("--grid", args.grid.is_some()),
             ("--block", args.block.is_some()),
             ("--cluster", args.cluster.is_some()),
+            ("a further file", !units.is_empty()),
             ("--cooperative", args.cooperative),
             ("--smem", args.smem.is_some()),
             ("--arg", !args.args.is_empty()),
@@ -334,6 +325,7 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
     }
     let call = CommandLine {
         file,
+        units,
         triton,
         compile: args.compile(),
         entry: args.entry.clone(),
@@ -390,6 +382,7 @@ fn check(problem: Option<std::io::Error>) -> Result<(), CliError> {
 impl From<LaunchError> for CliError {
     fn from(error: LaunchError) -> Self {
         match error {
+            LaunchError::Syntax { name, text, error } => Self::Ptx(PtxError::syntax(&name, &text, &error)),
             LaunchError::Stopped(stopped) => {
                 Self::Ptx(PtxError::new(&stopped.name, &stopped.text, stopped.stop))
             }

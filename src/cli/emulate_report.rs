@@ -1,6 +1,7 @@
 //! The report that `emulate` prints after its launches.
 
 use std::fmt::Write as _;
+use std::ops::Range;
 
 use emulator::Violation;
 use emulator::trials::Sums;
@@ -38,7 +39,8 @@ impl Report<'_> {
         let mut text = String::new();
         let tried = self.tried();
         for (step, instructions) in session.steps.iter().zip(&verdict.instructions) {
-            let _ = writeln!(text, "{}: {instructions} warp instructions{tried}", step.entry);
+            let noun = if *instructions == 1 { "instruction" } else { "instructions" };
+            let _ = writeln!(text, "{}: {instructions} warp {noun}{tried}", step.entry);
         }
         for (buffer, address) in session.buffers.iter().zip(&outcome.addresses).filter(|_| addresses) {
             let _ = writeln!(text, "{} at {address:#x}, {} bytes", buffer.name, buffer.shape.bytes);
@@ -104,15 +106,41 @@ impl Report<'_> {
         }
         let (bytes, element) = (outcome.bytes(n), buffer.shape.element);
         let dims: Vec<String> = buffer.shape.dims.iter().map(ToString::to_string).collect();
-        let values: Vec<String> =
-            (0..SHOWN).map_while(|n| element.code_at(&bytes, n)).map(|code| element.show(code)).collect();
+        let undefined =
+            outcome.addresses.get(n).map_or_else(Vec::new, |at| outcome.memory.unwritten_runs(*at));
+        let untouched =
+            outcome.addresses.get(n).map_or_else(Vec::new, |at| outcome.memory.untouched_runs(*at));
+        let shown = |n: usize| {
+            let code = element.code_at(&bytes, n)?;
+            let first = n * element.bits() / 8;
+            let within = |runs: &[Range<usize>]| runs.iter().any(|run| run.contains(&first));
+            Some(match (within(&untouched), within(&undefined)) {
+                (true, _) => "(unwritten)".to_owned(),
+                (false, true) => "(undefined)".to_owned(),
+                (false, false) => element.show(code),
+            })
+        };
+        let values: Vec<String> = (0..SHOWN).map_while(shown).collect();
         let more = if buffer.shape.count() > SHOWN { " …" } else { "" };
         let _ = writeln!(text, "{} {}[{}]", buffer.name, element.name(), dims.join(","));
         let _ = writeln!(text, "  {}{more}", values.join(" "));
         let _ = writeln!(text, "  sha256 {}", store::sha256(&bytes));
-        let unwritten = outcome.unwritten(n);
-        if unwritten > 0 {
-            let _ = writeln!(text, "  {unwritten} of {} bytes were never written", bytes.len());
+        let count = |runs: &[Range<usize>]| runs.iter().map(ExactSizeIterator::len).sum::<usize>();
+        let never = count(&untouched);
+        if never > 0 {
+            let _ = writeln!(text, "  {never} of {} bytes were never written", bytes.len());
+        }
+        let computed = count(&undefined).saturating_sub(never);
+        if computed > 0 {
+            let who = match self.session.steps.as_slice() {
+                [only] => format!("`{}`", only.entry),
+                _ => "a kernel".to_owned(),
+            };
+            let _ = writeln!(
+                text,
+                "  {computed} of {} bytes are undefined: {who} computed them from unwritten memory",
+                bytes.len()
+            );
         }
     }
 }

@@ -9,10 +9,10 @@ use clap::error::ErrorKind;
 
 use super::args::{self, Cli, Verb};
 use super::error::CliError;
-use super::progress::Progress;
-use super::{assumptions, emulate, exit, ops, verbs};
+use super::progress::{Progress, speak};
+use super::{assumptions, emulate, exit, locale, ops, verbs};
 use crate::job::{self, Context};
-use crate::{gpu, toolkit, worker};
+use crate::{gpu, report, toolkit, worker};
 
 /// Runs this process's command line and returns its exit code.
 #[must_use]
@@ -38,6 +38,10 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
     }
     if job::is_assembler(&typed) {
         return assembler(typed.get(1..).unwrap_or_default());
+    }
+    locale::adapt_errors();
+    if let Some(columns) = locale::columns() {
+        report::keep_to(columns);
     }
     let cli = match args::parse(typed) {
         Ok(cli) => cli,
@@ -111,34 +115,44 @@ fn run(cli: Cli, embedded: Option<Embedded>) -> Result<(), CliError> {
         }
         None => Context::of_process(&progress)?,
     };
+    // The program under `exec` writes to the terminal itself.
+    if !matches!(cli.verb, Some(Verb::Exec(_))) {
+        progress.wait_for("at work");
+    }
+    let done = dispatch(cli, &context);
+    speak();
+    done
+}
+
+fn dispatch(cli: Cli, context: &Context<'_>) -> Result<(), CliError> {
     match cli.verb {
-        None => verbs::whole_job(&cli, &context),
-        Some(Verb::Matrix(args)) => verbs::matrix(&args, &context),
-        Some(Verb::Explain(args)) => verbs::explain(&args, &context),
-        Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, &context),
+        None => verbs::whole_job(&cli, context),
+        Some(Verb::Matrix(args)) => verbs::matrix(&args, context),
+        Some(Verb::Explain(args)) => verbs::explain(&args, context),
+        Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, context),
         Some(Verb::Report(args)) => verbs::report(&args),
-        Some(Verb::Lint(args)) => super::lint::lint(&args, &context),
+        Some(Verb::Lint(args)) => super::lint::lint(&args, context),
         Some(Verb::Bisect(args)) => super::bisect::bisect(&args),
         Some(Verb::Fuzz(verb)) => super::fuzz::fuzz(&verb),
-        Some(Verb::Predicates(args)) => super::predicates::predicates(&args, &context),
+        Some(Verb::Predicates(args)) => super::predicates::predicates(&args, context),
         Some(Verb::Diff(args)) => super::diff::diff(&args),
-        Some(Verb::Gate(args)) => super::gate::gate(&args, &context),
+        Some(Verb::Gate(args)) => super::gate::gate(&args, context),
         Some(Verb::Merge(args)) => super::merge::merge(&args),
-        Some(Verb::Selftest(args)) => super::selftest::selftest(&args, &context),
+        Some(Verb::Selftest(args)) => super::selftest::selftest(&args, context),
         Some(Verb::New(verb)) => verbs::new(&verb),
-        Some(Verb::Emulate(args)) => emulate::emulate(&args, &context),
-        Some(Verb::Exec(args)) => super::exec::exec(&args, &context),
+        Some(Verb::Emulate(args)) => emulate::emulate(&args, context),
+        Some(Verb::Exec(args)) => super::exec::exec(&args, context),
         Some(Verb::Judge(args)) => super::judge::judge_file(&args),
-        Some(Verb::Trials(args)) => super::trials::trials(&args, &context),
-        Some(Verb::Attention(args)) => super::attention::attention(&args, &context),
-        Some(Verb::Moe(args)) => super::moe::moe(&args, &context),
-        Some(Verb::Tiles(args)) => super::tiles::tiles(&args, &context),
-        Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb, &context),
-        Some(Verb::Bench(args)) => super::bench::bench(&args, &context),
-        Some(Verb::Doctor(args)) => super::doctor::doctor(&args, &context),
-        Some(Verb::Audit(args)) => super::audit::audit(&args, &context),
-        Some(Verb::Run(args)) => super::run::run(&args, &context),
-        Some(Verb::Vectors(verb)) => super::vectors::vectors(&verb, &context),
+        Some(Verb::Trials(args)) => super::trials::trials(&args, context),
+        Some(Verb::Attention(args)) => super::attention::attention(&args, context),
+        Some(Verb::Moe(args)) => super::moe::moe(&args, context),
+        Some(Verb::Tiles(args)) => super::tiles::tiles(&args, context),
+        Some(Verb::Kernels(verb)) => super::kernels::kernels(&verb, context),
+        Some(Verb::Bench(args)) => super::bench::bench(&args, context),
+        Some(Verb::Doctor(args)) => super::doctor::doctor(&args, context),
+        Some(Verb::Audit(args)) => super::audit::audit(&args, context),
+        Some(Verb::Run(args)) => super::run::run(&args, context),
+        Some(Verb::Vectors(verb)) => super::vectors::vectors(&verb, context),
         Some(Verb::Ops(args)) => ops::ops(&args),
         Some(Verb::Assumptions(args)) => assumptions::assumptions(&args),
     }

@@ -7,19 +7,21 @@ use std::time::Duration;
 
 use clap::{Args, ValueEnum};
 use miette::{
-    Diagnostic, GraphicalReportHandler, GraphicalTheme, LabeledSpan, MietteError, MietteSpanContents,
-    SourceCode, SourceSpan, SpanContents,
+    Diagnostic, GraphicalReportHandler, LabeledSpan, MietteError, MietteSpanContents, SourceCode, SourceSpan,
+    SpanContents,
 };
 
 use super::args::{OutputArgs, seconds};
+use super::compile_args::CompileArgs;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
-use super::output;
-use crate::job::{self, Context, Job};
+use super::{locale, output};
+use crate::job::{self, Context, Job, JobError, launch};
 use crate::lint::{self, Asked, Assemblers, Lint, ProblemRow, Require, STDIN, Source};
 use crate::record::Record;
 use crate::report::{self, Format};
+use crate::toolkit::NvrtcError;
 
 /// How many levels of folders are searched.
 const DEPTH: usize = 32;
@@ -30,7 +32,8 @@ const LINE: usize = 1000;
 /// Arguments of `lint`.
 #[derive(Debug, Args)]
 pub(super) struct LintArgs {
-    /// PTX files, dumps that contain PTX, or folders of .ptx files; `-` is standard input
+    /// PTX files, dumps that contain PTX, fatbins, cubins and libraries with PTX, .cu files, or folders of .ptx files; `-` is standard
+    /// input
     #[arg(value_name = "FILE")]
     files: Vec<PathBuf>,
     /// Read standard input, too
@@ -49,6 +52,8 @@ pub(super) struct LintArgs {
     /// Target (`-arch`): sm_121a, 121a, or `all` (repeatable) [default: the six SM12x targets]
     #[arg(long = "target", short = 't', value_name = "T")]
     targets: Vec<String>,
+    #[command(flatten)]
+    compiler: CompileArgs,
     /// What exit code 0 requires
     #[arg(long, value_name = "WHAT", default_value = "all")]
     require: Demand,
@@ -103,7 +108,7 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     if !args.sass.is_empty() {
         return super::sass::sass(&args.sass, args.time_limit, &args.output);
     }
-    let (sources, unusable) = read(args);
+    let (sources, unusable) = read(args, context)?;
     for line in &unusable {
         eprintln!("error: {line}");
     }
@@ -116,6 +121,7 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     let mut asked = job::Options {
         toolkits: args.toolkits.clone(),
         targets: args.targets.clone(),
+        only_assembles: true,
         offline: args.offline,
         time_limit: args.time_limit,
         jobs: args.jobs,
@@ -208,8 +214,9 @@ fn deliver(result: &Lint, sources: &[Source], args: &LintArgs) -> Result<(), Cli
 }
 
 /// Reads every named file and every file below a named folder. Also returns the errors of unusable files.
-fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
-    let (mut sources, mut unusable, mut unreadable) = (Vec::new(), Vec::new(), Vec::new());
+fn read(args: &LintArgs, context: &Context<'_>) -> Result<(Vec<Source>, Vec<String>), CliError> {
+    let (mut sources, mut unusable, mut unreadable, mut refused) =
+        (Vec::new(), Vec::new(), Vec::new(), Vec::new());
     let mut take = |source: Result<Source, lint::SourceError>| match source {
         Ok(source) => sources.push(source),
         Err(error) => unusable.push(error.to_string()),
@@ -221,7 +228,22 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
             continue;
         }
         if !path.is_dir() {
-            if seen.insert(path.clone()) {
+            if !seen.insert(path.clone()) {
+                continue;
+            }
+            if path.extension().is_some_and(|e| e == "cu") && path.is_file() {
+                match compiled(path, args, context) {
+                    Ok(source) => take(source),
+                    // The other files are linted all the same.
+                    Err(CliError::Job(failed))
+                        if matches!(failed.0, JobError::Nvrtc(NvrtcError::Rejected { .. })) =>
+                    {
+                        refused.push(failed.to_string());
+                    }
+                    Err(CliError::Launch(error)) => refused.push(error.to_string()),
+                    Err(error) => return Err(error),
+                }
+            } else {
                 take(Source::read(path));
             }
             continue;
@@ -238,8 +260,36 @@ fn read(args: &LintArgs) -> (Vec<Source>, Vec<String>) {
     if args.stdin {
         take(Source::take(STDIN, std::io::stdin().lock()));
     }
+    unusable.append(&mut refused);
     unusable.append(&mut unreadable);
-    (sources, unusable)
+    Ok((sources, unusable))
+}
+
+/// Compiles a `.cu` file to the PTX that is checked.
+fn compiled(
+    path: &Path,
+    args: &LintArgs,
+    context: &Context<'_>,
+) -> Result<Result<Source, lint::SourceError>, CliError> {
+    let file = path.display().to_string();
+    let text = match fs::read_to_string(path) {
+        Ok(text) => text,
+        Err(source) => return Ok(Err(lint::SourceError::Read { file, source })),
+    };
+    let only = match args.targets.as_slice() {
+        [only] if only != "all" => {
+            Some(if only.starts_with("sm_") { only.clone() } else { format!("sm_{only}") })
+        }
+        _ => None,
+    };
+    let cuda = launch::compile_file(path, &text, &args.compiler.compile(only, None), context)?;
+    let notes = format!("PTX by NVRTC {}; line numbers are those of the PTX", cuda.version);
+    Ok(Source::from_bytes(&file, cuda.ptx.as_bytes()).map(|mut source| {
+        source.notes.push(notes);
+        source.modules.iter_mut().for_each(|module| module.is_compiled = true);
+        source.cuda = Some(lint::CudaFile { file, name: cuda.name, text });
+        source
+    }))
 }
 
 /// Collects the .ptx files below a folder, and the errors of folders that cannot be read. Links to folders are not followed, since they
@@ -270,11 +320,7 @@ fn drawn(source: &Source, problem: &ProblemRow, message: &str, to_file: bool) ->
     // Of a very long line, only a part is shown.
     let at = if problem.excerpt_from == 1 { span(&source.text, problem) } else { None };
     let told = Told { message: message.to_owned(), at, source };
-    let theme = if !to_file && output::may_colour(&std::io::stdout()) {
-        GraphicalTheme::unicode()
-    } else {
-        GraphicalTheme::unicode_nocolor()
-    };
+    let theme = locale::theme(!to_file && output::may_colour(&std::io::stdout()));
     let number = problem.line.unwrap_or(1);
     let mut around = source.text.lines().skip(number.saturating_sub(2)).take(3);
     let context = usize::from(around.all(|line| line.len() <= LINE));
@@ -356,10 +402,10 @@ pub(super) enum LintError {
     #[error("architecture tests that contradict what SM12x supports: {0}")]
     #[diagnostic(help("the lines above list each one with its replacement"))]
     Gates(usize),
-    #[error("{0} files cannot be used")]
+    #[error("{} cannot be used", if *.0 == 1 { "1 file".to_owned() } else { format!("{} files", .0) })]
     #[diagnostic(help("the lines above name them; the other files were linted"))]
     UnusableSources(usize),
-    #[error("{0} modules do not meet --require")]
+    #[error("{} --require", if *.0 == 1 { "1 module does not meet".to_owned() } else { format!("{} modules do not meet", .0) })]
     #[diagnostic(help(
         "`--require newest`, `any` or `rewritten` is less strict; --toolkit and --target narrow the check"
     ))]

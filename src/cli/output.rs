@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use super::args::{Export, JobArgs, OutputArgs};
 use super::error::CliError;
-use super::page;
+use super::{page, progress};
 use crate::matrix::Figures;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
@@ -50,6 +50,7 @@ pub(super) fn write(text: &str, output: &OutputArgs) -> Result<(), CliError> {
 
 /// Writes to standard output; a closed pipe (`| head`) is not an error.
 pub(super) fn print(text: &str) -> Result<(), CliError> {
+    progress::speak();
     let mut stdout = io::stdout().lock();
     match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),

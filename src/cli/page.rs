@@ -3,6 +3,7 @@
 use super::error::CliError;
 use super::ops::{ISA, TARGET};
 use crate::lint;
+use crate::lookup;
 use crate::record::BenchTable;
 use crate::report::{Beside, FormText};
 use crate::snippet::{Code, Library};
@@ -27,7 +28,7 @@ pub(super) fn beside(library: &Library, benches: Vec<BenchTable>) -> Result<Besi
         }
     };
     let forms = library.variants.iter().map(|variant| (variant.id.clone(), of(&variant.code))).collect();
-    Ok(Beside { forms, benches })
+    Ok(Beside { forms, names: lookup::names()?, benches })
 }
 
 /// The statements that a body is about: without declarations, loads of operands and stores of results, unless there is nothing else.

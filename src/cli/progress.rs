@@ -12,6 +12,29 @@ use crate::event::{Event, Sink};
 /// The minimum time between two lines about the same work, if standard error is not a terminal.
 const BETWEEN_LINES: Duration = Duration::from_secs(10);
 
+/// How long a command may be silent on a terminal.
+const SILENT: Duration = Duration::from_secs(2);
+
+/// What is shown of a command that tells nothing of its work: `None` once it has written something.
+static WAITING: Mutex<Option<Waiting>> = Mutex::new(None);
+
+/// A command that is waited for.
+#[derive(Default)]
+struct Waiting {
+    spinner: Option<ProgressBar>,
+}
+
+/// Ends what is shown of a command that is waited for: it writes its results.
+pub(super) fn speak() {
+    let waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner).take();
+    if let Some(spinner) = waiting.and_then(|waiting| waiting.spinner) {
+        spinner.finish_and_clear();
+    }
+}
+
+/// How often that is redrawn.
+const TICK: Duration = Duration::from_millis(250);
+
 /// A piece of work that takes long.
 #[derive(Debug, Clone, PartialEq, Eq, Hash)]
 enum Work {
@@ -45,6 +68,24 @@ impl Progress {
     pub(super) fn new() -> Self {
         let bars = std::io::stderr().is_terminal().then(MultiProgress::new);
         Self { bars, running: Mutex::default() }
+    }
+
+    /// Shows on a terminal that the command is at work, once it has been silent for a while.
+    pub(super) fn wait_for(&self, command: &'static str) {
+        let Some(bars) = self.bars.clone() else { return };
+        *WAITING.lock().unwrap_or_else(PoisonError::into_inner) = Some(Waiting::default());
+        // Ends with the process, or in time with the embedded command.
+        std::thread::spawn(move || {
+            std::thread::sleep(SILENT);
+            let mut waiting = WAITING.lock().unwrap_or_else(PoisonError::into_inner);
+            let Some(waiting) = waiting.as_mut() else { return };
+            let style = ProgressStyle::with_template("{spinner} {msg}: {elapsed}")
+                .unwrap_or_else(|_| ProgressStyle::default_spinner());
+            let spinner = ProgressBar::new_spinner().with_style(style).with_message(command);
+            let spinner = bars.add(spinner.with_elapsed(SILENT));
+            spinner.enable_steady_tick(TICK);
+            waiting.spinner = Some(spinner);
+        });
     }
 
     fn running(&self) -> MutexGuard<'_, HashMap<Work, State>> {

@@ -55,6 +55,18 @@ impl PtxError {
         Box::new(Self { message, ptx: NamedSource::new(name, text.to_owned()), at: labels, help, code })
     }
 
+    /// The error of a text that is not PTX, at its place.
+    pub(super) fn syntax(name: &str, text: &str, error: &ptx::SyntaxError) -> Box<Self> {
+        let at = span(text, error.line).map(|at| LabeledSpan::new_with_span(Some("not PTX".to_owned()), at));
+        Box::new(Self {
+            message: format!("{name}: {error}"),
+            ptx: NamedSource::new(name, text.to_owned()),
+            at: at.into_iter().collect(),
+            help: None,
+            code: exit::USAGE,
+        })
+    }
+
     pub(super) fn exit_code(&self) -> u8 {
         self.code
     }
@@ -66,11 +78,18 @@ impl PtxError {
     }
 }
 
-/// The file and line of the source, with the text.
+/// The file and line of the source, with the text; and those of the call, if the line is of a function that was inlined.
 fn source_line(place: &Place) -> Option<String> {
-    let (file, line) = place.source.as_ref()?;
-    let text = place.source_text.as_ref().map_or_else(String::new, |text| format!(" `{text}`"));
-    Some(format!("{file}:{line}{text}"))
+    let shown = |at: &Option<(String, u32)>, text: &Option<String>| {
+        let (file, line) = at.as_ref()?;
+        let text = text.as_ref().map_or_else(String::new, |text| format!(" `{text}`"));
+        Some(format!("{file}:{line}{text}"))
+    };
+    let line = shown(&place.source, &place.source_text)?;
+    Some(match shown(&place.inlined_at, &place.inlined_text) {
+        Some(call) => format!("{line}, inlined at {call}"),
+        None => line,
+    })
 }
 
 /// The span of a line without its indentation.

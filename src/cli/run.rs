@@ -11,7 +11,7 @@ use super::findings::Findings;
 use super::format::{self, Formats};
 use super::output;
 use crate::job::{self, Context, Question};
-use crate::record::{Completeness, first_line};
+use crate::record::{Completeness, Matrix, Record, first_line};
 use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
 
@@ -86,7 +86,11 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
     let text = match args.format {
         Format::Text => first_line(incomplete.as_ref()) + &report::runs_text(&runs),
         Format::Csv => report::runs_csv(&runs),
-        Format::Json => serde_json::to_string_pretty(&runs).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Json => {
+            let mut record = Record::of_matrix(report::TOOL.to_owned(), Matrix::default());
+            record.runs.clone_from(&runs);
+            record.to_json().map_err(|e| CliError::Output(e.into()))?
+        }
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, &args.output)?;

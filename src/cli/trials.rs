@@ -20,7 +20,7 @@ use crate::frame::runner::Runner;
 use crate::frame::{case_files, shrink};
 use crate::job::{self, Context, JobError, OfTarget, Ran, TARGETS};
 use crate::kernel::Library;
-use crate::record::{Completeness, first_line};
+use crate::record::{Completeness, Matrix, Record, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `trials`.
@@ -293,7 +293,14 @@ pub(super) fn conclude(
         }
         Format::Csv => report::trials_csv(rows),
         Format::Md => report::trials_markdown(rows),
-        Format::Json => serde_json::to_string_pretty(rows).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Json => {
+            let mut record = Record::of_matrix(report::TOOL.to_owned(), Matrix::default());
+            record.families = FAMILIES.iter().map(|family| family.row()).collect();
+            record.trials.clone_from(rows);
+            record.fault_coverage = ran.fault_coverage(runner)?;
+            record.exercised = ran.exercised(runner);
+            record.to_json().map_err(|e| CliError::Output(e.into()))?
+        }
         other => return Err(format::lacks(other, FORMATS)),
     };
     output::write(&text, output)?;

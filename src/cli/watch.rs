@@ -38,6 +38,7 @@ impl Observer for Ear {
 
     fn printed(&mut self, text: &str) {
         if self.prints && self.problem.is_none() {
+            super::progress::speak();
             self.problem = write!(std::io::stdout(), "{text}").err();
         }
     }

@@ -31,6 +31,8 @@ pub struct Options {
     pub targets: Vec<String>,
     /// Globs that select variants by ID.
     pub filters: Vec<String>,
+    /// Whether no kernel is compiled, so that no NVRTC is needed.
+    pub only_assembles: bool,
     /// Whether nothing may be fetched.
     pub offline: bool,
     /// The time limit of ptxas for one variant.
@@ -130,7 +132,10 @@ impl<'a> Job<'a> {
         };
         let pins = Pins::built_in()?;
         let mut names = FIRST_TOOLKITS.map(str::to_owned).to_vec();
-        if options.is_whole() && toolkit::nvrtcs(Some(store), &Environment::of_process()).is_empty() {
+        if options.is_whole()
+            && !options.only_assembles
+            && toolkit::nvrtcs(Some(store), &Environment::of_process()).is_empty()
+        {
             names.push(compiler::NEWEST.to_owned());
         }
         let what: Vec<String> = pins.resolve(&names)?.iter().map(|pin| pin.what()).collect();

@@ -5,6 +5,7 @@
 //! target provides no information about the file.
 
 mod ask;
+mod cuda;
 mod gates;
 mod instead;
 mod known;
@@ -17,6 +18,7 @@ mod statement;
 mod trial;
 
 pub use ask::Assemblers;
+pub use cuda::{CudaFile, CudaLine};
 pub use gates::{GateFile, GateLint, GateRow, GateRule, GateTest, Need, lint_gates, lint_text, need};
 pub(crate) use instead::text_of;
 pub use instead::{Instead, InsteadError, table as instead_table};

@@ -55,6 +55,12 @@ pub fn lint(
         files.push(FileRow { file: source.file.clone(), notes: source.notes.clone(), modules });
     }
     Advisor::new(assemblers, library).advise(&mut files, sources, scratch.path())?;
+    for (file, source) in files.iter_mut().zip(sources) {
+        let Some(cuda) = &source.cuda else { continue };
+        for problem in file.modules.iter_mut().flat_map(|module| &mut module.problems) {
+            problem.cuda = problem.line.and_then(|line| cuda.line(&source.text, line));
+        }
+    }
     let conforms = unusable.is_empty() && files.iter().flat_map(|f| &f.modules).all(|m| m.misses.is_empty());
     Ok(Lint {
         schema: SCHEMA,
@@ -79,8 +85,7 @@ fn one(module: &Module, asked: &Asked, assemblers: &Assemblers<'_>, scratch: &Pa
     let mut first = Vec::new();
     for target in &asked.targets {
         for toolkit in 0..assemblers.toolkits.len() {
-            first.push(bench.question(toolkit, *target, Form::Written, *target));
-            first.push(bench.question(toolkit, *target, Form::Rewritten, *target));
+            first.extend(bench.forms().iter().map(|form| bench.question(toolkit, *target, *form, *target)));
         }
     }
     bench.desk.ask(first);
@@ -117,6 +122,20 @@ impl Bench<'_> {
         self.desk.assemblers.toolkits.len()
     }
 
+    /// The forms that are asked: a compiler chose the `.version` and `.target` of what it compiled, so these are rewritten.
+    const fn forms(&self) -> &'static [Form] {
+        if self.module.is_compiled { &[Form::Rewritten] } else { &[Form::Written, Form::Rewritten] }
+    }
+
+    /// The form that conformance depends on.
+    const fn demanded(&self) -> Form {
+        match self.asked.require {
+            Require::Rewritten => Form::Rewritten,
+            Require::All | Require::Newest | Require::Any if self.module.is_compiled => Form::Rewritten,
+            Require::All | Require::Newest | Require::Any => Form::Written,
+        }
+    }
+
     /// Returns the query for a form; `to` is the `.target` for forms that change it.
     fn question(&self, toolkit: usize, arch: Target, form: Form, to: Target) -> Question {
         let own = self.desk.assemblers.toolkits[toolkit].isa;
@@ -143,8 +162,8 @@ impl Bench<'_> {
     fn cures(&mut self, target: Target) -> Vec<CureRow> {
         let mut refused: Vec<usize> = (0..self.toolkits())
             .filter(|t| {
-                let as_written = self.question(*t, target, Form::Written, target);
-                self.knows(*t, target) && !self.accepted(as_written)
+                let given = self.question(*t, target, self.forms()[0], target);
+                self.knows(*t, target) && !self.accepted(given)
             })
             .collect();
         let mut ways = vec![(Form::Version, target), (Form::Target, target), (Form::Rewritten, target)];
@@ -200,7 +219,7 @@ impl Bench<'_> {
     fn cells(&self) -> Vec<CellRow> {
         let mut out = Vec::new();
         for target in &self.asked.targets {
-            for form in [Form::Written, Form::Rewritten] {
+            for form in self.forms().iter().copied() {
                 for (t, toolkit) in self.desk.assemblers.toolkits.iter().enumerate() {
                     let Some(answer) = self.desk.get(self.question(t, *target, form, *target)) else {
                         continue;
@@ -231,10 +250,6 @@ impl Bench<'_> {
 
     /// Whether conformance depends on a result.
     fn counts(&self, toolkit: usize, target: Target, form: Form) -> bool {
-        let demanded = match self.asked.require {
-            Require::Rewritten => Form::Rewritten,
-            Require::All | Require::Newest | Require::Any => Form::Written,
-        };
         let newest = (0..self.toolkits()).rfind(|t| self.knows(*t, target));
         let one_of = match self.asked.require {
             Require::All | Require::Any => self.knows(toolkit, target),
@@ -242,7 +257,7 @@ impl Bench<'_> {
         };
         // A rewritten module applies to every target.
         let meant = self.asked.require == Require::Rewritten || self.is_meant_for(target);
-        form == demanded && one_of && meant
+        form == self.demanded() && one_of && meant
     }
 
     /// Returns why the module does not conform, one sentence per target.
@@ -262,7 +277,7 @@ impl Bench<'_> {
                 _ => !refused.is_empty(),
             };
             if failed {
-                let form = if self.asked.require == Require::Rewritten { "rewritten" } else { "as written" };
+                let form = if self.demanded() == Form::Rewritten { "rewritten" } else { "as written" };
                 let versions: Vec<String> = refused.iter().map(|c| c.toolkit.to_string()).collect();
                 let all: Vec<String> =
                     self.desk.assemblers.toolkits.iter().map(|t| t.version.to_string()).collect();
@@ -292,7 +307,7 @@ impl Bench<'_> {
             Suffix::Family => 1,
             Suffix::Base => 2,
         });
-        for form in [Form::Written, Form::Rewritten] {
+        for form in self.forms().iter().copied() {
             for target in &targets {
                 // The newest toolkit comes first: its message is shown.
                 for t in (0..self.toolkits()).rev().filter(|t| self.knows(*t, **target)) {
@@ -339,6 +354,7 @@ impl Bench<'_> {
         let remedy = phrase::needed_version(&message, &also).or_else(|| meaning.map(|m| m.remedy.to_owned()));
         ProblemRow {
             line,
+            cuda: None,
             column,
             length,
             excerpt,

@@ -3,6 +3,7 @@
 use ptx::arch::{Target, ToolkitVersion};
 use serde::Serialize;
 
+use super::cuda::CudaLine;
 use crate::record::Outcome;
 
 /// The condition under which a file conforms.
@@ -192,6 +193,9 @@ pub struct CureRow {
 pub struct ProblemRow {
     /// Line in the file; `None` if the message names no line.
     pub line: Option<usize>,
+    /// The line of CUDA C++ that it comes from, if the file was compiled.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cuda: Option<CudaLine>,
     /// First underlined column, in characters from 1.
     pub column: usize,
     /// The number of underlined characters.

@@ -11,6 +11,7 @@ use std::{fs, str};
 use ptx::arch::{PtxIsa, Target};
 use ptx::scan::{CodeLines, outline};
 
+use super::cuda::CudaFile;
 use crate::store;
 
 /// The size limit of a file, bytes.
@@ -56,13 +57,21 @@ pub enum SourceError {
     },
     /// The file is CUDA C++.
     #[error(
-        "{file}:{line}: this is CUDA C++, not PTX: compile it with `nvcc -ptx`, or run it with `sm121probe emulate`"
+        "{file}:{line}: this is CUDA C++, not PTX: name it `.cu` to have it compiled, or compile it with `nvcc -ptx`"
     )]
     Cuda {
         /// The file.
         file: String,
         /// The line that shows it.
         line: usize,
+    },
+    /// The file is of a format for device code, and contains no PTX.
+    #[error("{file}: {has}")]
+    NoPtxWithin {
+        /// The file.
+        file: String,
+        /// What it has instead.
+        has: String,
     },
     /// The file contains no PTX.
     #[error(
@@ -88,6 +97,8 @@ pub struct Module {
     pub version: Option<String>,
     /// The first operand of `.target`.
     pub target: Option<String>,
+    /// Whether a compiler chose `.version` and `.target`.
+    pub is_compiled: bool,
     version_at: Option<Range<usize>>,
     target_at: Option<Range<usize>>,
     /// SHA-256 of the text.
@@ -103,6 +114,8 @@ pub struct Source {
     pub text: String,
     /// The modules, in order; at least one.
     pub modules: Vec<Module>,
+    /// The CUDA C++ file from which the PTX was compiled.
+    pub cuda: Option<CudaFile>,
     /// Notes about parts that were removed or skipped, in sentences.
     pub notes: Vec<String>,
 }
@@ -117,6 +130,7 @@ impl Module {
             text: text.to_owned(),
             version: word(&outline.version),
             target: word(&outline.target),
+            is_compiled: false,
             version_at: outline.version,
             target_at: outline.target,
             hash: store::sha256(text.as_bytes()),
@@ -137,7 +151,7 @@ impl Module {
 
     /// Returns the module with another text, whose lines begin where its own do.
     pub(super) fn changed(&self, text: &str) -> Self {
-        Self::new(text, self.first_line)
+        Self { is_compiled: self.is_compiled, ..Self::new(text, self.first_line) }
     }
 
     /// Returns the text with `.version` and `.target` replaced, each unchanged if `None`; line numbers stay the same.
@@ -218,6 +232,11 @@ impl Source {
         if rest.iter().all(u8::is_ascii_whitespace) {
             return Err(SourceError::Empty { file: name() });
         }
+        if is_device_code(rest) {
+            let (text, found) = ptx_within(file, rest)?;
+            notes.push(found);
+            return Self::of_text(name(), text, notes);
+        }
         if let Some(what) = not_text(rest) {
             let end = rest.iter().position(|b| *b == 0).unwrap_or(0);
             let line = rest[..end].iter().filter(|b| **b == b'\n').count() + 1;
@@ -232,10 +251,49 @@ impl Source {
                 String::from_utf8_lossy(rest).into_owned()
             }
         };
-        let (modules, foreign) = divide(&text).ok_or_else(|| without_ptx(name(), &text))?;
-        notes.extend(foreign);
-        Ok(Self { file: name(), text, modules, notes })
+        Self::of_text(name(), text, notes)
     }
+
+    /// Divides a text into modules.
+    fn of_text(file: String, text: String, mut notes: Vec<String>) -> Result<Self, SourceError> {
+        let Some((modules, foreign)) = divide(&text) else { return Err(without_ptx(file, &text)) };
+        notes.extend(foreign);
+        Ok(Self { file, text, modules, cuda: None, notes })
+    }
+}
+
+/// Whether bytes are of a format that can contain device code.
+fn is_device_code(bytes: &[u8]) -> bool {
+    bytes.starts_with(b"\x7fELF") || bytes.starts_with(b"\x50\xed\x55\xba") || bytes.starts_with(b"!<arch>\n")
+}
+
+/// Returns the PTX in a fatbin, a cubin, a library or an executable, one module after the other, and says what was found.
+fn ptx_within(file: &str, bytes: &[u8]) -> Result<(String, String), SourceError> {
+    let (mut text, mut count, mut other, mut troubles) = (String::new(), 0_usize, 0_usize, Vec::new());
+    devcode::scan_bytes(file, bytes.to_vec(), &devcode::Limits::default(), &mut |found| match found {
+        devcode::Found::Entry { entry, code } if entry.kind == devcode::CodeKind::Ptx && !code.is_empty() => {
+            count += 1;
+            text.push_str(String::from_utf8_lossy(code).trim_end_matches('\0'));
+            text.push('\n');
+        }
+        devcode::Found::Entry { .. } => other += 1,
+        devcode::Found::Problem(problem) => troubles.push(problem.trouble.to_string()),
+        devcode::Found::Holder(_) => {}
+    });
+    if count == 0 {
+        let has = match (troubles.into_iter().next(), other) {
+            (Some(trouble), _) => trouble,
+            (None, 0) => "has no device code".to_owned(),
+            (None, _) => {
+                "has machine code and no PTX; build it with `-gencode arch=compute_120f,code=compute_120f`, \
+                          or judge the machine code with `sm121probe audit`"
+                    .to_owned()
+            }
+        };
+        return Err(SourceError::NoPtxWithin { file: file.to_owned(), has });
+    }
+    let modules = if count == 1 { "1 module".to_owned() } else { format!("{count} modules") };
+    Ok((text, format!("{modules} of PTX found in it; line numbers are those of the PTX")))
 }
 
 /// Says what a text without PTX is.
@@ -250,12 +308,6 @@ fn without_ptx(file: String, text: &str) -> SourceError {
 /// Returns the format of bytes that are not text, with a remedy.
 fn not_text(bytes: &[u8]) -> Option<&'static str> {
     let is = |magic: &[u8]| bytes.starts_with(magic);
-    if is(b"\x7fELF") {
-        return Some("an ELF file (a cubin or a library); extract its PTX with `cuobjdump -ptx`");
-    }
-    if is(b"\x50\xed\x55\xba") {
-        return Some("a fatbin; extract its PTX with `cuobjdump -ptx`");
-    }
     if is(b"PK\x03\x04") || is(b"\x1f\x8b") || is(b"\x28\xb5\x2f\xfd") {
         return Some("an archive or compressed; unpack it first");
     }

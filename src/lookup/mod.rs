@@ -94,6 +94,15 @@ pub struct Index<'a> {
     instead: Vec<(Regex, Instead)>,
 }
 
+/// Returns what else people call an instruction: a pattern of the whole name, and the instructions, in which `$1` is a part of it.
+///
+/// # Errors
+/// [`LookupError::Header`] if the built-in table is invalid.
+pub fn names() -> Result<Vec<(String, Vec<String>)>, LookupError> {
+    let table: Vec<NameRow> = header::parse_file(Path::new("src/lookup/names.yaml"), NAMES)?;
+    Ok(table.into_iter().map(|row| (row.name, row.forms)).collect())
+}
+
 /// Whether a variant shows what PTX lacks.
 #[must_use]
 pub fn is_negative(variant: &str) -> bool {
@@ -106,9 +115,9 @@ impl<'a> Index<'a> {
     /// # Errors
     /// [`LookupError`] if the table of names is invalid.
     pub fn new(library: &'a Library, matrix: &'a Matrix) -> Result<Self, LookupError> {
-        let table: Vec<NameRow> = header::parse_file(Path::new("src/lookup/names.yaml"), NAMES)?;
+        let table = self::names()?;
         let mut names = Vec::new();
-        for NameRow { name, forms } in table {
+        for (name, forms) in table {
             let pattern = format!("^(?:{name})$");
             let regex = Regex::new(&pattern).map_err(|source| LookupError::Pattern { pattern, source })?;
             names.push((regex, forms));

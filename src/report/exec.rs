@@ -123,13 +123,14 @@ pub fn exec_junit(of: &Executed) -> String {
             counted(ran.launches as usize, "launch"),
             counted(ran.instructions as usize, "warp instruction")
         );
-        tests.push(Test { name: kernel.clone(), class: "exec".to_owned(), status, out });
+        let seconds = Some(ran.nanoseconds as f64 / 1e9);
+        tests.push(Test { name: kernel.clone(), class: "exec".to_owned(), status, out, seconds });
     }
     let call = |v: &&ExecViolation| v.kernel.is_empty();
     for violation in of.violations.iter().filter(call) {
         let name = violation.call.clone().unwrap_or_default();
         let status = Status::Failed("violation", sentence(violation));
-        tests.push(Test { name, class: "exec.calls".to_owned(), status, out: String::new() });
+        tests.push(Test { name, class: "exec.calls".to_owned(), status, out: String::new(), seconds: None });
     }
     if let Some(traps) = &of.expected_traps {
         let status = if traps.is_empty() {
@@ -138,11 +139,17 @@ pub fn exec_junit(of: &Executed) -> String {
             Status::Passed
         };
         let out = traps.iter().map(sentence).collect::<Vec<_>>().join("\n");
-        tests.push(Test { name: "--expect-trap".to_owned(), class: "exec".to_owned(), status, out });
+        tests.push(Test {
+            name: "--expect-trap".to_owned(),
+            class: "exec".to_owned(),
+            status,
+            out,
+            seconds: None,
+        });
     }
     if !of.remarks.is_empty() {
         let (name, class) = ("remarks".to_owned(), "exec".to_owned());
-        tests.push(Test { name, class, status: Status::Passed, out: of.remarks.join("\n") });
+        tests.push(Test { name, class, status: Status::Passed, out: of.remarks.join("\n"), seconds: None });
     }
     for (kernel, why) in &of.refused {
         let status = Status::Error("refused", why.clone());
@@ -151,6 +158,7 @@ pub fn exec_junit(of: &Executed) -> String {
             class: "exec.refused".to_owned(),
             status,
             out: String::new(),
+            seconds: None,
         });
     }
     let properties = vec![("gpu".to_owned(), of.gpu.clone()), ("exit_code".to_owned(), of.code.to_string())];
@@ -167,8 +175,7 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
     let mut names: Vec<&str> = of.violations.iter().map(|v| v.rule.as_str()).collect();
     names.sort_unstable();
     names.dedup();
-    let mut rules: Vec<Value> =
-        names.iter().map(|name| sarif::rule(name, &format!("The rule {name} is violated."))).collect();
+    let mut rules: Vec<Value> = names.iter().map(|name| sarif::rule(name, meaning(name), HELP)).collect();
     let mut results: Vec<Value> = of.violations.iter().map(|v| result(v, &names)).collect();
     if of.lacks_trap() {
         results.push(statement(
@@ -177,24 +184,50 @@ pub fn exec_sarif(of: &Executed) -> serde_json::Result<String> {
             "error",
             "no kernel trapped, as --expect-trap expects",
         ));
-        rules.push(sarif::rule("expect_trap", "A kernel traps, as --expect-trap expects."));
+        rules.push(sarif::rule("expect_trap", "A kernel traps, as --expect-trap expects.", HELP));
     }
     if !of.remarks.is_empty() {
         results.extend(of.remarks.iter().map(|remark| statement("remark", rules.len(), "note", remark)));
-        rules.push(sarif::rule("remark", "Something deserves attention and violates no rule."));
+        rules.push(sarif::rule("remark", "Something deserves attention and violates no rule.", HELP));
     }
     if !of.differing.is_empty() {
         results.extend(of.differing.iter().map(|d| differing_result(d, rules.len())));
         rules.push(sarif::rule(
             "undetermined_results",
             "Results of a kernel differ between trials although no rule is violated.",
+            HELP,
         ));
     }
     if let Some(incomplete) = &of.incomplete {
         results.push(sarif::incomplete(incomplete, rules.len()));
-        rules.push(sarif::rule(Incomplete::WORD, Incomplete::SENTENCE));
+        rules.push(sarif::rule(Incomplete::WORD, Incomplete::SENTENCE, HELP));
     }
     sarif::document(rules, results)
+}
+
+/// What to do about a result.
+const HELP: &str = "The message names the kernel, the line and the thread. `sm121probe exec --record DIR` writes the launch, which \
+    `sm121probe emulate` repeats; docs/emulator.md explains each rule.";
+
+/// What a rule of the emulator says.
+fn meaning(rule: &str) -> &'static str {
+    match rule {
+        "out_of_bounds" => "An access is outside every allocation, or across the end of one.",
+        "misaligned" => "An address is no multiple of the access size.",
+        "wrong_space" => "An address belongs to another state space.",
+        "use_after_free" => "Freed memory is accessed.",
+        "uninitialised" => "A value that was never written decides something or leaves the grid.",
+        "race" => "Two accesses to the same bytes are unordered, and at least one of them writes.",
+        "divergent" => "Not all lanes of a warp reach a barrier or an .aligned instruction together.",
+        "deadlock" => "No warp can make progress.",
+        "fuel" => "A launch executes more instructions than its limit.",
+        "barrier" => "A barrier object is used against its rules: count, phase, tx-count.",
+        "tensor_map" => "A tensor map or a tensor instruction violates its rules.",
+        "dependency" => "Data of the primary grid are accessed before griddepcontrol.wait.",
+        "trap" => "A kernel traps, or an assertion in it fails.",
+        "operand" => "An operand has a value for which PTX leaves the behaviour undefined.",
+        _ => "A rule of PTX or of the CUDA API is violated.",
+    }
 }
 
 /// A result without a place in a file.

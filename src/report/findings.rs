@@ -37,8 +37,26 @@ pub fn annotations(findings: &[Finding]) -> String {
 /// # Errors
 /// Only if serialisation itself fails.
 pub fn findings_sarif(findings: &[Finding]) -> serde_json::Result<String> {
-    let rules = Ground::ALL.iter().map(|g| sarif::rule(g.word(), g.sentence())).collect();
+    let rules = Ground::ALL.iter().map(|g| sarif::rule(g.word(), g.sentence(), help(*g))).collect();
     sarif::document(rules, findings.iter().map(result).collect())
+}
+
+/// What to do about a finding.
+const fn help(ground: Ground) -> &'static str {
+    match ground {
+        Ground::Wrong => {
+            "The message names what is wrong and, where one is known, the remedy or the change that explains it. Known failures go into \
+             the file of `gate --expectations`."
+        }
+        Ground::Survivor => {
+            "Add a case that detects the fault, or an entry with the reason to mutants.yaml beside the kernels."
+        }
+        Ground::Claim => "Mark a claim that is known to be wrong with `stands: refuted` in its snippet.",
+        Ground::Baseline => "Accept a correct answer into the baseline with `gate --bless`.",
+        Ground::Incomplete => {
+            "The message names what was not checked; docs/reference.md says what each command calls incomplete."
+        }
+    }
 }
 
 fn result(finding: &Finding) -> Value {

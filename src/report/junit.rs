@@ -1,7 +1,7 @@
 //! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
 //!
 //! A suite is a family of variants, assembled or run on a device, or a case of a family of kernels; a test is a variant or a trial. Skipped tests have
-//! a reason; a record holds no times.
+//! a reason. A record holds no times; the kernels of a program have theirs.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -28,6 +28,8 @@ pub(super) struct Test {
     pub(super) class: String,
     pub(super) status: Status,
     pub(super) out: String,
+    /// How long it took, in seconds, if that is known.
+    pub(super) seconds: Option<f64>,
 }
 
 /// Its name, its properties, its tests.
@@ -76,6 +78,7 @@ pub fn junit_of(record: &Record, incomplete: Option<&Incomplete>) -> String {
             class: "skipped".to_owned(),
             status: Status::Skipped(s.reason.clone()),
             out: String::new(),
+            seconds: None,
         };
         suites.push(("skipped".to_owned(), Vec::new(), record.skipped.iter().map(of).collect()));
     }
@@ -90,6 +93,7 @@ pub(super) fn incomplete_suite(incomplete: &Incomplete) -> Suite {
         class: Incomplete::WORD.to_owned(),
         status: Status::Error(Incomplete::WORD, incomplete.to_string()),
         out: String::new(),
+        seconds: None,
     };
     (Incomplete::WORD.to_owned(), Vec::new(), vec![test])
 }
@@ -125,7 +129,13 @@ fn of_variant(view: &View<'_>, variant: &VariantRow) -> Test {
     } else {
         Status::Passed
     };
-    Test { name: variant.id.clone(), class: format!("matrix.{}", view.family(variant)), status, out }
+    Test {
+        name: variant.id.clone(),
+        class: format!("matrix.{}", view.family(variant)),
+        status,
+        out,
+        seconds: None,
+    }
 }
 
 /// One suite per family and device.
@@ -173,6 +183,7 @@ fn of_run(run: &VariantRun, family: &str) -> Test {
         class: format!("run.{family}"),
         status,
         out,
+        seconds: None,
     }
 }
 
@@ -196,25 +207,27 @@ fn of_trial(trial: &TrialRow) -> Test {
     for check in &trial.checks {
         _ = writeln!(out, "{}: {}: {}", check.check.word(), check.verdict.word(), check.note);
     }
-    Test { name: name(trial), class: format!("{}.{}", trial.family, trial.case), status, out }
+    Test { name: name(trial), class: format!("{}.{}", trial.family, trial.case), status, out, seconds: None }
 }
 
 pub(super) fn document(suites: &[Suite]) -> String {
     let all = || suites.iter().flat_map(|(_, _, tests)| tests);
     let (failures, errors) = (count(all(), is_failed), count(all(), is_error));
     let mut out = format!(
-        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"sm121probe\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\">\n",
-        all().count()
+        "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites name=\"sm121probe\" tests=\"{}\" failures=\"{failures}\" errors=\"{errors}\"{}>\n",
+        all().count(),
+        time(all())
     );
     for (name, properties, tests) in suites {
         _ = writeln!(
             out,
-            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\">",
+            "  <testsuite name=\"{}\" tests=\"{}\" failures=\"{}\" errors=\"{}\" skipped=\"{}\"{}>",
             escaped(name),
             tests.len(),
             count(tests.iter(), is_failed),
             count(tests.iter(), is_error),
-            count(tests.iter(), |s| matches!(s, Status::Skipped(_)))
+            count(tests.iter(), |s| matches!(s, Status::Skipped(_))),
+            time(tests.iter())
         );
         if !properties.is_empty() {
             out.push_str("    <properties>\n");
@@ -234,9 +247,19 @@ pub(super) fn document(suites: &[Suite]) -> String {
     out + "</testsuites>\n"
 }
 
+/// The attribute with the time of tests, if any has one.
+fn time<'a>(tests: impl Iterator<Item = &'a Test>) -> String {
+    let known: Vec<f64> = tests.filter_map(|test| test.seconds).collect();
+    if known.is_empty() { String::new() } else { format!(" time=\"{:.3}\"", known.iter().sum::<f64>()) }
+}
+
 fn write_test(out: &mut String, test: &Test) {
-    let head =
-        format!("    <testcase name=\"{}\" classname=\"{}\"", escaped(&test.name), escaped(&test.class));
+    let head = format!(
+        "    <testcase name=\"{}\" classname=\"{}\"{}",
+        escaped(&test.name),
+        escaped(&test.class),
+        time(std::iter::once(test))
+    );
     let (kind, word, text) = match &test.status {
         Status::Passed => {
             _ = writeln!(out, "{head}/>");

@@ -59,6 +59,12 @@ mod trials;
 mod verdict;
 mod view;
 
+pub(crate) use phrase::counted;
+pub use phrase::keep_to;
+
+/// The name and version of this tool in records.
+pub const TOOL: &str = concat!("sm121probe ", env!("CARGO_PKG_VERSION"));
+
 pub use audit::{audit_csv, audit_markdown, audit_sarif, audit_text};
 pub use bench::{bench_csv, bench_markdown};
 pub use built_in::built_in_record;

@@ -1,12 +1,30 @@
 //! Words and columns: counts, lists and tables as plain text.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use ptx::arch::Target;
 
 use super::style::{Styles, Tone};
 use crate::record::readable_kernel;
 
-/// The width a terminal report keeps to.
-pub(super) const WIDTH: usize = 100;
+/// The width that a report keeps to where the terminal is wider, or unknown.
+const WIDEST: usize = 100;
+
+/// The narrowest table that can be read.
+const NARROWEST: usize = 40;
+
+/// The width of the terminal, at most [`WIDEST`].
+static COLUMNS: AtomicUsize = AtomicUsize::new(WIDEST);
+
+/// Makes reports for a terminal keep to its width.
+pub fn keep_to(columns: usize) {
+    COLUMNS.store(columns.clamp(NARROWEST, WIDEST), Ordering::Relaxed);
+}
+
+/// The width that a report for a terminal keeps to.
+pub(super) fn width() -> usize {
+    COLUMNS.load(Ordering::Relaxed)
+}
 
 /// `1,712`.
 pub(super) fn grouped(number: usize) -> String {
@@ -22,7 +40,7 @@ pub(super) fn grouped(number: usize) -> String {
 }
 
 /// `1 variant`, `2,000 variants`.
-pub(super) fn counted(number: usize, noun: &str) -> String {
+pub(crate) fn counted(number: usize, noun: &str) -> String {
     let plural = match number {
         1 => "",
         _ if noun.ends_with("ch") => "es",
@@ -84,13 +102,13 @@ pub(super) fn kernel(name: &str, width: usize) -> String {
     format!("{head}…{tail}")
 }
 
-/// Words in lines of at most [`WIDTH`], the first after `first`, the others indented by the same width. Ends with a line end.
+/// Words in lines of at most [`width`], the first after `first`, the others indented by the same width. Ends with a line end.
 pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>) -> String {
     let indent = first.chars().count();
     let (mut out, mut column) = (first.to_owned(), indent);
     for word in words {
-        let width = word.chars().count();
-        if column > indent && column + 1 + width > WIDTH {
+        let length = word.chars().count();
+        if column > indent && column + 1 + length > width() {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
             column = indent;
@@ -100,7 +118,7 @@ pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>)
             column += 1;
         }
         out.push_str(word);
-        column += width;
+        column += length;
     }
     let mut out = out.trim_end().to_owned();
     out.push('\n');
@@ -176,7 +194,7 @@ mod tests {
     #[test]
     fn lines_break_before_the_width() {
         let text = wrapped("  say: ", std::iter::repeat_n("word", 60));
-        assert!(text.lines().all(|l| l.chars().count() <= WIDTH && l.starts_with("  ")));
+        assert!(text.lines().all(|l| l.chars().count() <= width() && l.starts_with("  ")));
         assert_eq!(text.matches("word").count(), 60);
     }
 

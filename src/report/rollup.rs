@@ -88,7 +88,7 @@ pub(super) fn families<'a>(view: &View<'a>, targets: &[Target]) -> Vec<Family<'a
 }
 
 /// Whether a claim expects rejection and every cell is a rejection.
-fn exists_to_be_refused(view: &View<'_>, variant: &VariantRow) -> bool {
+pub(super) fn exists_to_be_refused(view: &View<'_>, variant: &VariantRow) -> bool {
     let accepted = variant.count(Outcome::Accepted) > 0;
     !accepted
         && view.matrix.claims.iter().any(|c| c.expect == Expect::Rejected && speaks_of(c, variant))

@@ -2,14 +2,25 @@
 
 use std::fmt::Write as _;
 
+use std::path::Path;
+
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use crate::record::Incomplete;
 
-/// A rule and its meaning.
-pub(super) fn rule(id: &str, text: &str) -> Value {
-    json!({"id": id, "shortDescription": {"text": text}})
+/// The base of relative references.
+const ROOT: &str = "%SRCROOT%";
+
+/// A rule, its meaning, and what to do about a result of it.
+pub(super) fn rule(id: &str, text: &str, help: &str) -> Value {
+    json!({
+        "id": id,
+        "shortDescription": {"text": text},
+        "fullDescription": {"text": text},
+        "help": {"text": help, "markdown": help},
+        "defaultConfiguration": {"level": "error"},
+    })
 }
 
 /// A result for what was not checked, of the rule at an index.
@@ -28,19 +39,27 @@ pub(super) fn incomplete(incomplete: &Incomplete, rule: usize) -> Value {
 /// # Errors
 /// Only if serialisation itself fails.
 pub(super) fn document(rules: Vec<Value>, results: Vec<Value>) -> serde_json::Result<String> {
-    let out = json!({
+    let mut out = json!({
         "$schema": "https://json.schemastore.org/sarif-2.1.0.json",
         "version": "2.1.0",
         "runs": [{
             "tool": {"driver": {
                 "name": "sm121probe",
+                "version": env!("CARGO_PKG_VERSION"),
                 "semanticVersion": env!("CARGO_PKG_VERSION"),
                 "rules": rules,
             }},
             "columnKind": "unicodeCodePoints",
+            "originalUriBaseIds": {
+                ROOT: {"description": {"text": "The folder in which sm121probe ran."}},
+            },
             "results": results,
         }],
     });
+    // A package of this tool that has a home says where.
+    if let Some(home) = option_env!("CARGO_PKG_REPOSITORY").filter(|home| !home.is_empty()) {
+        out["runs"][0]["tool"]["driver"]["informationUri"] = json!(home);
+    }
     Ok(serde_json::to_string_pretty(&out)? + "\n")
 }
 
@@ -58,7 +77,18 @@ pub(super) fn location(file: &str, line: usize, text: Option<&str>) -> Value {
     if let Some(text) = text {
         region["snippet"] = json!({"text": text});
     }
-    json!({"physicalLocation": {"artifactLocation": {"uri": uri(file)}, "region": region}})
+    json!({"physicalLocation": {"artifactLocation": artifact(file), "region": region}})
+}
+
+/// A file: relative to the folder of the run, as the viewers of a repository need it, or absolute if it is elsewhere.
+pub(super) fn artifact(file: &str) -> Value {
+    let here = std::env::current_dir().ok();
+    let inside = here.as_deref().and_then(|here| Path::new(file).strip_prefix(here).ok());
+    match inside {
+        Some(inside) => json!({"uri": uri(&inside.to_string_lossy()), "uriBaseId": ROOT}),
+        None if file.starts_with('/') => json!({"uri": format!("file://{}", uri(file))}),
+        None => json!({"uri": uri(file), "uriBaseId": ROOT}),
+    }
 }
 
 /// A list of one related location, and what it is.
@@ -68,7 +98,7 @@ pub(super) fn related(mut location: Value, text: &str) -> Value {
 }
 
 /// A path as a SARIF reference: forward slashes, other characters percent-encoded.
-pub(super) fn uri(file: &str) -> String {
+fn uri(file: &str) -> String {
     let mut out = String::new();
     for byte in file.trim_start_matches("./").bytes() {
         let plain = byte.is_ascii_alphanumeric() || b"/._-~+@".contains(&byte);

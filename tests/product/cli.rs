@@ -481,7 +481,13 @@ fn a_report_is_written_whole_or_not_at_all() {
         assert!(csv.starts_with(head), "{name}: {csv}");
     }
     assert_fails(&table(&["--report", "md", "--table", "runs"]), 2, &["--table is for --format csv"]);
+    // A file that is replaced keeps its mode.
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).unwrap();
+    assert_eq!(desk.run(&call).status.code(), Some(0));
+    assert_eq!(fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     let text = fs::read_to_string(&file).unwrap();
+    fs::write(&file, "[{}]").unwrap();
+    assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["a list of rows"]);
     fs::write(&file, text.replace("\"schema\": 2", "\"schema\": 7")).unwrap();
     assert_fails(&desk.run(&["report", "--from", file.to_str().unwrap()]), 2, &["schema 7", "run.json"]);
     fs::write(&file, &text[..text.len() / 2]).unwrap();

@@ -138,7 +138,7 @@ fn a_bad_call_is_told_what_is_wrong() {
             "has no kernel `third`; it has primary, secondary",
         ),
         ("emulate crates/emulator/tests/kernels/absent.ptx", "cannot be read"),
-        ("emulate README.md", "is neither .ptx nor .cu"),
+        ("emulate README.md", "README.md:1: no PTX found"),
         (
             "emulate crates/emulator/tests/kernels/reduction.ptx",
             "reduction takes 3 arguments, not 0: reduction_param_0 (.u64, 8 bytes)",
@@ -472,4 +472,38 @@ fn the_documents_name_commands_that_work() {
         }
     }
     assert!(tried >= 3, "only {tried} commands found");
+}
+
+const TWO: &str = ".version 8.8\n.target sm_121a\n.address_size 64\n.extern .func (.param .b32 r) _Z5twicej(.param .b32 x);\n\
+    .visible .entry _Z1kIjEvPT_(.param .u64 p) { .reg .b64 %rd<2>; .reg .b32 %r<3>; .param .b32 x; .param .b32 r;\n\
+    ld.param.u64 %rd1, [p]; mov.u32 %r1, 21; st.param.b32 [x], %r1; call.uni (r), _Z5twicej, (x); ld.param.b32 %r2, [r];\n\
+    st.global.u32 [%rd1], %r2; ret; }\n\
+    .visible .entry other() { ret; }\n";
+const CALLED: &str = ".version 8.8\n.target sm_121a\n.address_size 64\n.visible .func (.param .b32 r) _Z5twicej(.param .b32 x)\n\
+    { .reg .b32 %r<3>; ld.param.b32 %r1, [x]; add.u32 %r2, %r1, %r1; st.param.b32 [r], %r2; ret; }\n";
+
+#[test]
+fn several_files_are_linked_and_a_kernel_is_named_as_in_its_source() {
+    let folder = tempfile::tempdir().unwrap();
+    let [first, second, marked] =
+        ["first.ptx", "second.ptx", "marked.ptx"].map(|name| folder.path().join(name).display().to_string());
+    std::fs::write(&first, TWO).unwrap();
+    std::fs::write(&second, CALLED).unwrap();
+    // An editor's byte order mark means nothing.
+    std::fs::write(&marked, format!("\u{feff}{CALLED}.visible .entry only() {{ ret; }}\n")).unwrap();
+    for name in ["_Z1kIjEvPT_", "k<unsigned int>", "k", "*<unsigned*"] {
+        let output =
+            tool(&["emulate", &first, &second, "--entry", name, "--block", "1", "--arg", "out:y=u32[1]"]);
+        assert_eq!(output.status.code(), Some(0), "{name}: {}", String::from_utf8_lossy(&output.stderr));
+        assert!(String::from_utf8_lossy(&output.stdout).contains("\n  42\n"), "{name}");
+    }
+    let several = tool(&["emulate", &first, &second]);
+    let said = String::from_utf8_lossy(&several.stderr).into_owned();
+    assert_eq!(several.status.code(), Some(2));
+    assert!(said.contains("2 kernels") && said.contains("'k<unsigned int>'"), "{said}");
+    assert_eq!(tool(&["emulate", &marked]).status.code(), Some(0));
+    std::fs::write(&marked, "nonsense").unwrap();
+    let refused = tool(&["emulate", &marked]);
+    let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+    assert!(said.contains("marked.ptx") && said.contains("nonsense"), "{said}");
 }

@@ -51,6 +51,12 @@ pub enum RecordError {
         /// What is wrong.
         message: String,
     },
+    /// The file is a list, as `--format json` of single commands once was.
+    #[error("{}: a list of rows (`--format json` of an older sm121probe), not a record; write it again", path.display())]
+    List {
+        /// The file.
+        path: PathBuf,
+    },
     /// The record has another schema.
     #[error("{}: schema {found}, but this build reads schemas 1 and {SCHEMA}; use the sm121probe that wrote it ({tool})", path.display())]
     Schema {
@@ -108,6 +114,9 @@ impl Record {
             column: error.column(),
             message: error.to_string(),
         };
+        if text.trim_start().starts_with('[') {
+            return Err(RecordError::List { path: path.to_owned() });
+        }
         let damaged = |message| RecordError::Damaged { path: path.to_owned(), message };
         let record: Self = match serde_json::from_str::<Envelope>(text).ok() {
             Some(Envelope { schema: schema_1::SCHEMA, .. }) => {
@@ -208,10 +217,14 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
         Some(parent) if !parent.as_os_str().is_empty() => parent,
         _ => Path::new("."),
     };
-    let mut temporary = tempfile::Builder::new().prefix(".sm121probe-").tempfile_in(folder)?;
+    // A new file gets the mode that the umask leaves of this one, like any file of the user; a replaced one keeps its own.
+    let everyone = fs::Permissions::from_mode(0o666);
+    let mut temporary =
+        tempfile::Builder::new().prefix(".sm121probe-").permissions(everyone).tempfile_in(folder)?;
     io::Write::write_all(&mut temporary, bytes)?;
-    // Readable like any file of the user, not private like temporary files.
-    temporary.as_file().set_permissions(fs::Permissions::from_mode(0o644))?;
+    if let Ok(old) = fs::metadata(path) {
+        temporary.as_file().set_permissions(old.permissions())?;
+    }
     temporary.persist(path).map_err(|error| error.error)?;
     Ok(())
 }

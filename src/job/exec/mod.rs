@@ -83,6 +83,9 @@ pub struct KernelLaunches {
     pub instructions: u64,
     /// Violations in them, counted by occurrence.
     pub violations: u64,
+    /// The time that they took on this machine, in nanoseconds; no part of the results.
+    #[serde(skip)]
+    pub nanoseconds: u64,
 }
 
 /// Results of a kernel that differ between trials although no rule is violated.
@@ -410,7 +413,7 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 all.lost_events += slot(&counts, events::LOST)[0];
                 held.insert(process, counts);
             }
-            Event::Kernel { process, slot: number, kernel } => {
+            Event::Kernel { process, slot: number, kernel, times } => {
                 let [launches, instructions] =
                     held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
                 let (kernels, all_launches) = ran.entry(process).or_default();
@@ -423,6 +426,8 @@ fn gather(events: &[Event], gpu: &str, code: u8, counts: impl Fn(&str) -> Vec<u8
                 let of = all.kernels.entry(kernel.clone()).or_default();
                 of.launches += launches;
                 of.instructions += instructions;
+                let counts = held.get(process.as_str());
+                of.nanoseconds += times.zip(counts).map_or(0, |(times, counts)| slot(counts, times)[0]);
             }
             Event::Listed { process, slot: number, violation } => {
                 let [times, _] = held.get(process.as_str()).map_or([0; 2], |c| slot(c, *number));
@@ -501,7 +506,7 @@ mod tests {
             _ => Vec::new(),
         };
         let all = gather(&read(&lines.join("\n")), "gb10", 139, counts);
-        let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 6 };
+        let kernel = KernelLaunches { launches: 2, instructions: 11, violations: 6, nanoseconds: 0 };
         assert_eq!((all.violations.len(), all.violations[0].times, all.cut_short), (1, 6, 2));
         assert_eq!(all.find_gaps(), None);
         assert_eq!(all.kernels.into_iter().collect::<Vec<_>>(), [("k".to_owned(), kernel)]);

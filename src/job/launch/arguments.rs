@@ -23,6 +23,8 @@ pub(super) const WARP: u32 = 32;
 pub struct CommandLine {
     /// The file with the kernel, or a folder of Triton's cache.
     pub file: PathBuf,
+    /// Further translation units, which are linked to it.
+    pub units: Vec<PathBuf>,
     /// Whether `file` is a folder of Triton's cache.
     pub triton: bool,
     /// Compiler options for a `.cu` file.
@@ -59,7 +61,8 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
             (modules::module(cached.ptx.display().to_string(), cached.text()?, &[&cached.name])?, &cached.ptx)
         }
         None => {
-            let source = Source { path: call.file.clone(), compile: call.compile.clone() };
+            let (path, units) = (call.file.clone(), call.units.clone());
+            let source = Source { path, units, compile: call.compile.clone() };
             let entries: Vec<&str> = call.entry.as_deref().into_iter().collect();
             (modules::load(&source, &entries, context)?, &call.file)
         }

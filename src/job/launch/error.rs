@@ -23,9 +23,6 @@ pub enum LaunchError {
         /// The underlying error.
         source: std::io::Error,
     },
-    /// A file is neither `.ptx` nor `.cu`.
-    #[error("{} is neither .ptx nor .cu", .0.display())]
-    Kind(PathBuf),
     /// A compiler option was given for a file that is not compiled.
     #[error("{0} is for .cu files; a .ptx file names its own target")]
     OnlyCuda(&'static str),
@@ -42,26 +39,54 @@ pub enum LaunchError {
     #[error(transparent)]
     Stopped(#[from] Stopped),
     /// The kernel does not exist, or none is named and the module does not have exactly one.
-    #[error("{}", entry_words(file, wanted.as_deref(), there))]
+    #[error("{}", entry_words(file, wanted.as_deref(), *fits_several, there))]
     Entry {
         /// The module.
         file: String,
         /// The requested kernel, if one is.
         wanted: Option<String>,
-        /// The names of the entries.
+        /// Whether that fits several.
+        fits_several: bool,
+        /// The names of the entries, or of those that it fits.
         there: Vec<String>,
     },
     /// NVRTC does not find a header.
     #[error(
-        "{rejected}\n`{header}` is in no folder that was searched: name its folder with `-I DIR`. CUDA's own headers are found in \
-         CUDA_HOME, in /usr/local/cuda and beside a wheel of NVRTC (`pip install nvidia-cuda-runtime`); CUTLASS's are in the wheel \
-         nvidia-cutlass"
+        "{rejected}\n`{header}` is in no folder that was searched: name its folder with `-I DIR`. The headers of CUDA and CUTLASS need \
+         no -I: they are found on this machine, or fetched"
     )]
     Header {
         /// The header.
         header: String,
         /// What NVRTC says.
         rejected: NvrtcError,
+    },
+    /// A source includes a header of the host's library.
+    #[error(
+        "{rejected}\n`{header}` is a header of the host's library, which NVRTC does not have: put the kernels into a file without it, or \
+         build the program with nvcc and run it with `sm121probe exec`"
+    )]
+    HostHeader {
+        /// The header.
+        header: String,
+        /// What NVRTC says.
+        rejected: NvrtcError,
+    },
+    /// A file has no PTX that can be used.
+    #[error(transparent)]
+    Source(#[from] crate::lint::SourceError),
+    /// Translation units cannot be linked.
+    #[error(transparent)]
+    Link(#[from] ptx::link::LinkError),
+    /// A text is not PTX.
+    #[error("{name}: {error}")]
+    Syntax {
+        /// The module.
+        name: String,
+        /// Its text.
+        text: String,
+        /// What is wrong with it.
+        error: ptx::SyntaxError,
     },
     /// An argument cannot be parsed.
     #[error(transparent)]
@@ -218,9 +243,20 @@ impl From<JobError> for LaunchError {
 }
 
 /// Says which kernels a module has, and how to choose one.
-fn entry_words(file: &str, wanted: Option<&str>, there: &[String]) -> String {
-    match (wanted, there) {
+fn entry_words(file: &str, wanted: Option<&str>, fits_several: bool, there: &[String]) -> String {
+    // A shell takes `<` for itself.
+    let quoted =
+        |name: &String| if name.contains(['<', ' ', '*']) { format!("'{name}'") } else { name.clone() };
+    let there: Vec<String> = there.iter().map(quoted).collect();
+    match (wanted, there.as_slice()) {
         (_, []) => format!("{file} has no kernel"),
+        (Some(wanted), _) if fits_several => {
+            format!(
+                "`{wanted}` fits {} kernels of {file}: choose one with --entry: {}",
+                there.len(),
+                there.join(", ")
+            )
+        }
         (Some(wanted), _) => format!("{file} has no kernel `{wanted}`; it has {}", there.join(", ")),
         (None, [first, second]) => {
             format!("{file} has 2 kernels: choose --entry {first} or --entry {second}")

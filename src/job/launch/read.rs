@@ -170,13 +170,13 @@ impl Reader {
                     standard: entry.std.clone(),
                 };
                 if let Some(option) = compile.given().first()
-                    && file.extension().is_some_and(|e| e == "ptx")
+                    && file.extension().is_none_or(|e| e != "cu")
                 {
                     let key = option.trim_start_matches('-');
                     let what = format!("`{key}` is for .cu files; a .ptx file names its own target");
                     return fault(with(path, key), what);
                 }
-                let source = Source { path: self.folder.join(file), compile };
+                let source = Source { path: self.folder.join(file), units: Vec::new(), compile };
                 Ok((modules::load(&source, entries, context)?, None))
             }
             (None, Some(folder)) if entry.compiles_nothing() => {

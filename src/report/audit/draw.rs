@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::markup::{Align, head, plain, row};
-use super::super::phrase::{WIDTH, clean, wrapped};
+use super::super::phrase::{clean, width, wrapped};
 use super::super::style::{Styles, Tone};
 use super::page::{Extent, Section, page};
 use crate::record::AuditTable;
@@ -60,11 +60,11 @@ fn columns(out: &mut String, section: &Section, styles: &Styles) {
         })
         .collect();
     let used = |widths: &[usize]| 2 + widths.iter().map(|w| w + 2).sum::<usize>();
-    if let (Some(over), [first, ..]) = (used(&widths).checked_sub(WIDTH), widths.as_mut_slice()) {
+    if let (Some(over), [first, ..]) = (used(&widths).checked_sub(width()), widths.as_mut_slice()) {
         *first = first.saturating_sub(over).max(FIRST);
     }
     let longest = rows.iter().map(|r| length(&r[last])).max().unwrap_or(0);
-    let left = WIDTH.saturating_sub(used(&widths));
+    let left = width().saturating_sub(used(&widths));
     let below = left < longest.min(LEAST) || longest > LINES * left;
     let line = |cells: &[String]| {
         let mut line = "  ".to_owned();

@@ -16,6 +16,9 @@ const RULES: [AuditVerdict; 5] = [
     AuditVerdict::Jit,
 ];
 
+/// What to do about a result.
+const HELP: &str = "`sm121probe audit FILE` says for each device what to build instead; docs/audit.md has the verdicts and their causes.";
+
 /// The number of characters of a kernel's name in a message.
 const NAME: usize = 80;
 
@@ -24,7 +27,8 @@ const NAME: usize = 80;
 /// # Errors
 /// Only if serialisation itself fails.
 pub fn audit_sarif(audit: &AuditTable) -> serde_json::Result<String> {
-    let rules = RULES.iter().map(|v| sarif::rule(v.word(), &format!("A kernel {}.", v.phrase()))).collect();
+    let rules =
+        RULES.iter().map(|v| sarif::rule(v.word(), &format!("A kernel {}.", v.phrase()), HELP)).collect();
     let results = exceptions(audit).iter().map(|e| result(audit, e)).collect();
     sarif::document(rules, results)
 }
@@ -54,7 +58,7 @@ fn result(audit: &AuditTable, e: &Exception) -> Value {
         audit.reasons[e.reason],
         kernel(example, NAME)
     );
-    let mut location = json!({"physicalLocation": {"artifactLocation": {"uri": sarif::uri(file)}}});
+    let mut location = json!({"physicalLocation": {"artifactLocation": sarif::artifact(file)}});
     if !member.is_empty() {
         location["logicalLocations"] = json!([{"fullyQualifiedName": member}]);
     }

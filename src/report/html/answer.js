@@ -66,11 +66,12 @@ const answerCell = (form, target) => {
 const familyTable = (forms) => {
   const families = [...new Set(forms.map((form) => form.family))].sort();
   const rows = families.map((family) => {
-    const some = forms.filter((form) => form.family === family);
+    // As the terminal counts: what exists to be rejected stands apart.
+    const some = forms.filter((form) => form.family === family && !form.refused);
     const cellsOf = own().map((target, n) => {
       const yes = some.filter((form) => accepts(letterAt(form, n, newest))).length;
-      const kind = yes === 0 ? "no" : yes === some.length ? "yes" : "part";
-      return el("td", { class: `answer ${kind}` }, el("a", { href: address("forms", { family, target, answer: "accepted" }), "aria-label": `${yes ? yes.toLocaleString("en") : "none"} of ${some.length} forms of ${family} accepted on ${target}` }, yes ? yes.toLocaleString("en") : "none"));
+      const kind = yes === some.length ? "yes" : yes === 0 ? "no" : "part";
+      return el("td", { class: `answer ${kind}` }, el("a", { href: address("forms", { family, target, answer: "accepted" }), "aria-label": `${yes ? yes.toLocaleString("en") : "none"} of ${some.length} forms of ${family} accepted on ${target}` }, some.length && yes === some.length ? "all" : yes ? yes.toLocaleString("en") : "none"));
     });
     return el("tr", {}, el("th", { scope: "row" }, el("a", { href: address("forms", { family }) }, family)), el("td", { class: "number" }, some.length.toLocaleString("en")), cellsOf);
   });
@@ -79,7 +80,7 @@ const familyTable = (forms) => {
     "section",
     {},
     el("h2", {}, "Families"),
-    el("p", {}, "Forms that each target accepts. Among the forms are some that exist to be rejected, such as wrong types: they test the limits that the manual states."),
+    el("p", {}, `Forms that each target accepts. Not counted: ${count(forms.filter((form) => form.refused).length, "form")} that must be rejected, and are; they test the limits that the manual states.`),
     scrolled("Families", el("table", { class: "grid" }, el("thead", {}, head), el("tbody", {}, rows))),
   );
 };

@@ -10,6 +10,7 @@ use super::super::claims::{measured, says, subject};
 use super::super::explain::crossed;
 use super::super::notes;
 use super::super::phrase::clean;
+use super::super::rollup;
 use super::super::sm12x;
 use super::super::view::{Answer, View, speaks_of};
 use super::pool::{Pool, indices, letters};
@@ -43,6 +44,8 @@ pub(super) struct Data<'a> {
     /// What was requested but skipped.
     skipped: Vec<[&'a str; 2]>,
     tabs: Vec<Tab>,
+    /// What else people call an instruction: a pattern, and the instructions.
+    names: &'a [(String, Vec<String>)],
     pictures: Vec<Picture>,
 }
 
@@ -68,6 +71,9 @@ struct Form<'a> {
     code: String,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     expects: Vec<&'a str>,
+    /// Whether it exists to be rejected.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    refused: bool,
     /// The answers for `-arch` values other than the target's own, as lines.
     #[serde(skip_serializing_if = "String::is_empty")]
     crossed: String,
@@ -143,6 +149,7 @@ impl<'a> Data<'a> {
             runs: rows::runs(record),
             skipped: record.skipped.iter().map(|s| [&*s.part, &*s.reason]).collect(),
             tabs: tabs(record, beside),
+            names: &beside.names,
             pictures: Picture::from_benches(&beside.benches),
         }
     }
@@ -204,6 +211,7 @@ fn form<'a>(
                 .filter(|n| view.matrix.opcodes.get(*n).is_some_and(|o| !o.is_empty()))
         })),
         expects: variant.expects.iter().map(String::as_str).collect(),
+        refused: rollup::exists_to_be_refused(view, variant),
         crossed: crossed(view, variant),
         text: text.map(|text| Text {
             ptx: &text.ptx,

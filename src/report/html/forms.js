@@ -70,11 +70,13 @@ const list = (results, ask) => {
     );
   const more = growing(body, found, row, "form");
   const total = found.length === data.forms.length ? "" : ` of ${data.forms.length.toLocaleString("en")}`;
-  const text = `${found.length.toLocaleString("en")}${total} forms`;
+  const text = total ? `${found.length.toLocaleString("en")}${total} forms` : count(found.length, "form");
   // Where the columns are the same, the table keeps its frame: a browser lays out what changes.
   const kept = results.dataset.columns === drawnFor && found.length && results.querySelector("tbody");
   if (kept) {
     document.getElementById("count").textContent = text;
+    results.querySelector(".remedy")?.remove();
+    results.prepend(...remedyOf(ask.q));
     kept.replaceWith(body);
     results.querySelector(".more").replaceWith(more);
     say(text);
@@ -83,19 +85,29 @@ const list = (results, ask) => {
   results.dataset.columns = found.length ? drawnFor : "";
   const head = el("tr", {}, el("th", { scope: "col" }, "form"), columns.map((n) => el("th", { scope: "col" }, short(targets[n]))), machines.map((gpu) => el("th", { scope: "col", title: `${gpu.name}, driver ${gpu.driver}` }, `GPU ${short(gpu.architecture)}`)));
   results.replaceChildren(
+    ...remedyOf(ask.q),
     el("p", { class: "count", id: "count" }, text),
+    found.length ? legend() : "",
     found.length
       ? scrolled("Forms", el("table", { class: "grid forms" }, el("thead", {}, head), body))
       : el("p", {}, "No form matches. Fewer words or filters find more."),
     more,
-    legend(),
   );
   say(text);
 };
 
+// Cause and remedy of a message of ptxas that was pasted into the search.
+const remedyOf = (query) => {
+  const [, cause, remedy] = data.kinds[messageFor(query ?? "")?.kind] ?? [];
+  return cause ? [el("div", { class: "notice remedy" }, el("p", {}, el("b", {}, "Cause: "), cause), remedy ? el("p", {}, el("b", {}, "Remedy: "), remedy) : null)] : [];
+};
+
+// What tells forms apart is at the end of an instruction's name: operands are cut, the name is not.
 const oneLine = (text) => {
   const flat = text.replace(/\s+/g, " ");
-  return flat.length > 110 ? `${flat.slice(0, 109)}…` : flat;
+  if (flat.length <= 110) return flat;
+  const name = flat.split(" ")[0];
+  return `${flat.slice(0, Math.max(109, name.length)).trimEnd()}…`;
 };
 
 const legend = () =>

@@ -72,6 +72,12 @@ const go = (hash, push, kept) => {
   setTimeout(settle, 100);
 };
 
+// An address that leads nowhere, such as one from another version of the page.
+const unknownView = (name) => [
+  el("h1", {}, "No such page"),
+  el("p", {}, `This page has no part “${name}”. It has: `, views().flatMap(([view, title]) => [el("a", { href: address(view) }, title), " "])),
+];
+
 let shown;
 // `kept`: the controls on the page are as the address says.
 const show = (arrived, kept) => {
@@ -87,7 +93,7 @@ const show = (arrived, kept) => {
     list(results, ask);
   } else {
     const tab = data.tabs.find((t) => t.id === view);
-    const made = view === "forms" ? formsView(ask) : view === "form" ? formView(id) : view === "claims" ? claimsView(ask) : view === "about" ? aboutView() : tab ? tabView(tab) : answerView();
+    const made = view === "forms" ? formsView(ask) : view === "form" ? formView(id) : view === "claims" ? claimsView(ask) : view === "about" ? aboutView() : tab ? tabView(tab) : view === "" ? answerView() : unknownView(view);
     main.replaceChildren(...made.filter(Boolean));
     // A filter that was just changed keeps the focus.
     const control = !arrived && focused && document.querySelector(`#filters [name="${CSS.escape(focused)}"]`);

@@ -51,6 +51,8 @@ pub struct FormText {
 pub struct Beside {
     /// The texts of forms, by id. A form without one is shown without its PTX.
     pub forms: BTreeMap<String, FormText>,
+    /// What else people call an instruction, such as a CUDA intrinsic: a pattern, and the instructions.
+    pub names: Vec<(String, Vec<String>)>,
     /// Times of pipelines on GPUs.
     pub benches: Vec<BenchTable>,
 }

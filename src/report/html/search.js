@@ -48,8 +48,67 @@ const ranksOf = (term) => {
 // A key changes one term; the others keep their ranks.
 let ranks = new Map();
 
-// The forms that hold every term, those first that hold it in their name or their line.
+// A message without what it quotes: the cause and the remedy are those of its kind.
+const bare = (text) => normal(text).replace(/'[^']*'/g, "'*'").replace(/\s+/g, " ");
+
+// What ptxas says in words like those of a query: the message itself, or else one of its kind; nothing for other queries.
+const messageFor = (query) => {
+  const wanted = normal(query).replace(/\s+/g, " ");
+  if (wanted.split(" ").length < 3) return null;
+  const same = data.messages.flatMap(([text], n) => (normal(text).replace(/\s+/g, " ") === wanted ? [n] : []));
+  if (same.length) return { numbers: new Set(same), kind: data.messages[same[0]][1] };
+  const like = bare(query);
+  const kin = like.includes("'*'") ? data.messages.findIndex(([text]) => bare(text) === like) : -1;
+  return kin < 0 ? null : { numbers: new Set(), kind: data.messages[kin][1] };
+};
+
+// The instruction that a name of another language becomes: a CUDA intrinsic, a CUTLASS atom, an opcode.
+const renamed = (query) => {
+  const name = query.trim().split(/[<(]/)[0].trim().replace(/^cute::/, "");
+  for (const [pattern, forms] of data.names ?? []) {
+    const found = new RegExp(`^(?:${pattern})$`).exec(name);
+    if (!found) continue;
+    const form = forms[0].replace(/\$(\d)/g, (_, n) => found[n] ?? "");
+    return forms[0].includes("$") ? form.replaceAll("_", ".") : form;
+  }
+  return null;
+};
+
+// An instruction as it is written, without its predicate and operands; nothing for other queries.
+const instructionOf = (query) => /^\s*(?:@!?%?\w+\s+)?([a-z]\w*(?:\.[\w:]+)+)(?=[\s;]|$)/.exec(query)?.[1] ?? null;
+
+// What must be rejected comes last; else what some SM12x target takes comes first, where `accepted` asks for it.
+const ordered = (forms, accepted) => {
+  const rank = (form) => (form.refused ? 2 : accepted && !own().some((_, n) => accepts(letterAt(form, n, newest))) ? 1 : 0);
+  return [0, 1, 2].flatMap((wanted) => forms.filter((form) => rank(form) === wanted));
+};
+
+// The forms that a query leads to, the nearest first.
 const search = (query, forms) => {
+  if (!query.trim()) return forms;
+  const said = messageFor(query);
+  if (said?.numbers.size) {
+    const holds = (form) => hay(form) && form.said.some((n) => said.numbers.has(n));
+    const found = ordered(forms.filter(holds), true);
+    if (found.some((form) => !form.refused)) return found;
+    // A message that only negative tests have leads to the forms nearest to what it quotes.
+    const quoted = [...normal(query).matchAll(/'([^']*)'/g)].map(([, word]) => word).filter((word) => !word.startsWith("sm_"));
+    for (let n = quoted.length; n > 0; n--) {
+      const near = matching(quoted.slice(0, n).join(" "), forms).filter((form) => !form.refused);
+      if (near.length) return [...ordered(near, true), ...found];
+    }
+    return found;
+  }
+  const found = matching(query, forms);
+  if (found.length) return ordered(found, false);
+  // Each part of an instruction is looked for on its own: people leave some out, and ptxas does.
+  const written = renamed(query) ?? instructionOf(query) ?? (said && instructionOf(/'([^']*)'/.exec(query)?.[1] ?? ""));
+  const whole = written ? matching(written, forms) : [];
+  return ordered(whole.length || !written ? whole : matching(written.replace(/\./g, " "), forms), true);
+};
+
+// The forms that hold every term, those first that hold it in their name or their line.
+const matching = (query, forms) => {
   // Every form has an answer for every target: the name of one narrows nothing.
   const terms = normal(query).split(/\s+/).filter((term) => term && !targets.includes(term));
   if (!terms.length) return forms;

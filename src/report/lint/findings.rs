@@ -22,7 +22,10 @@ pub fn lint_findings(result: &Lint) -> Vec<Finding> {
                 let said = explained(result, problem).join("; ");
                 let mut finding =
                     Finding::new(Ground::Wrong, what.to_owned(), format!("{}; {said}", problem.message));
-                finding.place = Some((file.file.clone(), problem.line.unwrap_or(module.first_line)));
+                finding.place = Some(match &problem.cuda {
+                    Some(cuda) => (cuda.file.clone(), cuda.line),
+                    None => (file.file.clone(), problem.line.unwrap_or(module.first_line)),
+                });
                 findings.push(finding);
             }
         }

@@ -13,6 +13,9 @@ use super::super::sarif;
 use crate::lint::{GateLint, GateRow, GateRule, need};
 use crate::record::{Finding, Ground};
 
+/// What to do about a result.
+const HELP: &str = "The message names the test to write instead; docs/lint.md has the table of rules.";
+
 /// What is wrong with a test, in one sentence.
 fn message(row: &GateRow) -> String {
     match &row.through {
@@ -228,7 +231,7 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
         (GateRule::OneBuild, "Options build code that loads on one of 12.0 and 12.1 alone."),
         (GateRule::Refuses, "A test refuses every SM12x device."),
     ];
-    let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text)).collect();
+    let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text, HELP)).collect();
     let mut seen: BTreeMap<[&str; 3], usize> = BTreeMap::new();
     let mut results = Vec::new();
     for row in &result.rows {
@@ -241,7 +244,7 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
             "level": if row.rule.is_note() { "note" } else { "error" },
             "message": {"text": text},
             "locations": [{"physicalLocation": {
-                "artifactLocation": {"uri": sarif::uri(&row.file)},
+                "artifactLocation": sarif::artifact(&row.file),
                 "region": {"startLine": row.line, "startColumn": row.column},
             }}],
             "partialFingerprints": {"sm121probe/v1": sarif::fingerprint(&[name[0], name[1], name[2], &again])},

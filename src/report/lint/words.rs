@@ -1,5 +1,6 @@
 //! The results of lint in words and rows that the terminal and Markdown share.
 
+use super::super::phrase::counted;
 use crate::lint::{CellRow, CureRow, Form, KnownRow, Lint, ModuleRow, ProblemRow, Require, ranges};
 use crate::record::Outcome;
 
@@ -13,6 +14,9 @@ pub(super) fn underline(problem: &ProblemRow) -> String {
 /// The full text on a problem, below its line.
 pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
     let mut out: Vec<String> = problem.also.iter().map(|also| format!("also: {also}")).collect();
+    if let Some(cuda) = &problem.cuda {
+        out.insert(0, format!("source: {}:{} `{}`", cuda.file, cuda.line, cuda.text));
+    }
     out.push(format!("refused {}", refusals(lint, problem)));
     match (problem.cause, &problem.remedy) {
         (Some(cause), Some(remedy)) => {
@@ -84,18 +88,27 @@ fn refusals(lint: &Lint, problem: &ProblemRow) -> String {
 pub(super) fn verdict(lint: &Lint) -> String {
     let modules: usize = lint.files.iter().map(|f| f.modules.len()).sum();
     let wrong = lint.files.iter().flat_map(|f| &f.modules).filter(|m| !m.misses.is_empty()).count();
+    // What a compiler wrote is asked for as each toolkit takes it.
+    let compiled =
+        lint.files.iter().flat_map(|f| &f.modules).all(|m| m.cells.iter().all(|c| c.form != Form::Written));
     let demand = match lint.require {
         Require::All => "accepted as written by every toolkit that knows the target",
         Require::Newest => "accepted as written by the newest toolkit",
         Require::Any => "accepted as written by some toolkit for each target",
         Require::Rewritten => "accepted by the newest toolkit with `.version` and `.target` rewritten",
     };
-    let counts =
-        format!("{} of {modules} modules in {} files are {demand}", modules - wrong, lint.files.len());
+    let counts = format!(
+        "{} of {} in {} {} {demand}",
+        modules - wrong,
+        counted(modules, "module"),
+        counted(lint.files.len(), "file"),
+        if modules == 1 { "is" } else { "are" }
+    );
     let unusable = match lint.unusable.len() {
         0 => String::new(),
-        n => format!("; {n} files cannot be used"),
+        n => format!("; {} cannot be used", counted(n, "file")),
     };
+    let counts = if compiled { counts.replace(" as written", "") } else { counts };
     format!("{}: {counts}{unusable}", if lint.conforms { "conforms" } else { "does not conform" })
 }
 
@@ -146,7 +159,11 @@ pub(super) fn table(lint: &Lint, module: &ModuleRow) -> Vec<TableRow> {
         let cure = cure.map(|c| cured(c, module, &lint.toolkits));
         let (written, rewritten) = (of(Form::Written), of(Form::Rewritten));
         let cure = cure.unwrap_or_else(|| {
-            if written.contains("rejected") { "none found".to_owned() } else { String::new() }
+            if format!("{written}{}", if written.is_empty() { &rewritten } else { "" }).contains("rejected") {
+                "none found".to_owned()
+            } else {
+                String::new()
+            }
         });
         let same = |r: &&mut TableRow| r.written == written && r.rewritten == rewritten && r.cure == cure;
         match out.iter_mut().find(same) {

@@ -2,7 +2,7 @@
 
 use ptx::arch::Target;
 
-use super::super::phrase::{Columns, WIDTH, clean, counted, grouped, short, wrapped};
+use super::super::phrase::{Columns, clean, counted, grouped, short, width, wrapped};
 use super::super::style::Tone;
 use super::super::view::Answer;
 use super::super::{cross, notes, rollup, sm12x};
@@ -35,7 +35,7 @@ impl Page<'_> {
             let mut used = 2 + names.max(6) + 7 + first.width();
             let fits = |c: &&Column| {
                 used += c.width();
-                used <= WIDTH
+                used <= width()
             };
             let (part, others) = rest.split_at(1 + rest[1..].iter().take_while(fits).count());
             rest = others;

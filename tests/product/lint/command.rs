@@ -138,10 +138,10 @@ fn files_that_cannot_be_used_do_not_stop_the_others() {
     fs::write(desk.path("nothing.ptx"), "").unwrap();
     let output = desk.lint(&["lib.so", "good.ptx", "huge.ptx", "none.ptx", "nothing.ptx", "gone.ptx"]);
     assert_eq!(code(&output), 2);
-    assert!(stdout(&output).contains("1 of 1 modules"), "{}", stdout(&output));
+    assert!(stdout(&output).contains("1 of 1 module in 1 file is"), "{}", stdout(&output));
     let said = stderr(&output);
     for words in [
-        "lib.so:1: not text but an ELF file",
+        "lib.so: has no device code",
         "huge.ptx:1: 50 MB",
         "none.ptx:1: no PTX found",
         "nothing.ptx:1: empty",

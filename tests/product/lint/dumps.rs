@@ -67,7 +67,7 @@ fn directives_that_are_missing_are_put_where_no_line_moves() {
 fn what_is_no_ptx_is_named_with_line_and_remedy() {
     let error = |bytes: &[u8]| Source::from_bytes("f", bytes).unwrap_err().to_string();
     assert!(error(b"").starts_with("f:1: empty") && error(b" \n\0\0").starts_with("f:1: empty"));
-    assert!(error(b"\x7fELF\x02\x01").contains("`cuobjdump -ptx`"));
+    assert!(error(b"\x7fELF\x02\x01").starts_with("f: is "), "{}", error(b"\x7fELF\x02\x01"));
     assert!(error(b"PK\x03\x04x").contains("unpack it"));
     assert!(error(b"\xff\xfe.\0v\0").contains("UTF-16"));
     assert!(error(b".version 9.0\nab\0cd\n").starts_with("f:2: not text but binary"));
@@ -104,4 +104,16 @@ proptest::proptest! {
             }
         }
     }
+}
+
+#[test]
+fn a_fatbin_is_as_the_ptx_in_it() {
+    let data = concat!(env!("CARGO_MANIFEST_DIR"), "/crates/devcode/tests/data");
+    let read = |name: &str| Source::from_bytes(name, &std::fs::read(format!("{data}/{name}")).unwrap());
+    let of = read("concat.fatbin").unwrap();
+    assert_eq!(of.modules.len(), 2);
+    assert!(of.modules.iter().all(|module| module.known_target().is_some()));
+    assert!(of.notes.iter().any(|note| note.starts_with("2 modules of PTX found in it")), "{:?}", of.notes);
+    let without = read("sm_121a-13.5.cubin").unwrap_err().to_string();
+    assert!(without.contains("has machine code and no PTX; build it with"), "{without}");
 }

@@ -146,7 +146,7 @@ fn text_of_a_record_is_data_never_markup() {
     }
     let id = record.matrix.variants[0].id.clone();
     let text = FormText { ptx: MARKUP.to_owned(), line: MARKUP.to_owned(), ..FormText::default() };
-    let beside = Beside { forms: [(id, text)].into(), benches: Vec::new() };
+    let beside = Beside { forms: [(id, text)].into(), ..Beside::default() };
     let mut small = Record::of_matrix(format!("tool {MARKUP}"), Matrix::default());
     small.matrix.messages.push(MessageRow { text: MARKUP.to_owned(), kind: None });
     for (record, beside) in [(&record, beside), (&small, Beside::default())] {

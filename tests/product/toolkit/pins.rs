@@ -33,9 +33,12 @@ fn every_wheel_is_named_after_its_package_version_and_machine() {
     for pin in Pins::built_in().unwrap().all() {
         for arch in [Arch::X86_64, Arch::Aarch64] {
             let wheel = pin.wheel(arch);
-            let start = format!("{}-{}-py3-none-", pin.package.replace('-', "_"), pin.version);
+            let requirement = pin.requirement();
+            let (package, version) = requirement.split_once("==").unwrap();
+            let start = format!("{}-{version}-py3-none-", package.replace('-', "_"));
+            let ends = [format!("_{}.whl", arch.name()), "-any.whl".to_owned()];
             assert!(
-                wheel.file.starts_with(&start) && wheel.file.ends_with(&format!("_{}.whl", arch.name())),
+                wheel.file.starts_with(&start) && ends.iter().any(|end| wheel.file.ends_with(end)),
                 "{wheel:?}"
             );
             assert!(
@@ -50,6 +53,9 @@ fn every_wheel_is_named_after_its_package_version_and_machine() {
                 targets[0].starts_with("lib/libnvrtc.so.")
                     && targets[1].starts_with("lib/libnvrtc-builtins.so.")
             ),
+            Tool::Headers | Tool::Crt | Tool::Cccl | Tool::Cutlass => {
+                assert!(pin.members.iter().all(|member| member.is_folder()) && targets == ["include"]);
+            }
             tool => assert_eq!(targets, [format!("bin/{tool}")]),
         }
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::convert::Infallible;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use emulator::events::ViolationRecord;
 use emulator::trials::{
@@ -87,6 +87,7 @@ impl Device {
     ) -> Result<(), Status> {
         self.healthy()?;
         self.results.begins(&function.name);
+        let began = Instant::now();
         let progress = self.progress(function);
         let result = self.emulate(function, shape, params, (progress.as_ref(), printed));
         self.give_shared();
@@ -126,7 +127,7 @@ impl Device {
             }
         };
         self.launches += 1;
-        self.results.launched(&function.name, instructions);
+        self.results.launched(&function.name, instructions, began.elapsed());
         if let Some(Stop::Trap(trap)) = &stop
             && !(trap.rule == Rule::Fuel && late)
         {

@@ -7,6 +7,7 @@ use std::io::Write as _;
 use std::os::unix::fs::FileExt as _;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::time::Duration;
 
 use emulator::events::{Event, LOST, RESULTS, SLOT, ViolationRecord, begun, counts_of};
 use emulator::{Place, Stop};
@@ -33,7 +34,8 @@ pub(crate) struct Results {
     slots: Vec<[u64; 2]>,
     /// The number of launches that have begun.
     begun: u64,
-    kernels: HashMap<Arc<str>, usize>,
+    /// The slots of a kernel: that of its launches, and that of its times.
+    kernels: HashMap<Arc<str>, [usize; 2]>,
     violations: HashMap<Instruction, usize>,
     /// Violations that are listed while results decide.
     listed: HashMap<Instruction, usize>,
@@ -123,21 +125,21 @@ impl Results {
         self.slots.len() - 1
     }
 
-    /// The slot of a kernel.
-    fn slot(&mut self, kernel: &Arc<str>) -> usize {
-        if let Some(slot) = self.kernels.get(kernel) {
-            return *slot;
+    /// The slots of a kernel: that of its launches, and that of its times.
+    fn slots(&mut self, kernel: &Arc<str>) -> [usize; 2] {
+        if let Some(slots) = self.kernels.get(kernel) {
+            return *slots;
         }
-        let slot = self.new_slot();
-        self.kernels.insert(Arc::clone(kernel), slot);
+        let [slot, times] = [self.new_slot(), self.new_slot()];
+        self.kernels.insert(Arc::clone(kernel), [slot, times]);
         let (process, kernel) = (self.process.clone(), kernel.to_string());
-        self.tell(&Event::Kernel { process, slot, kernel });
-        slot
+        self.tell(&Event::Kernel { process, slot, kernel, times: Some(times) });
+        [slot, times]
     }
 
     /// Records that a launch begins: a process that is killed tells in which one.
     pub(crate) fn begins(&mut self, kernel: &Arc<str>) {
-        let slot = self.slot(kernel);
+        let [slot, _] = self.slots(kernel);
         self.begun += 1;
         self.set_begun(slot);
     }
@@ -154,9 +156,10 @@ impl Results {
     }
 
     /// Records that a launch has ended.
-    pub(crate) fn launched(&mut self, kernel: &Arc<str>, instructions: u64) {
-        let slot = self.slot(kernel);
+    pub(crate) fn launched(&mut self, kernel: &Arc<str>, instructions: u64, took: Duration) {
+        let [slot, times] = self.slots(kernel);
         self.count(slot, [1, instructions]);
+        self.count(times, [u64::try_from(took.as_nanos()).unwrap_or(u64::MAX), 0]);
     }
 
     /// Records the violations of a launch; each instruction is reported once and counted every time.

@@ -64,6 +64,9 @@ pub struct ViolationRecord {
     /// The text of that line, if the file could be read.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_text: Option<String>,
+    /// If that line is of a function that was inlined: file and line of the call in the kernel itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_at: Option<(String, u32)>,
     /// Of a race: the other access.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub other: Option<OtherRecord>,
@@ -110,6 +113,7 @@ impl ViolationRecord {
             instruction: place.instruction.clone(),
             source: place.source.clone(),
             source_text: place.source_text.clone(),
+            inlined_at: place.inlined_at.clone(),
             other: trap.other.as_deref().and_then(OtherRecord::from_access),
             cta: place.cta,
             warp: place.warp,
@@ -152,6 +156,9 @@ pub enum Event {
         slot: usize,
         /// The kernel's linker name.
         kernel: String,
+        /// Index of the slot whose first number counts the nanoseconds of its launches.
+        #[serde(default, skip_serializing_if = "Option::is_none")]
+        times: Option<usize>,
     },
     /// A kernel violates a rule at an instruction for the first time. Its slot counts the occurrences.
     Violation {

@@ -24,6 +24,12 @@ pub struct Place {
     /// The text of that line, if the file could be read.
     #[serde(default)]
     pub source_text: Option<String>,
+    /// If that line is of a function that was inlined: file and line of the call in the kernel itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_at: Option<(String, u32)>,
+    /// The text of the line with the call, if the file could be read.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub inlined_text: Option<String>,
     /// The CTA.
     pub cta: [u32; 3],
     /// The warp within the CTA.
@@ -180,16 +186,18 @@ impl Place {
     /// Reads the text of the source's line, if the file is where the module says. A module from elsewhere names files that this
     /// machine lacks, and a relative name may be that of any file: the instruction then stands alone.
     pub(crate) fn read_source(&mut self) {
-        let Some((file, line)) = &self.source else { return };
-        let path = std::path::Path::new(file);
-        let text = if path.is_absolute() { std::fs::read(path).ok() } else { None };
-        let row = text
-            .as_deref()
-            .and_then(|text| text.split(|byte| *byte == b'\n').nth((*line as usize).checked_sub(1)?));
-        let row =
-            row.map(|row| String::from_utf8_lossy(row).split_whitespace().collect::<Vec<_>>().join(" "));
-        self.source_text = row.filter(|row| !row.is_empty());
+        self.source_text = self.source_text.take().or_else(|| line_of(self.source.as_ref()?));
+        self.inlined_text = self.inlined_text.take().or_else(|| line_of(self.inlined_at.as_ref()?));
     }
+}
+
+/// The text of a line of a file with an absolute path, with single spaces.
+fn line_of((file, line): &(String, u32)) -> Option<String> {
+    let path = std::path::Path::new(file);
+    let text = if path.is_absolute() { std::fs::read(path).ok()? } else { return None };
+    let row = text.split(|byte| *byte == b'\n').nth((*line as usize).checked_sub(1)?)?;
+    let row = String::from_utf8_lossy(row).split_whitespace().collect::<Vec<_>>().join(" ");
+    Some(row).filter(|row| !row.is_empty())
 }
 
 impl Trap {
@@ -238,6 +246,12 @@ impl fmt::Display for Place {
             write!(f, ", {file}:{line}")?;
         }
         if let Some(text) = &self.source_text {
+            write!(f, " `{text}`")?;
+        }
+        if let Some((file, line)) = &self.inlined_at {
+            write!(f, ", inlined at {file}:{line}")?;
+        }
+        if let Some(text) = &self.inlined_text {
             write!(f, " `{text}`")?;
         }
         let [x, y, z] = self.cta;

@@ -133,6 +133,7 @@ fn load_chosen(
     Ok(Program {
         text,
         files,
+        sources: HashMap::new(),
         kernels,
         entries: names,
         launchable,

@@ -348,6 +348,8 @@ pub struct Program {
     /// The PTX text.
     pub(crate) text: Arc<str>,
     pub(crate) files: HashMap<u32, String>,
+    /// The texts of sources, by their names in `.file`.
+    pub(crate) sources: HashMap<String, Arc<str>>,
     /// The loaded kernels.
     pub kernels: Vec<Kernel>,
     /// The names of all entries in the text, in order.
@@ -368,6 +370,17 @@ impl Program {
     #[must_use]
     pub fn arch(&self) -> u32 {
         self.arch
+    }
+
+    /// Makes the text of a source known, by its name in `.file`, so that messages show its lines.
+    pub fn know_source(&mut self, name: &str, text: &str) {
+        self.sources.insert(name.to_owned(), text.into());
+    }
+
+    /// The text of a line of a source that is known, with single spaces.
+    pub(crate) fn source_line(&self, name: &str, line: u32) -> Option<String> {
+        let row = self.sources.get(name)?.lines().nth((line as usize).checked_sub(1)?)?;
+        Some(row.split_whitespace().collect::<Vec<_>>().join(" ")).filter(|row| !row.is_empty())
     }
 
     /// Returns the kernel with this name.

@@ -25,6 +25,12 @@ const FREED: usize = 4096;
 /// Minimum distance between two global allocations; nothing may be accessed there.
 pub(crate) const GUARD: u64 = 4096;
 
+/// How far behind a small allocation an address still says something about it.
+const NEAR: u64 = 1 << 20;
+
+/// Where Linux places the stacks, heaps and mapped files of a process; the device's allocations lie far below.
+const HOST: Range<u64> = 0x5000_0000_0000..0x8000_0000_0000;
+
 /// A global allocation.
 #[derive(Debug, Clone)]
 pub(crate) struct Allocation {
@@ -512,25 +518,18 @@ impl GlobalMemory {
             let what = format!("{len} bytes at {address:#x} lie in a freed allocation");
             return Fault::new(Rule::UseAfterFree, what);
         }
-        let near = self.allocations.iter().rev().find(|a| a.base <= address);
-        match near {
-            // The message gets the name, the byte and the size later.
-            Some(_) if self.names.near(address).is_some() => {
-                Fault::new(Rule::OutOfBounds, format!("{len} bytes at global address {address:#x}"))
-            }
-            Some(a) => Fault::new(
-                Rule::OutOfBounds,
-                format!(
-                    "{len} bytes at global address {address:#x}, byte {} of an allocation of {} bytes",
-                    address - a.base,
-                    a.region.len()
-                ),
-            ),
-            None => Fault::new(
-                Rule::OutOfBounds,
-                format!("{len} bytes at global address {address:#x}, where nothing is allocated"),
-            ),
+        // The message gets the name, the byte and the size later.
+        if self.names.near(address).is_some() {
+            return Fault::new(Rule::OutOfBounds, format!("{len} bytes at global address {address:#x}"));
         }
+        let before = self.allocations.iter().rev().find(|a| a.base <= address);
+        let near = before.filter(|a| address.saturating_sub(a.end()) <= NEAR.max(a.region.len() as u64));
+        let place = match near {
+            Some(a) => format!(", byte {} of an allocation of {} bytes", address - a.base, a.region.len()),
+            None if HOST.contains(&address) => ", a host address; no device allocation is there".to_owned(),
+            None => ", where nothing is allocated".to_owned(),
+        };
+        Fault::new(Rule::OutOfBounds, format!("{len} bytes at global address {address:#x}{place}"))
     }
 
     /// Whether the host may change some bytes while a kernel runs.

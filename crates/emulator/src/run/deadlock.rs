@@ -3,6 +3,7 @@
 use crate::api::trap::{Place, Rule, Stop, Trap};
 use crate::front::calls::CallSite;
 use crate::front::program::Row;
+use crate::run::inlined;
 use crate::run::progress::Progress;
 use crate::run::resident::Resident;
 use crate::run::stream::{Grid, InStream, Stream};
@@ -21,12 +22,39 @@ pub(crate) fn place(
     let origin = kernel.origins.get(pc as usize).copied();
     let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
     let line = origin.map_or(0, |o| ptx::line_column(&program.text, o.start as usize).line);
-    let source = origin
-        .filter(|o| o.line > 0)
-        .map(|o| (program.files.get(&o.file).cloned().unwrap_or_else(|| format!("file {}", o.file)), o.line));
+    let named = |(file, line): (u32, u32)| {
+        (program.files.get(&file).cloned().unwrap_or_else(|| format!("file {file}")), line)
+    };
+    let of_row = origin.filter(|o| o.line > 0);
+    let lines: Vec<(String, u32)> = of_row.map_or_else(Vec::new, |o| {
+        let mut lines = inlined::lines(&program.text, o.start as usize);
+        if lines.first() != Some(&(o.file, o.line)) {
+            lines = vec![(o.file, o.line)];
+        }
+        lines.into_iter().map(named).collect()
+    });
+    // The line of an intrinsic in CUDA's headers says nothing: that of its caller does.
+    let own = lines.iter().position(|(file, _)| !inlined::is_cudas_header(file)).unwrap_or_default();
+    let source = lines.get(own).cloned();
+    let inlined_at = lines.last().filter(|_| lines.len() > own + 1).cloned();
+    let text_of =
+        |of: &Option<(String, u32)>| of.as_ref().and_then(|(file, line)| program.source_line(file, *line));
+    let (source_text, inlined_text) = (text_of(&source), text_of(&inlined_at));
     let instruction = text.split_whitespace().collect::<Vec<_>>().join(" ");
     let kernel = kernel.name.clone();
-    Place { launch, kernel, line, instruction, source, source_text: None, cta, warp, lane }
+    Place {
+        launch,
+        kernel,
+        line,
+        instruction,
+        source,
+        source_text,
+        inlined_at,
+        inlined_text,
+        cta,
+        warp,
+        lane,
+    }
 }
 
 /// Calls that a message names, the innermost first.

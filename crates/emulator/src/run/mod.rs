@@ -15,6 +15,7 @@ pub(crate) mod device_launch;
 pub(crate) mod directed;
 pub(crate) mod frames;
 pub(crate) mod grid_workspace;
+pub(crate) mod inlined;
 pub(crate) mod launch;
 pub(crate) mod livelock;
 pub(crate) mod machine;

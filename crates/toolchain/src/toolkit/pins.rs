@@ -23,11 +23,28 @@ pub enum Tool {
     Cuobjdump,
     /// The run-time compiler's libraries.
     Nvrtc,
+    /// The headers of the CUDA runtime, such as `cuda_fp16.h`.
+    Headers,
+    /// The headers `crt/`, which those of the runtime include.
+    Crt,
+    /// The headers of the CUDA core libraries: `cuda/std`, CUB, Thrust.
+    Cccl,
+    /// The headers of CUTLASS and `CuTe`.
+    Cutlass,
 }
 
 impl Tool {
     /// Every tool.
-    pub const ALL: [Self; 4] = [Self::Ptxas, Self::Nvdisasm, Self::Cuobjdump, Self::Nvrtc];
+    pub const ALL: [Self; 8] = [
+        Self::Ptxas,
+        Self::Nvdisasm,
+        Self::Cuobjdump,
+        Self::Nvrtc,
+        Self::Headers,
+        Self::Crt,
+        Self::Cccl,
+        Self::Cutlass,
+    ];
 
     /// Returns its name on the command line, which is also the name of its folder in the cache.
     #[must_use]
@@ -37,6 +54,10 @@ impl Tool {
             Self::Nvdisasm => "nvdisasm",
             Self::Cuobjdump => "cuobjdump",
             Self::Nvrtc => "nvrtc",
+            Self::Headers => "headers",
+            Self::Crt => "crt",
+            Self::Cccl => "cccl",
+            Self::Cutlass => "cutlass",
         }
     }
 
@@ -91,7 +112,8 @@ pub struct Wheel {
     pub sha256: String,
 }
 
-/// A file inside a wheel, such as `nvidia/cu13/bin/ptxas`: a plain relative path whose folder is `bin` or `lib`.
+/// A file inside a wheel, such as `nvidia/cu13/bin/ptxas`: a plain relative path whose folder is `bin` or `lib`. Or all files below
+/// a folder `include/`, whose path ends with a slash.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(try_from = "String")]
 pub struct Member(String);
@@ -103,25 +125,41 @@ impl Member {
         &self.0
     }
 
-    /// Returns the last two components, such as `bin/ptxas`: its path in the installed folder.
+    /// Whether it stands for all files below a folder.
+    #[must_use]
+    pub fn is_folder(&self) -> bool {
+        self.0.ends_with('/')
+    }
+
+    /// Returns the last two components, such as `bin/ptxas`: its path in the installed folder. Of a folder it is `include`.
     #[must_use]
     pub fn target(&self) -> &str {
+        if self.is_folder() {
+            return "include";
+        }
         let name = self.0.rfind('/').unwrap_or(0);
         self.0[..name].rfind('/').map_or(self.0.as_str(), |folder| &self.0[folder + 1..])
     }
+}
+
+/// Whether a relative path leads to no other folder than it says.
+pub(super) fn is_plain(path: &str) -> bool {
+    path.split('/').all(|part| !part.is_empty() && part != "." && part != ".." && !part.contains('\\'))
 }
 
 impl TryFrom<String> for Member {
     type Error = String;
 
     fn try_from(path: String) -> Result<Self, String> {
-        let parts: Vec<&str> = path.split('/').collect();
-        let plain = parts
-            .iter()
-            .all(|part| !part.is_empty() && *part != "." && *part != ".." && !part.contains('\\'));
+        let whole = path.strip_suffix('/');
+        let parts: Vec<&str> = whole.unwrap_or(&path).split('/').collect();
+        let plain = is_plain(whole.unwrap_or(&path));
         match parts.as_slice() {
-            [.., folder, _] if plain && ["bin", "lib"].contains(folder) => Ok(Self(path)),
-            _ => Err(format!("`{path}` is not a plain path of a file in a `bin` or `lib` folder")),
+            [.., "include"] if plain && whole.is_some() => Ok(Self(path)),
+            [.., folder, _] if plain && whole.is_none() && ["bin", "lib"].contains(folder) => Ok(Self(path)),
+            _ => Err(format!(
+                "`{path}` is not a plain path of a file in a `bin` or `lib` folder, or of a folder `include/`"
+            )),
         }
     }
 }
@@ -136,6 +174,9 @@ pub struct Pin {
     pub version: ToolkitVersion,
     /// The Python package that contains it.
     pub package: String,
+    /// The version of the package, if it is numbered in another way.
+    #[serde(default)]
+    pub package_version: Option<String>,
     /// The files to unpack.
     pub members: Vec<Member>,
     /// The wheel for x86-64.
@@ -151,6 +192,15 @@ impl Pin {
         match arch {
             Arch::X86_64 => &self.x86_64,
             Arch::Aarch64 => &self.aarch64,
+        }
+    }
+
+    /// Returns the requirement that pip fetches.
+    #[must_use]
+    pub fn requirement(&self) -> String {
+        match &self.package_version {
+            Some(version) => format!("{}=={version}", self.package),
+            None => format!("{}=={}", self.package, self.version),
         }
     }
 

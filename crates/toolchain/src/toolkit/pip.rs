@@ -83,6 +83,14 @@ pub enum PipError {
         /// The interpreter.
         python: PathBuf,
     },
+    /// The file system is full.
+    #[error("no space left in {} ({} MB needed); free some space, or set SM121PROBE_CACHE to another folder", path.display(), bytes.div_ceil(1_000_000))]
+    NoSpace {
+        /// The folder.
+        path: PathBuf,
+        /// The size of the wheel.
+        bytes: u64,
+    },
     /// pip failed.
     #[error(
         "pip could not fetch {requirement}: {said}; check the network and pip's settings (`pip config list`: index, proxy, certificates)"
@@ -124,16 +132,23 @@ pub(super) fn download(
     limit: Duration,
     sink: &dyn Sink,
 ) -> Result<PathBuf, PipError> {
-    let requirement = format!("{}=={}", pin.package, pin.version);
+    let requirement = pin.requirement();
     let start = |error| PipError::Python { python: source.python.clone(), source: error };
     let (arrived, temporary) = (folder.join("wheel"), folder.join("tmp"));
     for path in [&arrived, &temporary] {
-        fs::create_dir_all(path).map_err(|source| PipError::Write { path: path.clone(), source })?;
+        fs::create_dir_all(path).map_err(|source| match source.kind() {
+            io::ErrorKind::StorageFull => PipError::NoSpace { path: path.clone(), bytes: wheel.bytes },
+            _ => PipError::Write { path: path.clone(), source },
+        })?;
     }
 
     let fixed = ["--only-binary=:all:", "--python-version=3", "--implementation=py", "--abi=none"];
     let platforms = platforms(&wheel.file).map(|platform| format!("--platform={platform}"));
-    let options = fixed.map(str::to_owned).into_iter().chain(platforms);
+    let mut options: Vec<String> = fixed.map(str::to_owned).into_iter().chain(platforms).collect();
+    if wheel.file.ends_with("-any.whl") {
+        // What is for any machine is for the Python that runs; such a package may need a newer one than Python 3.0.
+        options.truncate(1);
+    }
     let mut command = source.download(&requirement, &arrived, options);
     command
         // The partial download must be where progress is measured and where a later install cleans up.
@@ -160,6 +175,9 @@ pub(super) fn download(
         Ended::Exited(_) if text.contains("No module named pip") => {
             Err(PipError::Missing { python: source.python.clone() })
         }
+        Ended::Exited(_) if text.contains("No space left on device") => {
+            Err(PipError::NoSpace { path: folder.to_owned(), bytes: wheel.bytes })
+        }
         ended => Err(PipError::Failed {
             requirement,
             said: last_error(&text).unwrap_or_else(|| format!("it {}", process::words(ended, limit))),
@@ -175,7 +193,9 @@ fn platforms(file: &str) -> impl Iterator<Item = &str> {
 /// pip's last error, or its last line if none is marked as an error. A failed connection is reported as the cause.
 fn last_error(text: &str) -> Option<String> {
     let lines = || text.lines().rev().map(str::trim).filter(|line| !line.is_empty());
-    let error = lines().find(|line| line.starts_with("ERROR:")).or_else(|| lines().next())?;
+    // Under `Exception:`, pip prints its own traceback, whose last line says what happened.
+    let marked = lines().find(|line| line.starts_with("ERROR:") && !line.ends_with("Exception:"));
+    let error = marked.or_else(|| lines().next())?;
     let error = process::first_line(error.trim_start_matches("ERROR:"));
     let broken = lines().find(|line| line.contains("after connection broken"));
     Some(match broken.and_then(|line| line.split_once("broken by ")) {
@@ -242,6 +262,8 @@ mod tests {
             "{said}"
         );
         assert_eq!(last_error("Traceback\nValueError: x\n").as_deref(), Some("ValueError: x"));
+        let crashed = "ERROR: Exception:\nTraceback (most recent call last):\n  File \"x\"\nMemoryError: y\n";
+        assert_eq!(last_error(crashed).as_deref(), Some("MemoryError: y"));
         assert_eq!(last_error(" \n"), None);
     }
 }

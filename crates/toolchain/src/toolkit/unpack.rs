@@ -9,7 +9,7 @@ use zip::ZipArchive;
 use zip::result::ZipError;
 
 use super::installed::InstalledFile;
-use super::pins::{Arch, Pin, Wheel};
+use super::pins::{Arch, Member, Pin, Wheel, is_plain};
 use crate::store;
 
 /// Why a fetched wheel is not used.
@@ -81,6 +81,10 @@ pub(super) fn unpack(
     let mut archive = ZipArchive::new(file).map_err(|error| bad("the wheel", error.to_string()))?;
     let mut files = Vec::new();
     for member in &pin.members {
+        if member.is_folder() {
+            files.extend(unpack_folder(&mut archive, member, folder, &bad)?);
+            continue;
+        }
         let name = member.path();
         let mut entry = archive.by_name(name).map_err(|error| match error {
             ZipError::FileNotFound => bad(name, "the wheel has no such file".to_owned()),
@@ -107,6 +111,42 @@ pub(super) fn unpack(
         let sha256 = store::sha256_file(&target).map_err(read)?;
         files.push(InstalledFile { path: member.target().to_owned(), bytes, sha256 });
     }
+    Ok(files)
+}
+
+/// Unpacks all files below a folder of the wheel.
+fn unpack_folder(
+    archive: &mut ZipArchive<File>,
+    member: &Member,
+    folder: &Path,
+    bad: &impl Fn(&str, String) -> UnpackError,
+) -> Result<Vec<InstalledFile>, UnpackError> {
+    let names = archive.file_names().map(|name| name.map(std::borrow::Cow::into_owned));
+    let names: Vec<String> =
+        names.collect::<Result<_, _>>().map_err(|error| bad("the list of files", error.to_string()))?;
+    let inside = names.iter().filter_map(|name| Some((name, name.strip_prefix(member.path())?)));
+    let mut files = Vec::new();
+    for (name, rest) in inside.filter(|(name, _)| !name.ends_with('/')) {
+        // A wheel cannot choose where it is written.
+        if !is_plain(rest) {
+            return Err(bad(name, "its path leaves the folder".to_owned()));
+        }
+        let mut entry = archive.by_name(name).map_err(|error| bad(name, error.to_string()))?;
+        let path = format!("{}/{rest}", member.target());
+        let target = folder.join(&path);
+        let write = |source| UnpackError::Write { path: target.clone(), source };
+        if let Some(parent) = target.parent() {
+            fs::create_dir_all(parent).map_err(write)?;
+        }
+        let mut bytes = Vec::new();
+        entry.read_to_end(&mut bytes).map_err(|error| bad(name, error.to_string()))?;
+        fs::write(&target, &bytes).map_err(write)?;
+        files.push(InstalledFile { path, bytes: bytes.len() as u64, sha256: store::sha256(&bytes) });
+    }
+    if files.is_empty() {
+        return Err(bad(member.path(), "the wheel has no file below it".to_owned()));
+    }
+    files.sort_by(|a, b| a.path.cmp(&b.path));
     Ok(files)
 }
 
