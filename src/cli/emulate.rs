@@ -389,7 +389,7 @@ impl From<LaunchError> for CliError {
             LaunchError::Job(error) => (*error).into(),
             LaunchError::Nvrtc(error) => error.into(),
             LaunchError::Target(error) => error.into(),
-            other => Self::Launch(other),
+            other => Self::Launch(Box::new(other)),
         }
     }
 }

@@ -59,7 +59,7 @@ pub enum LaunchError {
         /// The header.
         header: String,
         /// What NVRTC says.
-        rejected: NvrtcError,
+        rejected: Box<NvrtcError>,
     },
     /// A source includes a header of the host's library.
     #[error(
@@ -70,7 +70,7 @@ pub enum LaunchError {
         /// The header.
         header: String,
         /// What NVRTC says.
-        rejected: NvrtcError,
+        rejected: Box<NvrtcError>,
     },
     /// A file has no PTX that can be used.
     #[error(transparent)]
@@ -86,7 +86,7 @@ pub enum LaunchError {
         /// Its text.
         text: String,
         /// What is wrong with it.
-        error: ptx::SyntaxError,
+        error: Box<ptx::SyntaxError>,
     },
     /// An argument cannot be parsed.
     #[error(transparent)]

@@ -214,8 +214,10 @@ fn missing_header(error: &NvrtcError) -> Option<String> {
 /// Names the header that NVRTC does not find.
 fn with_remedy(error: NvrtcError) -> LaunchError {
     match missing_header(&error) {
-        Some(header) if headers::is_of_host(&header) => LaunchError::HostHeader { header, rejected: error },
-        Some(header) => LaunchError::Header { header, rejected: error },
+        Some(header) if headers::is_of_host(&header) => {
+            LaunchError::HostHeader { header, rejected: Box::new(error) }
+        }
+        Some(header) => LaunchError::Header { header, rejected: Box::new(error) },
         None => error.into(),
     }
 }
@@ -251,7 +253,7 @@ pub(super) fn load(source: &Source, entries: &[&str], context: &Context<'_>) -> 
 /// Loads the module of a PTX text and decodes the entries that these names denote.
 pub(super) fn module(name: String, text: String, entries: &[&str]) -> Result<Module, LaunchError> {
     let stopped = |stop| match ptx::parse(&text) {
-        Err(error) => LaunchError::Syntax { name: name.clone(), text: text.clone(), error },
+        Err(error) => LaunchError::Syntax { name: name.clone(), text: text.clone(), error: Box::new(error) },
         Ok(_) => Stopped { name: name.clone(), text: text.clone(), stop }.into(),
     };
     let mut program = emulator::load_only(&text, entries).map_err(stopped)?;

@@ -22,12 +22,12 @@ use crate::job::Context;
 /// An error: at a value of the file, or without a location in it.
 enum Fault {
     At(Vec<Part>, String),
-    Other(LaunchError),
+    Other(Box<LaunchError>),
 }
 
 impl From<LaunchError> for Fault {
     fn from(error: LaunchError) -> Self {
-        Self::Other(error)
+        Self::Other(Box::new(error))
     }
 }
 
@@ -57,7 +57,7 @@ pub fn from_file(path: &Path, context: &Context<'_>) -> Result<Session, LaunchEr
         Fault::At(parts, message) => {
             LaunchError::Invalid { path: path.to_owned(), line: line_of(&text, &parts), message }
         }
-        Fault::Other(error) => error,
+        Fault::Other(error) => *error,
     })
 }
 

@@ -192,7 +192,8 @@ impl<'a> Blocks<'a> {
             known.first = Some(at);
         }
         for (n, state) in known.states.iter_mut().enumerate() {
-            let reached = open.iter().filter_map(|o| o.reached.get(n)).fold(Some(true), |a, b| both(a, *b));
+            let around = open.iter().filter_map(|o| o.reached.get(n)).copied();
+            let reached = around.reduce(both).unwrap_or(Some(true));
             *state = match (reached, *state) {
                 (Some(false), state) => state,
                 // `#ifndef NAME` / `#define NAME`: a default.

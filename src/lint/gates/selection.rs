@@ -101,7 +101,7 @@ fn switch_cases(tokens: &[Token<'_>], open: usize) -> Vec<Vec<Range<usize>>> {
                 let Some(end) = (n + 1..tokens.len()).find(ends) else { break };
                 match out.last_mut().filter(|_| falls) {
                     Some(labels) => labels.push(n + 1..end),
-                    None => out.push(vec![n + 1..end]),
+                    None => out.push(std::iter::once(n + 1..end).collect()),
                 }
                 (falls, count, n) = (true, count + 1, end + 1);
                 continue;

@@ -224,7 +224,7 @@ impl Plane {
                 let scales = self.scales.as_ref().map_or(&[][..], |scales| scales.bytes.as_slice());
                 let scale = numerics::Format::Ue4m3.decode(u32::from(*scales.get(scale).ok_or(scale)?));
                 to.push(
-                    self.element.value(bytes, slot % 2 ^ usize::from(self.odd_first)).ok_or(code)? * scale,
+                    self.element.value(bytes, (slot % 2) ^ usize::from(self.odd_first)).ok_or(code)? * scale,
                 );
             }
             return Ok(());
