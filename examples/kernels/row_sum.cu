@@ -1,4 +1,4 @@
-// The sum of each row of 128 numbers, with a fault: `half[32]` is added to `half[0]` while its warp may still be adding.
+// The sum of each row of 128 numbers, with a fault: `__syncthreads()` is missing before each step.
 extern "C" __global__ void row_sum(const float* x, float* sum)
 {
     __shared__ float half[128];

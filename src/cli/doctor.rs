@@ -40,7 +40,7 @@ const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "
 
 /// Runs `doctor`.
 pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
-    let gpu = args.gpu.as_deref().and_then(cuda::Gpu::with_key);
+    let gpu = args.gpu.as_deref().and_then(emulator::gpus::Gpu::with_key);
     if let Some(file) = &args.log {
         return log(file, gpu, args);
     }
@@ -72,13 +72,13 @@ pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), Cli
     if odd > 0 { Err(DoctorError::Doctor(odd).into()) } else { Ok(()) }
 }
 
-fn absent(gpu: &cuda::Gpu) -> AbsentGpu {
+fn absent(gpu: &emulator::gpus::Gpu) -> AbsentGpu {
     let number = u16::try_from(gpu.arch()).unwrap_or_default();
     AbsentGpu::new(gpu.name, number, gpu.memory, gpu.shared_optin, gpu.integrated)
 }
 
 /// Runs `doctor --log`.
-fn log(file: &std::path::Path, gpu: Option<&cuda::Gpu>, args: &DoctorArgs) -> Result<(), CliError> {
+fn log(file: &std::path::Path, gpu: Option<&emulator::gpus::Gpu>, args: &DoctorArgs) -> Result<(), CliError> {
     let number = gpu.and_then(|gpu| u16::try_from(gpu.arch()).ok());
     let found = doctor::read_log(file, number).map_err(DoctorError::from)?;
     let text = match if args.json { Format::Json } else { args.format } {

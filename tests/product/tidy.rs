@@ -12,7 +12,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 
 /// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
 const MODULES: [(&str, &[&str]); 4] = [
-    ("crates/cuda/src", &["status", "gpus", "program", "device", "api", "preload"]),
+    ("crates/cuda/src", &["status", "program", "device", "api", "preload"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
     ("crates/pipeline/src", &["kernel", "frame", "kv_cache", "attention", "moe", "families"]),
     (
@@ -338,6 +338,21 @@ fn is_free(expression: &str) -> bool {
     let flat = expression.replace(['(', ')'], "").replace('/', " OR ");
     let one = |licence: &str| LICENCES.contains(&licence.trim());
     flat.split(" AND ").all(|all| all.split(" OR ").any(one))
+}
+
+/// The library's constructor and its functions would be part of the tool, and of its tests: a program under `exec` that contains them has
+/// two drivers, of which each leads to the other.
+#[test]
+fn the_tool_does_not_contain_the_library_of_exec() {
+    let names_in = |path: &Path| {
+        let bytes = fs::read(path).unwrap();
+        // Names in the table of strings.
+        b"\0cudaDeviceGetAttribute\0".len() <= bytes.len()
+            && bytes.windows(24).any(|window| window == b"\0cudaDeviceGetAttribute\0")
+    };
+    let tool = Path::new(env!("CARGO_BIN_EXE_sm121probe"));
+    assert!(!names_in(tool), "something in src/ uses a name of the crate `cuda`: move what both need");
+    assert!(names_in(&tool.with_file_name("libsm121probe_cuda.so")));
 }
 
 #[test]

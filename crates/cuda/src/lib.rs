@@ -5,7 +5,6 @@
 
 mod api;
 mod device;
-mod gpus;
 mod preload;
 mod program;
 mod status;
@@ -13,5 +12,4 @@ mod status;
 pub use api::entry_points::entry_points;
 pub use api::table::{Call, EntryPoint};
 pub use device::contexts::Needs;
-pub use gpus::{GPUS, Gpu};
 pub use status::Status;

@@ -20,7 +20,7 @@ pub use api::profile::{Profile, SpaceTraffic};
 pub use api::trap::{
     Judge, Lack, OTHER_ACCESS, OtherAccess, Place, Rule, Stop, StreamStop, Trap, Unsupported,
 };
-pub use api::{argument, device, events, texture};
+pub use api::{argument, device, events, gpus, texture};
 pub use copies::tensor_map::{Im2col, MapRule, TENSOR_MAP_BYTES, TensorMap, TensorMapError};
 pub use copies::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 pub use front::contraction::Contraction;

@@ -11,7 +11,14 @@ import pytest
 import sm121probe
 
 README = pathlib.Path(__file__).parents[1] / "README.md"
-BLOCKS = re.findall(r"^```python\n(.*?)^```", README.read_text(), re.M | re.S)
+JUDGING = README.parents[2] / "docs" / "judging.md"
+
+
+def blocks_of(path):
+    return re.findall(r"^```python\n(.*?)^```", path.read_text(), re.M | re.S)
+
+
+BLOCKS = blocks_of(README)
 
 pytest_plugins = ["pytester"]
 
@@ -45,6 +52,19 @@ def test_the_examples_with_another_package_run(package, tmp_path):
         pytest.skip(f"{package} is not installed")
     try:
         run([block for block in EXAMPLES if needs(block) in (None, package)], tmp_path)
+    finally:
+        if _there("triton"):
+            sm121probe.triton.deactivate()
+
+
+@pytest.mark.parametrize("package", [None, "triton"])
+def test_the_examples_of_how_to_judge_run(package, tmp_path):
+    if package and not _there(package):
+        pytest.skip(f"{package} is not installed")
+    blocks = [block for block in blocks_of(JUDGING) if needs(block) in (None, package)]
+    assert len(blocks) >= 2
+    try:
+        run(blocks, tmp_path)
     finally:
         if _there("triton"):
             sm121probe.triton.deactivate()

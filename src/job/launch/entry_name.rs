@@ -62,7 +62,8 @@ mod tests {
         assert_eq!(of("kernel<float,4>"), ["_Z6kernelIfLi4EEvPT_"]);
         assert_eq!(of("kernel"), ["_Z6kernelIfLi4EEvPT_"]);
         assert_eq!(of("t"), ["_ZN1a1tILi3EEEvPf", "_ZN1a1tILi4EEEvPf"]);
-        assert_eq!(of("*<4>").len(), 1 + 1);
+        assert_eq!(of("*<4>"), ["_ZN1a1tILi4EEEvPf"]);
+        assert_eq!(of("*4>").len(), 2);
         assert_eq!(of("kern*"), ["_Z6kernelIfLi4EEvPT_"]);
         assert!(of("el").is_empty() && of("nope").is_empty());
         assert_eq!(demangled("_ZN1a1tILi3EEEvPf"), "a::t<3>");

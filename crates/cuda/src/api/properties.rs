@@ -1,6 +1,6 @@
 //! `cudaDeviceProp`, in the layouts of CUDA 12 and 13.
 
-use crate::gpus::Gpu;
+use emulator::gpus::Gpu;
 
 /// A C struct that is built field by field.
 struct Fields(Vec<u8>);

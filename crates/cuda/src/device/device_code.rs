@@ -6,7 +6,7 @@ use devcode::{CodeKind, Found, Limits, scan_bytes};
 use ptx::arch::{Suffix, Target};
 
 use crate::device::kept_ptx::kept_ptx;
-use crate::gpus::Gpu;
+use emulator::gpus::Gpu;
 
 /// The device code of a fatbin, a PTX text or a cubin.
 #[derive(Debug, Default)]

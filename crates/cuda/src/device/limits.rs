@@ -8,7 +8,7 @@ use emulator::model_of;
 use emulator::trials::{Plan, Rules};
 use numerics::tensor_core::Model;
 
-use crate::gpus::Gpu;
+use emulator::gpus::Gpu;
 
 /// What bounds a launch, and what it finds in fresh memory.
 #[derive(Debug, Clone, Copy)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use crate::device::device_code::DeviceCode;
 use crate::device::handles::Handle;
 use crate::device::separate::Separate;
-use crate::gpus::Gpu;
+use emulator::gpus::Gpu;
 use crate::status::Status;
 
 /// A link.

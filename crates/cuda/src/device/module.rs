@@ -6,7 +6,7 @@ use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared
 
 use crate::device::device_code::{DeviceCode, rank};
 use crate::device::separate::Separate;
-use crate::gpus::{GPUS, Gpu};
+use emulator::gpus::{GPUS, Gpu};
 use crate::program::image::Image;
 use crate::status::Status;
 

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use ptx::link::{LinkError, Object, link};
 
 use crate::device::device_code::DeviceCode;
-use crate::gpus::Gpu;
+use emulator::gpus::Gpu;
 
 /// A function of the driver that only the device runtime (`libcudadevrt.a`) calls. The emulator has functions of its own for those of that
 /// library.

@@ -21,7 +21,7 @@ use crate::device::record::Recorder;
 use crate::device::results::{REPORTED, Results, say};
 use crate::device::streams::Streams;
 use crate::device::work::Function;
-use crate::gpus::{GPUS, Gpu};
+use emulator::gpus::{GPUS, Gpu};
 use crate::program::host_memory;
 use crate::program::host_memory::WINDOW_END;
 use crate::program::image::Image;

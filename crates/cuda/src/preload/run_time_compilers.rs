@@ -13,7 +13,7 @@ use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 use super::linker::{loaded_library, symbol};
 use crate::device::links::{InputKind, Links};
 use crate::device::results::say;
-use crate::gpus::{GPUS, Gpu};
+use emulator::gpus::{GPUS, Gpu};
 
 /// The kinds of nvJitLink's inputs that matter here (`nvJitLinkInputType`).
 const MACHINE_CODE: u32 = 1;

@@ -10,6 +10,7 @@ pub mod device;
 pub(crate) mod element;
 pub(crate) mod emulated;
 pub mod events;
+pub mod gpus;
 pub(crate) mod names;
 pub(crate) mod observe;
 pub(crate) mod printf;
