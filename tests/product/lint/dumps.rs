@@ -73,7 +73,7 @@ fn what_is_no_ptx_is_named_with_line_and_remedy() {
     assert!(error(b".version 9.0\nab\0cd\n").starts_with("f:2: not text but binary"));
     assert!(error(b"int main() { return 0; }\n").starts_with("f:1: no PTX found"));
     let text = error(b"// a kernel\nextern \"C\" __global__ void k() {}\n");
-    assert!(text.starts_with("f:2: this is CUDA C++, not PTX: compile it with `nvcc -ptx`"), "{text}");
+    assert!(text.starts_with("f:2: this is CUDA C++, not PTX: name it `.cu` to have it compiled"), "{text}");
     let large = Source::from_bytes("f", &vec![b' '; SIZE_LIMIT as usize + 1]).unwrap_err();
     assert!(matches!(large, SourceError::TooLarge { .. }) && large.to_string().contains("f:1: 32 MB"));
     let missing = Source::read("/nonexistent/k.ptx".as_ref()).unwrap_err().to_string();
