@@ -17,8 +17,8 @@ mod source;
 mod statement;
 mod trial;
 
-pub use ask::Assemblers;
 pub use self::cuda::{CudaFile, CudaLine};
+pub use ask::Assemblers;
 pub use gates::{GateFile, GateLint, GateRow, GateRule, GateTest, Need, lint_gates, lint_text, need};
 pub(crate) use instead::text_of;
 pub use instead::{Instead, InsteadError, table as instead_table};

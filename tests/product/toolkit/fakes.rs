@@ -33,8 +33,11 @@ pub(crate) fn nvdisasm(version: &str) -> String {
 /// Writes an executable file, and creates its folders.
 pub(crate) fn program(path: &Path, text: &str) -> PathBuf {
     fs::create_dir_all(path.parent().unwrap()).unwrap();
-    fs::write(path, text).unwrap();
-    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+    // Beside it first: one that a killed command's child still executes cannot be written.
+    let new = path.with_extension("new");
+    fs::write(&new, text).unwrap();
+    fs::set_permissions(&new, fs::Permissions::from_mode(0o755)).unwrap();
+    fs::rename(&new, path).unwrap();
     path.to_owned()
 }
 

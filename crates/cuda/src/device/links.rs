@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use crate::device::device_code::DeviceCode;
 use crate::device::handles::Handle;
 use crate::device::separate::Separate;
-use emulator::gpus::Gpu;
 use crate::status::Status;
+use emulator::gpus::Gpu;
 
 /// A link.
 #[derive(Debug, Default)]

@@ -6,9 +6,9 @@ use emulator::{Contraction, GlobalMemory, Program, Stop, VariableOf, load_shared
 
 use crate::device::device_code::{DeviceCode, rank};
 use crate::device::separate::Separate;
-use emulator::gpus::{GPUS, Gpu};
 use crate::program::image::Image;
 use crate::status::Status;
+use emulator::gpus::{GPUS, Gpu};
 
 /// The number of kernels of machine code that a message names.
 const NAMED: usize = 3;

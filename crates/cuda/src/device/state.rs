@@ -21,11 +21,11 @@ use crate::device::record::Recorder;
 use crate::device::results::{REPORTED, Results, say};
 use crate::device::streams::Streams;
 use crate::device::work::Function;
-use emulator::gpus::{GPUS, Gpu};
 use crate::program::host_memory;
 use crate::program::host_memory::WINDOW_END;
 use crate::program::image::Image;
 use crate::status::{Answer, Status};
+use emulator::gpus::{GPUS, Gpu};
 
 /// The simulated device.
 pub(crate) struct Device {
