@@ -65,7 +65,7 @@ pub(super) fn read(places: &[&Path], here: &Path, unusable: &mut Vec<String>) ->
             continue;
         } else if !place.exists() {
             revision(place, here)
-        } else if let Some(kind) = Archive::of(place) {
+        } else if let Some(kind) = Archive::from_name(place) {
             kind.sources(place)
         } else {
             file(place).map(|text| vec![Text { file: shown.clone(), text }])
@@ -110,7 +110,7 @@ enum Archive {
 }
 
 impl Archive {
-    fn of(path: &Path) -> Option<Self> {
+    fn from_name(path: &Path) -> Option<Self> {
         let name = path.file_name()?.to_string_lossy().to_ascii_lowercase();
         if name.ends_with(".whl") || name.ends_with(".zip") {
             Some(Self::Zip)

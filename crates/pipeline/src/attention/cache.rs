@@ -97,7 +97,7 @@ pub enum ScaleOf {
 
 impl ScaleOf {
     /// The number of the block or column, of `count`, whose scale number `n` gets.
-    const fn of(self, n: usize, count: usize) -> usize {
+    const fn index_read(self, n: usize, count: usize) -> usize {
         match self {
             Self::Pair if n ^ 1 < count => n ^ 1,
             Self::Before if n > 0 => n - 1,
@@ -217,7 +217,7 @@ impl Plane {
                 let [code, _] = self.transposed_at(at, slots, d).ok_or(usize::MAX)?;
                 let (column, scale) = match self.scale_of {
                     ScaleOf::First => (d, (scale.0, 0, scale.2)),
-                    of => (of.of(d, self.width), scale),
+                    of => (of.index_read(d, self.width), scale),
                 };
                 let [_, scale] = self.transposed_at(scale, slots, column).ok_or(usize::MAX)?;
                 let bytes = self.bytes.get(code..=code).ok_or(code)?;
@@ -248,7 +248,7 @@ impl Plane {
                 None => 1.0,
                 Some(scales) => {
                     let (page, slot, head) = scale;
-                    let block = self.scale_of.of(d / BLOCK, blocks);
+                    let block = self.scale_of.index_read(d / BLOCK, blocks);
                     let at = scales.at(page, slot, head, block, blocks).ok_or(usize::MAX)?;
                     numerics::Format::Ue4m3.decode(u32::from(*scales.bytes.get(at).ok_or(at)?))
                 }
