@@ -42,7 +42,8 @@ pub(super) const fn is_replaceable(size: u64) -> bool {
 ///
 /// # Safety
 /// Each first address is that of a function of at least [`is_replaceable`] bytes in a mapped segment of code, which no thread runs; each
-/// second one is a function with the same parameters and result.
+/// second one is a function with the same parameters and result. Where the system forbids pages that are writable and executable, no
+/// thread runs any other function on the same pages either.
 pub(super) unsafe fn replace(jumps: &[(u64, u64)]) -> io::Result<()> {
     let page = page_size() as u64;
     let end_of = |at: u64| (at + JUMP as u64).next_multiple_of(page);
@@ -54,8 +55,12 @@ pub(super) unsafe fn replace(jumps: &[(u64, u64)]) -> io::Result<()> {
         let (Some(first), Some(last)) = (run.first(), run.last()) else { continue };
         let from = first.0 / page * page;
         let (start, len) = (from as *mut c_void, (end_of(last.0) - from) as usize);
-        // SAFETY: the pages are code that nothing runs now, as the caller promises.
-        unsafe { mprotect(start, len, MprotectFlags::READ | MprotectFlags::WRITE) }?;
+        // The pages stay executable where the system allows it: another thread may run another function on them meanwhile.
+        let writable = MprotectFlags::READ | MprotectFlags::WRITE;
+        // SAFETY: no function of the run executes now, as the caller promises; the rest of the pages keeps its content.
+        unsafe {
+            mprotect(start, len, writable | MprotectFlags::EXEC).or_else(|_| mprotect(start, len, writable))
+        }?;
         for (at, target) in run {
             // SAFETY: the function has as many bytes, which can be written now.
             unsafe { (*at as *mut [u8; JUMP]).write_unaligned(jump_to(*target)) };
@@ -83,12 +88,16 @@ fn publish(at: u64) {
 
 #[cfg(test)]
 mod tests {
+    use rustix::mm::{MapFlags, ProtFlags, mmap_anonymous};
+
     use super::*;
 
-    #[inline(never)]
-    extern "C" fn longer_than_a_jump(n: u64) -> u64 {
-        (0..n).fold(n, |sum, k| std::hint::black_box(sum ^ k).rotate_left(3))
-    }
+    /// A function that returns its argument, padded to the length of a jump.
+    #[cfg(target_arch = "x86_64")]
+    const IDENTITY: [u8; JUMP] = [0x48, 0x89, 0xF8, 0xC3, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90, 0x90];
+    #[cfg(target_arch = "aarch64")]
+    const IDENTITY: [u8; JUMP] =
+        [0xC0, 0x03, 0x5F, 0xD6, 0x1F, 0x20, 0x03, 0xD5, 0x1F, 0x20, 0x03, 0xD5, 0x1F, 0x20, 0x03, 0xD5];
 
     extern "C" fn instead(n: u64) -> u64 {
         n + 1
@@ -96,11 +105,23 @@ mod tests {
 
     #[test]
     fn a_replaced_function_runs_the_other_one_with_its_arguments() {
-        let call: extern "C" fn(u64) -> u64 = std::hint::black_box(longer_than_a_jump);
-        assert_ne!(call(41), 42);
-        let jump = (call as *const () as u64, instead as *const () as u64);
-        // SAFETY: no other thread of this test binary calls the function; both have one parameter, and the former has a loop.
-        unsafe { replace(&[jump]) }.unwrap();
+        // The function has a page of its own: other tests of this binary run meanwhile, and their code must stay executable.
+        let protection = ProtFlags::READ | ProtFlags::WRITE;
+        // SAFETY: new pages, of this test alone.
+        let at = unsafe { mmap_anonymous(std::ptr::null_mut(), page_size(), protection, MapFlags::PRIVATE) }
+            .unwrap();
+        // SAFETY: the page is longer than the function, and holds nothing else.
+        unsafe {
+            at.cast::<[u8; JUMP]>().write(IDENTITY);
+            mprotect(at, page_size(), MprotectFlags::READ | MprotectFlags::EXEC).unwrap();
+        }
+        #[cfg(target_arch = "aarch64")]
+        publish(at as u64);
+        // SAFETY: the bytes are a function of the C ABI that takes an integer and returns it.
+        let call: extern "C" fn(u64) -> u64 = unsafe { std::mem::transmute(at) };
+        assert_eq!(std::hint::black_box(call)(41), 41);
+        // SAFETY: no other thread knows the function; both have one parameter, and the former has the length of a jump.
+        unsafe { replace(&[(at as u64, instead as *const () as u64)]) }.unwrap();
         assert_eq!(std::hint::black_box(call)(41), 42);
         assert!(!is_replaceable(10) && is_replaceable(JUMP as u64));
     }
