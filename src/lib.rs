@@ -20,7 +20,7 @@
 //! | [`report`] | renderers, each a pure function of a record or of one result |
 //! | [`cli`] | verbs, error printing, exit codes |
 
-pub use pipeline::{attention, families, frame, kernel, moe};
+pub use pipeline::{attention, families, frame, kernel, moe, product};
 pub use toolchain::{event, header, matrix, near, snippet, store, toolkit, worker};
 pub use {gpu, record};
 

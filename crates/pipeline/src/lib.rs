@@ -16,3 +16,4 @@ pub mod frame;
 pub mod kernel;
 pub mod kv_cache;
 pub mod moe;
+pub mod product;

@@ -10,13 +10,13 @@ mod argument;
 mod array;
 mod array_interface;
 mod attention;
-mod bound;
 mod command;
 mod dlpack;
 mod host_array;
 mod launch;
 mod map;
 mod memory;
+mod product;
 mod program;
 mod report;
 mod worker;
@@ -28,8 +28,6 @@ mod _native {
     #[pymodule_export]
     use super::attention::{attention_bound, judge_attention};
     #[pymodule_export]
-    use super::bound::step_bounds;
-    #[pymodule_export]
     use super::command::{compile_cuda, matrix_record, run_command};
     #[pymodule_export]
     use super::host_array::HostArray;
@@ -39,6 +37,8 @@ mod _native {
     use super::map::TensorMap;
     #[pymodule_export]
     use super::memory::Memory;
+    #[pymodule_export]
+    use super::product::{explain_product, product_bounds};
     #[pymodule_export]
     use super::program::Program;
 }

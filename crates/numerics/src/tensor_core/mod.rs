@@ -25,7 +25,7 @@ pub use model::{Kind, Model, Output, Rule};
 pub use proof::{Part, Proof};
 pub use quad::mma_quad;
 pub use sparse::{Sparsity, mma_sparse, sparse_expand};
-pub use step_bound::{Accumulation, Rows, row_bounds};
+pub use step_bound::{Accumulation, Rows, pair_bound};
 
 use super::format::Format;
 

@@ -56,6 +56,12 @@ impl Rows {
         self.values.len() / self.depth.max(1)
     }
 
+    /// The values of a row.
+    #[must_use]
+    pub fn values(&self, row: usize) -> &[f64] {
+        self.row(row).0
+    }
+
     fn row(&self, row: usize) -> (&[f64], &[Step]) {
         let steps = self.depth.div_ceil(self.length);
         (&self.values[row * self.depth..(row + 1) * self.depth], &self.steps[row * steps..(row + 1) * steps])
@@ -71,18 +77,13 @@ pub struct Accumulation {
     pub rising: bool,
 }
 
-/// The exact sums, in doubles, of a row of the left operand with every row of the right one, and the bounds on the errors of a tensor
-/// core. Both have the same depth and the same steps.
+/// The exact sum, in doubles, of a row of the left operand with a row of the right one, and the bound on the error of a tensor core. Both
+/// operands have the same depth and the same steps.
 #[must_use]
-pub fn row_bounds(left: &Rows, row: usize, right: &Rows, how: Accumulation) -> Vec<[f64; 2]> {
-    let a = left.row(row);
-    let sizes: Vec<f64> = if how.rising { Vec::new() } else { a.0.iter().map(|x| x.abs()).collect() };
-    let column = |column: usize| {
-        let b = right.row(column);
-        let magnitude = sizes.iter().zip(b.0).map(|(a, b)| a * b.abs()).sum();
-        element(a, b, magnitude, left.length, how)
-    };
-    (0..right.count()).map(column).collect()
+pub fn pair_bound(left: &Rows, row: usize, right: &Rows, column: usize, how: Accumulation) -> [f64; 2] {
+    let (a, b) = (left.row(row), right.row(column));
+    let size = || a.0.iter().zip(b.0).map(|(a, b)| (a * b).abs()).sum();
+    element(a, b, if how.rising { 0.0 } else { size() }, left.length, how)
 }
 
 /// 2^n.
@@ -188,15 +189,15 @@ mod tests {
     fn small_sums_are_exact_and_large_ones_lose_what_the_model_says() {
         let how = Accumulation { fraction: 25, rising: true };
         let ones = rows(&[1.0; 64], 64, 32);
-        assert_eq!(row_bounds(&ones, 0, &ones, how), [[64.0, 0.0]]);
+        assert_eq!(pair_bound(&ones, 0, &ones, 0, how), [64.0, 0.0]);
         // 2^26 + 1: the second step is cut 25 bits below the accumulator's exponent, 26, and the sum to 24 bits.
         let left = rows(&[[8192.0; 1].as_slice(), &[0.0; 31], &[1.0; 1], &[0.0; 31]].concat(), 64, 32);
-        let [[sum, error]] = row_bounds(&left, 0, &left, how)[..] else { unreachable!() };
+        let [sum, error] = pair_bound(&left, 0, &left, 0, how);
         assert_eq!(sum, f64::from(1 << 26) + 1.0);
         assert!((3.0..16.0).contains(&error), "{error}");
         // In any order every partial sum may be the largest.
         let any = Accumulation { rising: false, ..how };
-        let [[_, wider]] = row_bounds(&left, 0, &left, any)[..] else { unreachable!() };
+        let [_, wider] = pair_bound(&left, 0, &left, 0, any);
         assert!(wider >= error);
     }
 
@@ -204,6 +205,6 @@ mod tests {
     fn a_step_of_zeros_keeps_the_accumulator() {
         let left = rows(&[[3.0; 32], [0.0; 32]].concat(), 64, 32);
         let how = Accumulation { fraction: 25, rising: true };
-        assert_eq!(row_bounds(&left, 0, &left, how), [[288.0, 0.0]]);
+        assert_eq!(pair_bound(&left, 0, &left, 0, how), [288.0, 0.0]);
     }
 }

@@ -230,7 +230,7 @@ impl<'s, S: Suspect> Search<'s, S> {
         let pair: Vec<_> = if found.len() > 1 { firsts.collect() } else { others.collect() };
         let [(one, variant), (other, of_other), ..] = pair[..] else { return None };
         let input = self.suspect.told_apart_by([(one, variant), (other, of_other)])?;
-        Some(format!("to tell `{one}` from `{other}`: other values in {input} make their results differ"))
+        Some(format!("to tell “{one}” from “{other}”: other values in {input} make their results differ"))
     }
 
     /// Tries two changes at once: a fitted factor with each row of the table, and each with those that come nearest.

@@ -520,7 +520,7 @@ fn an_input_that_tells_explanations_apart_is_named() {
     let text = diagnosis.text();
     // Each sink is so small beside sixty keys that its negative is nothing, too.
     assert!(!diagnosis.is_unique(), "{text}");
-    let question = text.lines().find(|line| line.starts_with("to tell `the sinks are ")).unwrap_or_default();
+    let question = text.lines().find(|line| line.starts_with("to tell “the sinks are ")).unwrap_or_default();
     assert!(question.ends_with("other values in the sinks make their results differ"), "{text}");
 }
 

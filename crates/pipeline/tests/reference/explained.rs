@@ -532,6 +532,6 @@ fn an_input_that_tells_explanations_apart_is_named() {
         "{text}"
     );
     let question =
-        text.lines().find(|line| line.starts_with("to tell `the scales of the weights of FC1")).unwrap();
+        text.lines().find(|line| line.starts_with("to tell “the scales of the weights of FC1")).unwrap();
     assert!(question.ends_with("other values in `w13_scales` make their results differ"), "{text}");
 }

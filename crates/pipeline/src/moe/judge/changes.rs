@@ -11,6 +11,7 @@ use crate::moe::contract::Contract;
 use crate::moe::stage::Stage;
 use crate::moe::suspicion::{Amax, Clamp, Rounding};
 use crate::moe::tensors::{Array, Tensors};
+use crate::product::faults::{BIASES, OF_STORES, STORES};
 
 /// What a change does to the rules and the tensors of a problem.
 pub(super) type Apply = Box<dyn Fn(&mut Contract, &mut Tensors)>;
@@ -211,33 +212,27 @@ fn biases(name: &'static str, field: Field<f32>) -> Vec<Change> {
             }
         })
     };
-    vec![
-        change(format!("the bias of {name} is left out"), look, move |_, t| *field(t) = None),
-        each("added twice", |all, _| all.iter_mut().for_each(|x| *x *= 2.0)),
-        each("halved", |all, _| all.iter_mut().for_each(|x| *x *= 0.5)),
-        each("subtracted", |all, _| all.iter_mut().for_each(|x| *x = -*x)),
-        each("that of the column before", |all, width| {
-            all.chunks_mut(width).for_each(|row| row.rotate_right(1))
-        }),
-        each("that of the next column", |all, width| {
-            all.chunks_mut(width).for_each(|row| row.rotate_left(1))
-        }),
-        each("that of the other column of a pair", |all, width| {
-            all.chunks_mut(width).flat_map(|row| row.chunks_exact_mut(2)).for_each(|pair| pair.swap(0, 1));
-        }),
-        each("that of the other half of the columns", |all, width| {
-            all.chunks_mut(width).for_each(|row| row.rotate_left(width / 2));
-        }),
-        each("that of column 0", |all, width| {
-            all.chunks_mut(width).for_each(|row| row.fill(row.first().copied().unwrap_or_default()));
-        }),
+    let of_columns = BIASES.into_iter().map(|(what, apply)| {
+        change(format!("the bias of {name} is {what}"), look, move |_, t| {
+            let Some(array) = field(t) else { return };
+            let width = array.shape.last().copied().unwrap_or(0).max(1);
+            for row in array.data.chunks_mut(width) {
+                let mut values: Vec<f64> = row.iter().copied().map(f64::from).collect();
+                apply(&mut values);
+                row.iter_mut().zip(values).for_each(|(x, value)| *x = value as f32);
+            }
+        })
+    });
+    let left_out = change(format!("the bias of {name} is left out"), look, move |_, t| *field(t) = None);
+    let of_experts = [
         each("that of the next expert", |all, width| all.rotate_left(width.min(all.len()))),
         each("that of the expert before", |all, width| all.rotate_right(width.min(all.len()))),
         each("that of the first expert", |all, width| {
             let first = all.get(..width).unwrap_or_default().to_vec();
             all.chunks_mut(width).for_each(|row| row.copy_from_slice(&first));
         }),
-    ]
+    ];
+    [left_out].into_iter().chain(of_columns).chain(of_experts).collect()
 }
 
 /// Other experts' weights.
@@ -294,38 +289,10 @@ fn experts() -> Vec<Change> {
 
 /// Stores that went elsewhere: the stored result is put back.
 fn stores(name: &'static str, field: Field<u16>) -> Vec<Change> {
-    let look = "the store of the accumulators: fragments, rows and columns";
-    /// The place, row and column, whose stored element belongs to a place.
-    type From = fn(usize, usize, usize, usize) -> (usize, usize);
-    let from: [(&str, From); 24] = [
-        ("columns of pairs exchanged", |r, c, _, _| (r, c ^ 1)),
-        ("halves of 8 columns exchanged", |r, c, _, _| (r, c ^ 4)),
-        ("tiles of 8 columns exchanged", |r, c, _, _| (r, c ^ 8)),
-        ("rows of pairs exchanged", |r, c, _, _| (r ^ 1, c)),
-        ("rows 8 apart exchanged", |r, c, _, _| (r ^ 8, c)),
-        ("8×8 tiles transposed", |r, c, _, _| (r / 8 * 8 + c % 8, c / 8 * 8 + r % 8)),
-        ("every row one too far", |r, c, rows, _| ((r + 1) % rows, c)),
-        ("every row one too early", |r, c, rows, _| ((r + rows - 1) % rows, c)),
-        ("every column one too far", |r, c, _, columns| (r, (c + 1) % columns)),
-        ("every column one too early", |r, c, _, columns| (r, (c + columns - 1) % columns)),
-        ("rows and columns exchanged", |r, c, rows, columns| if rows == columns { (c, r) } else { (r, c) }),
-        ("columns 16 apart exchanged", |r, c, _, _| (r, c ^ 16)),
-        ("columns 32 apart exchanged", |r, c, _, _| (r, c ^ 32)),
-        ("columns 64 apart exchanged", |r, c, _, _| (r, c ^ 64)),
-        ("the halves of a row exchanged", |r, c, _, columns| (r, (c + columns / 2) % columns)),
-        ("rows 16 apart exchanged", |r, c, _, _| (r ^ 16, c)),
-        ("rows 32 apart exchanged", |r, c, _, _| (r ^ 32, c)),
-        ("rows 64 apart exchanged", |r, c, _, _| (r ^ 64, c)),
-        ("every row 8 too far", |r, c, _, _| (r + 8, c)),
-        ("every row 16 too far", |r, c, _, _| (r + 16, c)),
-        ("every row 64 too far", |r, c, _, _| (r + 64, c)),
-        ("every column 8 too far", |r, c, _, columns| (r, (c + 8) % columns)),
-        ("every column 64 too far", |r, c, _, columns| (r, (c + 64) % columns)),
-        ("every row in reverse", |r, c, rows, _| (rows - 1 - r, c)),
-    ];
-    from.into_iter()
+    STORES
+        .into_iter()
         .map(|(what, from)| {
-            change(format!("{name} is stored with {what}"), look, move |_, t| {
+            change(format!("{name} is stored with {what}"), OF_STORES, move |_, t| {
                 let Some(array) = field(t) else { return };
                 let [rows, columns] = array.shape[..] else { return };
                 let old = array.data.clone();

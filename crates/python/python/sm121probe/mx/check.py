@@ -6,8 +6,7 @@ from typing import Any, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
-from .bounds import Bound, bound
-from .explain import explain
+from .bounds import Bound, bound, explanation
 from .quantized import Quantized, as_quantized
 
 
@@ -32,14 +31,13 @@ def assert_within(
     """Check the result [M, N] of a GEMM against `bound`, and return the bound.
 
     `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64; `out_type` is the type to which the kernel rounded, if it differs
-    from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, every known fault
-    that explains the whole result, or what is wrong if none does. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
+    from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, and
+    every known fault that explains all of it, or what is wrong if none does. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
     element, or with bounds wider than the values, a result of zeros would pass.
     """
     __tracebackhide__ = True
     values, found = _values(out)
     a, b = as_quantized(a, b, formats)
-    how = {"accumulation": accumulation, "order": order, "out": out_type or found}
     expected = bound(a, b, bias=bias, accumulation=accumulation, order=order, out=out_type or found)
     if values.shape != expected.value.shape:
         raise AssertionError(f"the result is {values.shape}, but should be {expected.value.shape}")
@@ -67,7 +65,8 @@ def assert_within(
         f"{expected.value[row, column]:.9g} ± {expected.error[row, column]:.3g} is right; worst row {worst[0]}, column {worst[1]}: "
         f"{over[worst]:.3g} times its bound"
     )
-    raise AssertionError(f"{text}; {explain(values, expected, wrong, a, b, bias, how)}")
+    why = explanation(values, a, b, accumulation=accumulation, order=order, out=out_type or found, bias=bias)
+    raise AssertionError(f"{text}\n{why}")
 
 
 def _values(out: Any) -> Tuple[np.ndarray, str]:

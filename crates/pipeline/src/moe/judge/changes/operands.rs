@@ -6,32 +6,9 @@ use crate::moe::contract::Contract;
 use crate::moe::format::{BlockScale, Element};
 use crate::moe::suspicion::OtherScales;
 use crate::moe::tensors::{Array, Tensors};
-
-const OF_SCALES: &str = "the layout of the scales that the quantizer stores and that the kernel reads";
-const OF_INDEX: &str = "the index of the scale: row, block, and the byte selector of the mma";
-
-/// The place that another layout gives to the scale of a block of a row; `None` if it does not hold so many.
-type Places = fn(row: usize, block: usize, blocks: usize) -> usize;
-
-/// Layouts of scales, and whether they hold so many rows and blocks.
-const LAYOUTS: [(&str, Places, usize); 4] = [
-    (
-        "128x4",
-        |r, c, blocks| (r / 128 * blocks.div_ceil(4) + c / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + c % 4,
-        1,
-    ),
-    ("8x4", |r, c, blocks| (r / 8 * blocks.div_ceil(4) + c / 4) * 32 + r % 8 * 4 + c % 4, 1),
-    (
-        "in chunks of 64 rows",
-        |r, c, blocks| r / 64 * 64 * blocks + c / 4 * 256 + r % 16 * 16 + r % 64 / 16 * 4 + c % 4,
-        64,
-    ),
-    (
-        "in tiles of 4x4",
-        |r, c, blocks| ((r & !3) + c / (blocks / 4).max(1)) * blocks + c % (blocks / 4).max(1) * 4 + (r & 3),
-        4,
-    ),
-];
+use crate::product::faults::{
+    LAYOUTS, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, PAIRS, PARTS, ROWS, SCALES, STAGES, TILES,
+};
 
 /// Calls `each` with the rows, the columns and the bytes of every matrix of a tensor.
 fn matrices(field: &mut Option<Array<u8>>, each: impl Fn(usize, usize, &mut [u8])) {
@@ -104,24 +81,7 @@ pub(super) fn of_operand(
     }
     all.extend(of_codes(name, format.element(), codes));
     all.extend(of_stages(name, format, codes, scales));
-    /// The row that is read for a row, of so many.
-    type From = fn(usize, usize) -> usize;
-    let rows: [(&str, From); 13] = [
-        ("the row before", |row, rows| (row + rows - 1) % rows),
-        ("the next row", |row, rows| (row + 1) % rows),
-        ("the other row of a pair", |row, rows| if row ^ 1 < rows { row ^ 1 } else { row }),
-        ("the first row", |_, _| 0),
-        ("the row 8 apart", |row, rows| if row ^ 8 < rows { row ^ 8 } else { row }),
-        ("the row 8 before", |row, _| row.checked_sub(8).unwrap_or(row)),
-        ("the row 16 before", |row, _| row.checked_sub(16).unwrap_or(row)),
-        ("the row 32 before", |row, _| row.checked_sub(32).unwrap_or(row)),
-        ("the row 64 before", |row, _| row.checked_sub(64).unwrap_or(row)),
-        ("the row 128 before", |row, _| row.checked_sub(128).unwrap_or(row)),
-        ("the row 32 behind", |row, rows| if row + 32 < rows { row + 32 } else { row }),
-        ("the row 64 behind", |row, rows| if row + 64 < rows { row + 64 } else { row }),
-        ("the row 128 behind", |row, rows| if row + 128 < rows { row + 128 } else { row }),
-    ];
-    for (what, from) in rows {
+    for (what, from) in ROWS {
         let look = "the row that each thread or TMA box reads";
         all.push(change(format!("the {name} of {what} are read"), look, move |_, t| {
             for field in [codes, scales] {
@@ -135,15 +95,13 @@ pub(super) fn of_operand(
 /// Scales that are stored in one layout and read as another.
 fn layouts(name: &'static str, field: Field<u8>) -> Vec<Change> {
     let mut all = Vec::new();
-    for (layout, at, multiple) in LAYOUTS {
-        let holds = move |rows: usize, columns: usize| {
-            multiple == 1 || rows.is_multiple_of(multiple) && columns.is_multiple_of(4)
-        };
+    for layout in LAYOUTS {
+        let (name_of, at) = (layout.name, layout.at);
         let seen = "vl 50084, fi 3097, fi 3608";
-        let what = format!("the scales of the {name} are stored {layout} and read as linear");
+        let what = format!("the scales of the {name} are stored {name_of} and read as linear");
         let stored = change(what, OF_SCALES, move |_, t| {
             matrices(field(t), |rows, columns, matrix| {
-                if !holds(rows, columns) {
+                if !layout.holds(rows, columns) {
                     return;
                 }
                 let old = matrix.to_vec();
@@ -155,10 +113,10 @@ fn layouts(name: &'static str, field: Field<u8>) -> Vec<Change> {
                 }
             });
         });
-        let what = format!("the scales of the {name} are stored linear and read {layout}");
+        let what = format!("the scales of the {name} are stored linear and read {name_of}");
         let read = change(what, OF_SCALES, move |_, t| {
             matrices(field(t), |rows, columns, matrix| {
-                if !holds(rows, columns) {
+                if !layout.holds(rows, columns) {
                     return;
                 }
                 let old = matrix.to_vec();
@@ -184,33 +142,7 @@ fn layouts(name: &'static str, field: Field<u8>) -> Vec<Change> {
 /// Changes of scales.
 fn of_scales(name: &'static str, scale: BlockScale, field: Field<u8>) -> Vec<Change> {
     let mut all = layouts(name, field);
-    /// The row and column from which a scale is read.
-    type From = fn(usize, usize, usize, usize) -> (usize, usize);
-    let places: [(&str, From); 20] = [
-        ("of the neighbouring block, in pairs,", |r, c, _, columns| {
-            (r, if c ^ 1 < columns { c ^ 1 } else { c })
-        }),
-        ("of the block before", |r, c, _, columns| (r, (c + columns - 1) % columns)),
-        ("of the next block", |r, c, _, columns| (r, (c + 1) % columns)),
-        ("of the first block of a row", |r, _, _, _| (r, 0)),
-        ("of the first of each four blocks", |r, c, _, _| (r, c / 4 * 4)),
-        ("of the even block of each pair", |r, c, _, _| (r, c / 2 * 2)),
-        ("of the block of half the number", |r, c, _, _| (r, c / 2)),
-        ("of the row before", |r, c, rows, _| ((r + rows - 1) % rows, c)),
-        ("of the next row", |r, c, rows, _| ((r + 1) % rows, c)),
-        ("of the row 8 apart", |r, c, rows, _| (if r ^ 8 < rows { r ^ 8 } else { r }, c)),
-        ("of the row 16 apart", |r, c, rows, _| (if r ^ 16 < rows { r ^ 16 } else { r }, c)),
-        ("of the first row", |_, c, _, _| (0, c)),
-        ("of the next block of each four", |r, c, _, columns| (r, (c & !3 | (c + 1) & 3).min(columns - 1))),
-        ("of the block before of each four", |r, c, _, columns| (r, (c & !3 | (c + 3) & 3).min(columns - 1))),
-        ("of the four blocks in reverse", |r, c, _, columns| (r, (c & !3 | (3 - (c & 3))).min(columns - 1))),
-        ("of the block two apart", |r, c, _, columns| (r, if c ^ 2 < columns { c ^ 2 } else { c })),
-        ("of the odd block of each pair", |r, c, _, columns| (r, (c | 1).min(columns - 1))),
-        ("of the other row of a pair", |r, c, rows, _| (if r ^ 1 < rows { r ^ 1 } else { r }, c)),
-        ("of the row 32 apart", |r, c, rows, _| (if r ^ 32 < rows { r ^ 32 } else { r }, c)),
-        ("of the row 64 apart", |r, c, rows, _| (if r ^ 64 < rows { r ^ 64 } else { r }, c)),
-    ];
-    for (what, from) in places {
+    for (what, from) in SCALES {
         all.push(change(format!("the scale {what} is taken, of the {name}"), OF_INDEX, move |_, t| {
             moved(field(t), |row, column, rows, columns| {
                 let (row, column) = from(row, column, rows, columns);
@@ -287,49 +219,14 @@ fn of_codes(name: &'static str, element: Element, field: Field<u8>) -> Vec<Chang
         }
     };
     if element == Element::E2m1 {
-        all.extend([
-            change(
-                format!("the two codes of each byte of the {name} are exchanged"),
-                "the order of codes in a byte: the even element is in the low bits",
-                each(|x| x.rotate_left(4)),
-            ),
-            change(
-                format!("the codes of the {name} are not shifted by 2 bits"),
-                "`<< 2` behind ldmatrix b4x16: the mma reads e2m1 in bits 2 to 5",
-                each(|x| x >> 2 & 0x33),
-            ),
-            change(
-                format!("the signs of the {name} are lost"),
-                "the sign bit of the codes",
-                each(|x| x & 0x77),
-            ),
-            change(
-                format!("-6 is read as 6, of the {name}"),
-                "the conversion of 0xF, the code of -6",
-                each(|x| {
-                    let nibble = |x: u8| if x == 0xF { 7 } else { x };
-                    nibble(x & 15) | nibble(x >> 4) << 4
-                }),
-            ),
-            change(
-                format!("6 is read as 4, of the {name}"),
-                "the conversion of the codes, and its largest magnitude",
-                each(|x| {
-                    let nibble = |x: u8| if x & 7 == 7 { x - 1 } else { x };
-                    nibble(x & 15) | nibble(x >> 4) << 4
-                }),
-            ),
-            change(
-                format!("the low codes of the {name} are read twice, the high ones not at all"),
-                "the shift by four bits that brings the odd codes down",
-                each(|x| x & 15 | x << 4),
-            ),
-            change(
-                format!("the high codes of the {name} are read twice, the low ones not at all"),
-                "the shift by four bits that brings the odd codes down",
-                each(|x| x & 0xF0 | x >> 4),
-            ),
-        ]);
+        for (what, look, read) in PAIRS {
+            all.push(change(what.replace('X', name), look, move |_, t| {
+                for byte in field(t).iter_mut().flat_map(|array| &mut array.data) {
+                    let [low, high] = read([*byte & 15, *byte >> 4]);
+                    *byte = low | high << 4;
+                }
+            }));
+        }
     }
     if element == Element::E4m3 {
         all.push(change(
@@ -350,25 +247,15 @@ pub(super) fn parts_of_depth(
 ) -> Vec<Change> {
     let bits = format.element().bits();
     let mut all = Vec::new();
-    // Which elements of K count.
-    type Counts = fn(usize, usize, usize) -> bool;
-    let parts: [(&str, Counts); 5] = [
-        ("the last", |d, part, depth| d + part < depth),
-        ("the first", |d, part, _| d >= part),
-        ("all but the last", |d, part, depth| d + part >= depth),
-        ("all but the first", |d, part, _| d < part),
-        ("every second", |d, part, _| d / part % 2 == 0),
-    ];
-    let look = "the loop over K: its end, its stages and its accumulator";
-    for part in [16, 32, 64, 128, 256] {
-        for (what, counts) in parts {
-            all.push(change(format!("{what} {part} of K of {name} are left out"), look, move |_, t| {
+    for part in TILES {
+        for (what, counts) in PARTS {
+            all.push(change(format!("{what} {part} of K of {name} are left out"), OF_DEPTH, move |_, t| {
                 without(codes(t), bits, |d, depth| part < depth && !counts(d, part, depth));
             }));
         }
         for tile in 1..MOST_TILES {
             let what = format!("tile {tile} of K, of {part} elements, is left out of {name}");
-            all.push(change(what, look, move |_, t| {
+            all.push(change(what, OF_DEPTH, move |_, t| {
                 without(codes(t), bits, |d, depth| (tile + 1) * part < depth && d / part == tile);
             }));
         }
@@ -383,18 +270,23 @@ pub(super) fn parts_of_depth(
     let block = scale.block();
     for part in [32, 64, 128, 256] {
         for (what, is_last) in [("last", true), ("first", false)] {
-            all.push(change(format!("the {what} {part} of K of {name} count twice"), look, move |_, t| {
-                matrices(scales(t), |_, columns, matrix| {
-                    let blocks = part / block;
-                    let is_in =
-                        |column: usize| if is_last { column + blocks >= columns } else { column < blocks };
-                    for (at, x) in matrix.iter_mut().enumerate() {
-                        if blocks < columns && is_in(at % columns) {
-                            *x = twice(scale, *x);
+            all.push(change(
+                format!("the {what} {part} of K of {name} count twice"),
+                OF_DEPTH,
+                move |_, t| {
+                    matrices(scales(t), |_, columns, matrix| {
+                        let blocks = part / block;
+                        let is_in = |column: usize| {
+                            if is_last { column + blocks >= columns } else { column < blocks }
+                        };
+                        for (at, x) in matrix.iter_mut().enumerate() {
+                            if blocks < columns && is_in(at % columns) {
+                                *x = twice(scale, *x);
+                            }
                         }
-                    }
-                });
-            }));
+                    });
+                },
+            ));
         }
     }
     all
@@ -492,9 +384,6 @@ fn scales_of_half_blocks(field: &mut Option<Array<u8>>, stride: usize) {
     }
 }
 
-/// The most tiles of K of which each is tried alone.
-const MOST_TILES: usize = 32;
-
 /// The scale of twice the value; the same at the end of the range.
 const fn twice(scale: BlockScale, x: u8) -> u8 {
     match scale {
@@ -510,16 +399,8 @@ fn of_stages(name: &'static str, format: Format, codes: Field<u8>, scales: Field
     let block = format.block();
     let mut all = Vec::new();
     let look = "the stages of the loop over K: which one is read, and whether its copy has ended";
-    // The tile that is read for a tile, of so many.
-    type From = fn(usize, usize) -> usize;
-    let from: [(&str, From); 4] = [
-        ("the tile before", |tile, _| tile.saturating_sub(1)),
-        ("the next tile", |tile, tiles| (tile + 1).min(tiles - 1)),
-        ("the other tile of a pair", |tile, tiles| if tile ^ 1 < tiles { tile ^ 1 } else { tile }),
-        ("the first tile", |_, _| 0),
-    ];
     for size in [32, 64, 128, 256] {
-        for (what, from) in from {
+        for (what, from) in STAGES {
             for (of, with_codes, with_scales) in
                 [("codes and scales", true, true), ("codes", true, false), ("scales", false, true)]
             {

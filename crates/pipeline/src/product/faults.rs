@@ -1,0 +1,222 @@
+//! What kernels of block-scaled products do wrong with an operand or a result, in indices alone: tables that every judge of a GEMM reads.
+
+/// The layout that scales should have and have not.
+pub(crate) const OF_SCALES: &str =
+    "the layout of the scales that the quantizer stores and that the kernel reads";
+/// Which scale an element gets.
+pub(crate) const OF_INDEX: &str = "the index of the scale: row, block, and the byte selector of the mma";
+/// What belongs to a loop over K.
+pub(crate) const OF_DEPTH: &str = "the loop over K: its end, its stages and its accumulator";
+/// What belongs to the result.
+pub(crate) const OF_STORES: &str = "the store of the accumulators: fragments, rows and columns";
+
+/// The place that a layout gives to the scale of a block of a row, of so many blocks.
+type LayoutPlace = fn(row: usize, block: usize, blocks: usize) -> usize;
+
+/// A layout of scales.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Layout {
+    /// Its name.
+    pub(crate) name: &'static str,
+    /// The place of a scale.
+    pub(crate) at: LayoutPlace,
+    /// Its rows come in multiples of this, and its blocks in multiples of 4 unless it is 1.
+    multiple: usize,
+}
+
+impl Layout {
+    /// Whether it holds a matrix of so many rows and blocks without padding that a linear one lacks.
+    pub(crate) const fn holds(&self, rows: usize, blocks: usize) -> bool {
+        self.multiple == 1 || rows.is_multiple_of(self.multiple) && blocks.is_multiple_of(4)
+    }
+}
+
+/// Layouts of scales that are taken for one another.
+pub(crate) const LAYOUTS: [Layout; 4] = [
+    Layout {
+        name: "128x4",
+        at: |r, c, blocks| {
+            (r / 128 * blocks.div_ceil(4) + c / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + c % 4
+        },
+        multiple: 1,
+    },
+    Layout {
+        name: "8x4",
+        at: |r, c, blocks| (r / 8 * blocks.div_ceil(4) + c / 4) * 32 + r % 8 * 4 + c % 4,
+        multiple: 1,
+    },
+    Layout {
+        name: "in chunks of 64 rows",
+        at: |r, c, blocks| r / 64 * 64 * blocks + c / 4 * 256 + r % 16 * 16 + r % 64 / 16 * 4 + c % 4,
+        multiple: 64,
+    },
+    Layout {
+        name: "in tiles of 4x4",
+        at: |r, c, blocks| {
+            ((r & !3) + c / (blocks / 4).max(1)) * blocks + c % (blocks / 4).max(1) * 4 + (r & 3)
+        },
+        multiple: 4,
+    },
+];
+
+/// Another place of a matrix, of so many rows and columns.
+pub(crate) type Elsewhere = fn(row: usize, column: usize, rows: usize, columns: usize) -> (usize, usize);
+
+/// The other index of a pair so far apart, or the index itself if there is no other.
+const fn apart(index: usize, by: usize, count: usize) -> usize {
+    if index ^ by < count { index ^ by } else { index }
+}
+
+/// The row and the block from which a scale is read, in the words of "the scale … is taken".
+pub(crate) const SCALES: [(&str, Elsewhere); 23] = [
+    ("of the neighbouring block, in pairs,", |r, c, _, columns| (r, apart(c, 1, columns))),
+    ("of the block before", |r, c, _, columns| (r, (c + columns - 1) % columns)),
+    ("of the next block", |r, c, _, columns| (r, (c + 1) % columns)),
+    ("of the first block of a row", |r, _, _, _| (r, 0)),
+    ("of the first of each four blocks", |r, c, _, _| (r, c / 4 * 4)),
+    ("of the even block of each pair", |r, c, _, _| (r, c / 2 * 2)),
+    ("of the block of half the number", |r, c, _, _| (r, c / 2)),
+    ("of the block of twice the number", |r, c, _, columns| (r + 2 * c / columns, 2 * c % columns)),
+    ("of the block before, for the last block of a row,", |r, c, _, columns| {
+        (r, if c + 1 == columns { c.saturating_sub(1) } else { c })
+    }),
+    ("of the row before", |r, c, rows, _| ((r + rows - 1) % rows, c)),
+    ("of the next row", |r, c, rows, _| ((r + 1) % rows, c)),
+    ("of the row 8 apart", |r, c, rows, _| (apart(r, 8, rows), c)),
+    ("of the row 16 apart", |r, c, rows, _| (apart(r, 16, rows), c)),
+    ("of the first row", |_, c, _, _| (0, c)),
+    ("of the next block of each four", |r, c, _, columns| (r, (c & !3 | (c + 1) & 3).min(columns - 1))),
+    ("of the block before of each four", |r, c, _, columns| (r, (c & !3 | (c + 3) & 3).min(columns - 1))),
+    ("of the four blocks in reverse", |r, c, _, columns| (r, (c & !3 | (3 - (c & 3))).min(columns - 1))),
+    ("of the block two apart", |r, c, _, columns| (r, apart(c, 2, columns))),
+    ("of the odd block of each pair", |r, c, _, columns| (r, (c | 1).min(columns - 1))),
+    ("of the other row of a pair", |r, c, rows, _| (apart(r, 1, rows), c)),
+    ("of the row 32 apart", |r, c, rows, _| (apart(r, 32, rows), c)),
+    ("of the row 64 apart", |r, c, rows, _| (apart(r, 64, rows), c)),
+    ("of the row 128 apart", |r, c, rows, _| (apart(r, 128, rows), c)),
+];
+
+/// The row that is read for a row, of so many, in the words of "the operand of … is read".
+pub(crate) const ROWS: [(&str, fn(usize, usize) -> usize); 13] = [
+    ("the row before", |row, rows| (row + rows - 1) % rows),
+    ("the next row", |row, rows| (row + 1) % rows),
+    ("the other row of a pair", |row, rows| apart(row, 1, rows)),
+    ("the first row", |_, _| 0),
+    ("the row 8 apart", |row, rows| apart(row, 8, rows)),
+    ("the row 8 before", |row, _| row.checked_sub(8).unwrap_or(row)),
+    ("the row 16 before", |row, _| row.checked_sub(16).unwrap_or(row)),
+    ("the row 32 before", |row, _| row.checked_sub(32).unwrap_or(row)),
+    ("the row 64 before", |row, _| row.checked_sub(64).unwrap_or(row)),
+    ("the row 128 before", |row, _| row.checked_sub(128).unwrap_or(row)),
+    ("the row 32 behind", |row, rows| if row + 32 < rows { row + 32 } else { row }),
+    ("the row 64 behind", |row, rows| if row + 64 < rows { row + 64 } else { row }),
+    ("the row 128 behind", |row, rows| if row + 128 < rows { row + 128 } else { row }),
+];
+
+/// The tile along K that is read for a tile, of so many, in the words of "the codes of … are read".
+pub(crate) const STAGES: [(&str, fn(usize, usize) -> usize); 4] = [
+    ("the tile before", |tile, _| tile.saturating_sub(1)),
+    ("the next tile", |tile, tiles| (tile + 1).min(tiles - 1)),
+    ("the other tile of a pair", |tile, tiles| apart(tile, 1, tiles)),
+    ("the first tile", |_, _| 0),
+];
+
+/// Tiles of K in elements.
+pub(crate) const TILES: [usize; 5] = [16, 32, 64, 128, 256];
+
+/// The most tiles of K of which each is left out alone.
+pub(crate) const MOST_TILES: usize = 32;
+
+/// The elements of K that count, of a part and a depth, in the words of "… of K are left out".
+pub(crate) const PARTS: [(&str, fn(usize, usize, usize) -> bool); 7] = [
+    ("the last", |d, part, depth| d + part < depth),
+    ("the first", |d, part, _| d >= part),
+    ("all but the last", |d, part, depth| d + part >= depth),
+    ("all but the first", |d, part, _| d < part),
+    ("every second", |d, part, _| d / part % 2 == 0),
+    ("the first of every two", |d, part, _| d / part % 2 == 1),
+    ("all behind the last whole", |d, part, depth| d < depth / part * part),
+];
+
+/// What codes of e2m1 are read as, in pairs that share a byte: what is read of `X`, where to look, and the function.
+pub(crate) const PAIRS: [(&str, &str, fn([u8; 2]) -> [u8; 2]); 7] = [
+    (
+        "the two codes of each byte of the X are exchanged",
+        "the order of codes in a byte: the even element is in the low bits",
+        |[low, high]| [high, low],
+    ),
+    (
+        "the codes of the X are not shifted by 2 bits",
+        "`<< 2` behind ldmatrix b4x16: the mma reads e2m1 in bits 2 to 5",
+        |codes| codes.map(|x| x >> 2),
+    ),
+    ("the signs of the X are lost", "the sign bit of the codes", |codes| codes.map(|x| x & 7)),
+    ("-6 is read as 6, of the X", "the conversion of 0xF, the code of -6", |codes| {
+        codes.map(|x| if x == 0xF { 7 } else { x })
+    }),
+    ("6 is read as 4, of the X", "the conversion of the codes, and its largest magnitude", |codes| {
+        codes.map(|x| if x & 7 == 7 { x - 1 } else { x })
+    }),
+    (
+        "the low codes of the X are read twice, the high ones not at all",
+        "the shift by four bits that brings the odd codes down",
+        |[low, _]| [low, low],
+    ),
+    (
+        "the high codes of the X are read twice, the low ones not at all",
+        "the shift by four bits that brings the odd codes down",
+        |[_, high]| [high, high],
+    ),
+];
+
+/// The place at which the element of a place is stored, in the words of "the result is stored with …". A place beyond the matrix is none.
+pub(crate) const STORES: [(&str, Elsewhere); 28] = [
+    ("columns of pairs exchanged", |r, c, _, _| (r, c ^ 1)),
+    ("halves of 8 columns exchanged", |r, c, _, _| (r, c ^ 4)),
+    ("tiles of 8 columns exchanged", |r, c, _, _| (r, c ^ 8)),
+    ("rows of pairs exchanged", |r, c, _, _| (r ^ 1, c)),
+    ("rows 8 apart exchanged", |r, c, _, _| (r ^ 8, c)),
+    ("8×8 tiles transposed", |r, c, _, _| (r / 8 * 8 + c % 8, c / 8 * 8 + r % 8)),
+    ("the halves of 16×16 tiles exchanged crosswise", |r, c, _, _| (r ^ 8, c ^ 8)),
+    ("every row one too far", |r, c, rows, _| ((r + 1) % rows, c)),
+    ("every row one too early", |r, c, rows, _| ((r + rows - 1) % rows, c)),
+    ("every column one too far", |r, c, _, columns| (r, (c + 1) % columns)),
+    ("every column one too early", |r, c, _, columns| (r, (c + columns - 1) % columns)),
+    ("rows and columns exchanged", |r, c, rows, columns| {
+        let at = c * rows + r;
+        (at / columns, at % columns)
+    }),
+    ("columns 16 apart exchanged", |r, c, _, _| (r, c ^ 16)),
+    ("columns 32 apart exchanged", |r, c, _, _| (r, c ^ 32)),
+    ("columns 64 apart exchanged", |r, c, _, _| (r, c ^ 64)),
+    ("columns 128 apart exchanged", |r, c, _, _| (r, c ^ 128)),
+    ("the halves of a row exchanged", |r, c, _, columns| (r, (c + columns / 2) % columns)),
+    ("rows 16 apart exchanged", |r, c, _, _| (r ^ 16, c)),
+    ("rows 32 apart exchanged", |r, c, _, _| (r ^ 32, c)),
+    ("rows 64 apart exchanged", |r, c, _, _| (r ^ 64, c)),
+    ("rows 128 apart exchanged", |r, c, _, _| (r ^ 128, c)),
+    ("every row 8 too far", |r, c, rows, _| ((r + 8) % rows, c)),
+    ("every row 16 too far", |r, c, rows, _| ((r + 16) % rows, c)),
+    ("every row 32 too far", |r, c, rows, _| ((r + 32) % rows, c)),
+    ("every row 64 too far", |r, c, rows, _| ((r + 64) % rows, c)),
+    ("every column 8 too far", |r, c, _, columns| (r, (c + 8) % columns)),
+    ("every column 64 too far", |r, c, _, columns| (r, (c + 64) % columns)),
+    ("every row in reverse", |r, c, rows, _| (rows - 1 - r, c)),
+];
+
+/// What becomes of the bias of each column, in the words of "the bias is …".
+pub(crate) const BIASES: [(&str, fn(&mut [f64])); 8] = [
+    ("added twice", |row| row.iter_mut().for_each(|x| *x *= 2.0)),
+    ("halved", |row| row.iter_mut().for_each(|x| *x *= 0.5)),
+    ("subtracted", |row| row.iter_mut().for_each(|x| *x = -*x)),
+    ("that of the column before", |row| row.rotate_right(1)),
+    ("that of the next column", |row| row.rotate_left(1)),
+    ("that of the other column of a pair", |row| {
+        row.as_chunks_mut::<2>().0.iter_mut().for_each(|pair| pair.swap(0, 1));
+    }),
+    ("that of the other half of the columns", |row| {
+        let half = row.len() / 2;
+        row.rotate_left(half);
+    }),
+    ("that of column 0", |row| row.fill(row.first().copied().unwrap_or_default())),
+];
