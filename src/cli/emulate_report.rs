@@ -169,8 +169,7 @@ fn expectation(checked: &Checked, text: &mut String) {
             let index: Vec<String> = first.index.iter().map(ToString::to_string).collect();
             let _ = writeln!(text, "{buffer}: {wrong} of {elements} elements are not as expected ({limits})");
             let (index, got, wanted) = (index.join(","), &first.got, &first.wanted);
-            let expected = if matches!(checked.limit, Limit::Bound(_)) { "" } else { "expected " };
-            let _ = writeln!(text, "  the first is {buffer}[{index}]: {got}, {expected}{wanted}");
+            let _ = writeln!(text, "  the first is {buffer}[{index}]: {got}, expected {wanted}");
             if let Limit::Bound(Some(diagnosis)) = &checked.limit {
                 diagnosis.text().lines().for_each(|line| _ = writeln!(text, "  {line}"));
             }

@@ -10,6 +10,7 @@ use super::product::{Product, ProductResult};
 use super::run::Outcome;
 use super::session::{Buffer, Expectation, Session, Wanted};
 use crate::frame::diagnosis::Diagnosis;
+use crate::product::Bound;
 
 /// The tolerance of a comparison with expected values.
 #[derive(Debug, Clone, Copy, Default, PartialEq)]
@@ -149,17 +150,15 @@ fn nothing_compared(buffer: &Buffer, limit: Limit) -> Checked {
 fn check_product(buffer: &Buffer, product: &Product, bytes: &[u8]) -> Checked {
     let mut checked = nothing_compared(buffer, Limit::Bound(None));
     match product.judge(buffer.shape.element, bytes) {
-        Ok(ProductResult { result, diagnosis }) => {
-            checked.compared = checked.elements;
-            checked.wrong = usize::try_from(result.mismatches).unwrap_or(usize::MAX);
-            checked.largest = result.worst_over_bound;
-            let at = |axis: &str| result.place.as_ref().and_then(|place| place.index(axis));
-            if let (Some(row), Some(col)) = (at("row"), at("col")) {
-                let element = row * product.dims[1] + col;
+        Ok(ProductResult { wrong, first, largest, diagnosis }) => {
+            (checked.compared, checked.wrong, checked.largest) = (checked.elements, wrong, largest);
+            checked.first = first.map(|([row, column], Bound { value, error })| {
+                let element = row * buffer.shape.dims.last().copied().unwrap_or(1) + column;
                 let code = buffer.shape.element.code_at(bytes, element);
                 let got = code.map_or_else(String::new, |code| buffer.shape.element.show(code));
-                checked.first = Some(Mismatch { element, index: vec![row, col], got, wanted: result.note });
-            }
+                let wanted = format!("{value} ± {error:.3e}");
+                Mismatch { element, index: vec![row, column], got, wanted }
+            });
             checked.limit = Limit::Bound(diagnosis.map(Box::new));
         }
         Err(why) => checked.why = Some(why),

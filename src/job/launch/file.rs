@@ -164,7 +164,7 @@ impl From<ScaleLayoutWord> for ScaleLayout {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ProductEntry {
-    /// The formats of `a` and `b`: mxfp8xmxfp4, nvfp4, mxfp4, mxfp8, bf16xmxfp4 or bf16xnvfp4.
+    /// The formats of `a` and `b`: mxfp8, mxfp4, nvfp4, bf16 or f16, or two of them as in mxfp8xmxfp4.
     pub(super) format: String,
     /// The codes of `a`.
     pub(super) a: String,
@@ -172,8 +172,8 @@ pub(super) struct ProductEntry {
     pub(super) b: String,
     /// The scales of `a`, if its format has some.
     pub(super) a_scales: Option<String>,
-    /// The scales of `b`.
-    pub(super) b_scales: String,
+    /// The scales of `b`, if its format has some.
+    pub(super) b_scales: Option<String>,
     /// The layout of the scales of `a`; linear by default.
     #[serde(default)]
     pub(super) a_scale_layout: ScaleLayoutWord,

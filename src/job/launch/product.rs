@@ -1,50 +1,47 @@
-//! Judges a result as a product of block-scaled operands by the bound that is derived for it, and explains a wrong one.
-//!
-//! The product is the second GEMM of an MoE layer with one expert, whose rows are the rows of the matrix: the same reference, bounds and
-//! hypotheses judge it ([`crate::moe::judge`]).
-
-use std::collections::BTreeMap;
+//! Judges a result as a product of two operands by the bound that is derived for it, and explains a wrong one ([`crate::product`]).
 
 use emulator::argument::Element;
-use numerics::Rounding;
-use numerics::convert::f32_to;
-use numerics::format::Format;
 use numerics::scale_layout::ScaleLayout;
-use record::{StageResult, Verdict};
 
 use super::session::{Buffer, Initial};
 use crate::frame::diagnosis::Diagnosis;
-use crate::moe::case::FormatPair;
-use crate::moe::{Array, Contract, Stage, Tensors, explain, judge};
+use crate::product::{Bound, Matrix, OperandFormat, ResultType, Scaled, Sum, explain};
 
-/// The product that a result must be: `a` [M, K] times `b` [N, K] transposed, both row-major.
+/// The product that a result must be: `a` [M, K] times `b` [N, K] transposed, both row-major, plus a bias.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Product {
-    /// The formats of `a` and `b`.
-    pub pair: FormatPair,
-    /// The codes of `a`, and its scales if the format has some.
-    pub a: Vec<u8>,
-    /// As `a`.
-    pub a_scales: Option<Vec<u8>>,
-    /// The codes of `b`.
-    pub b: Vec<u8>,
-    /// The scales of `b`.
-    pub b_scales: Vec<u8>,
-    /// The layouts of both operands' scales.
-    pub layouts: [ScaleLayout; 2],
-    /// The factors on `a` and `b`, of formats that have global scales.
-    pub globals: [f32; 2],
-    /// The bias of each column, if one is added.
-    pub bias: Option<Vec<f32>>,
-    /// Rows M and columns N.
-    pub dims: [usize; 2],
+    /// The operands. Any order of the sum is allowed.
+    problem: crate::product::Product,
+    /// Columns N.
+    columns: usize,
+}
+
+/// An operand as buffers hold it.
+#[derive(Debug)]
+pub(super) struct Stored {
+    /// Its name in the launch file.
+    pub(super) name: &'static str,
+    /// Its format.
+    pub(super) format: OperandFormat,
+    /// Its codes: two of e2m1 in a byte.
+    pub(super) codes: Vec<u8>,
+    /// Its scales, if its format has some.
+    pub(super) scales: Option<Vec<u8>>,
+    /// The layout of its scales.
+    pub(super) layout: ScaleLayout,
+    /// The factor of formats that have global scales.
+    pub(super) global: f32,
 }
 
 /// The judgement of a product.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProductResult {
-    /// The verdict, the number of wrong elements, the first one, and what was found there.
-    pub result: StageResult,
+    /// The number of wrong elements.
+    pub wrong: usize,
+    /// The row and column of the first one, and what is right.
+    pub first: Option<([usize; 2], Bound)>,
+    /// The largest |found − right| as a multiple of its bound.
+    pub largest: f64,
     /// What explains the wrong elements.
     pub diagnosis: Option<Diagnosis>,
 }
@@ -64,162 +61,129 @@ pub(super) fn contents(buffer: &Buffer) -> Result<Vec<u8>, String> {
     }
 }
 
-impl Product {
-    /// The depth K that the codes of `a` have.
-    fn depth(&self) -> usize {
-        self.a.len() * 8 / self.pair.activation().element().bits() / self.dims[0].max(1)
+/// What is wrong with the number of bytes that something has.
+fn sized(name: &str, there: usize, wanted: usize, of: &str) -> Result<(), String> {
+    if there == wanted {
+        return Ok(());
+    }
+    Err(format!("`{name}` has {there} bytes, not the {wanted} of {of}"))
+}
+
+impl Stored {
+    const fn bits(&self) -> usize {
+        self.format.element().bits() as usize
     }
 
-    /// Checks that the operands are as large as the result requires; returns what is wrong.
-    pub(super) fn misfit(&self, output: &Buffer) -> Option<String> {
-        let [rows, columns] = self.dims;
-        if !matches!(output.shape.element, Element::Bf16 | Element::F32) {
-            let name = output.shape.element.name();
-            return Some(format!(
-                "`product` judges results of bf16 or f32, and buffer `{}` is of {name}",
-                output.name
-            ));
-        }
-        let (a_bits, b_bits) = (self.pair.activation().element().bits(), self.pair.weight().element().bits());
-        let depth = self.depth();
-        let block = self.pair.block();
-        if depth == 0 || depth * rows * a_bits != self.a.len() * 8 || !depth.is_multiple_of(32) {
-            return Some(format!(
-                "`a` has {} bytes, which are not {rows} rows of a multiple of 32 elements of {a_bits} bits",
-                self.a.len()
-            ));
-        }
-        let fits = |name: &str, there: usize, wanted: usize, of: String| {
-            (there != wanted).then(|| format!("`{name}` has {there} bytes, not the {wanted} of {of}"))
-        };
-        let scale = |name: &str, there: Option<usize>, layout: ScaleLayout, lines: usize, has: bool| match (
-            there, has,
-        ) {
-            (Some(there), true) => {
-                let (blocks, wanted) = (depth / block, layout.size(lines, depth / block));
-                let padded = match layout {
-                    ScaleLayout::Linear => String::new(),
-                    ScaleLayout::Tile128x4 | ScaleLayout::Tile8x4 => {
-                        let (rows, columns) = layout.padded(lines, blocks);
-                        format!(", padded to {rows} x {columns}")
-                    }
-                };
-                fits(name, there, wanted, format!("{lines} x {blocks} scales{padded}"))
-            }
-            (None, false) => None,
-            (None, true) => Some(format!("{} needs `{name}`", self.pair.word())),
-            (Some(_), false) => Some(format!("{} has no `{name}`", self.pair.word())),
-        };
-        fits("b", self.b.len(), columns * depth * b_bits / 8, format!("{columns} rows of {depth} elements"))
-            .or_else(|| {
-                let scaled = self.pair.activation().scale().is_some();
-                scale("a_scales", self.a_scales.as_ref().map(Vec::len), self.layouts[0], rows, scaled)
-            })
-            .or_else(|| scale("b_scales", Some(self.b_scales.len()), self.layouts[1], columns, true))
-            .or_else(|| {
-                let there = self.bias.as_ref()?.len();
-                (there != columns)
-                    .then(|| format!("`bias` has {there} elements, not one for each of {columns} columns"))
-            })
-    }
-
-    /// The product as the tensors of an MoE layer, with these bf16 results.
-    fn tensors(&self, stored: Vec<u16>) -> Tensors {
-        let [rows, columns] = self.dims;
-        let matrix = |data: &[u8], lines: usize| Array {
-            shape: vec![lines, data.len() / lines.max(1)],
-            data: data.to_vec().into(),
-        };
-        let weights = |data: &[u8]| Array {
-            shape: vec![1, columns, data.len() / columns.max(1)],
-            data: data.to_vec().into(),
-        };
-        let [a_layout, b_layout] = self.layouts;
-        let blocks = self.depth() / self.pair.block();
-        let one = |value: f32| Array { shape: vec![1], data: vec![value].into() };
-        let [a_global, b_global] = self.globals;
-        let tokens = (0..rows).map(|row| i32::try_from(row).unwrap_or(i32::MAX)).collect();
-        Tensors {
-            row_token: Some(Array { shape: vec![rows], data: tokens }),
-            row_expert: Some(Array { shape: vec![rows], data: vec![0; rows].into() }),
-            a2_codes: Some(matrix(&self.a, rows)),
-            a2_scales: self
-                .a_scales
-                .as_ref()
-                .map(|scales| matrix(&linear(scales, a_layout, rows, blocks), rows)),
-            a2_global: self.pair.activation().has_global().then(|| one(a_global)),
-            w2_blocks: Some(weights(&self.b)),
-            w2_scales: Some(weights(&linear(&self.b_scales, b_layout, columns, blocks))),
-            w2_global: self.pair.weight().has_global().then(|| one(b_global)),
-            w2_bias: self
-                .bias
-                .as_ref()
-                .map(|bias| Array { shape: vec![1, columns], data: bias.clone().into() }),
-            fc2_out: Some(Array { shape: vec![rows, columns], data: stored.into() }),
-            ..Tensors::default()
-        }
-    }
-
-    /// Judges the stored values; the bound allows any order of the sum. Values of f32 are rounded to bf16 first, as a kernel that stores
-    /// bf16 does: what is right stays right.
+    /// The operand, of so many rows and elements of K.
     ///
     /// # Errors
-    /// A message if no bound can be derived for these operands.
-    pub(super) fn judge(&self, element: Element, stored: &[u8]) -> Result<ProductResult, String> {
-        let words = match element {
-            Element::F32 => {
-                stored.as_chunks().0.iter().map(|bytes| bf16(f32::from_le_bytes(*bytes))).collect()
+    /// A message if codes or scales are not as many.
+    fn matrix(self, rows: usize, depth: usize) -> Result<Matrix, String> {
+        let (name, element) = (self.name, self.format.element());
+        let wanted = rows * depth * self.bits() / 8;
+        sized(name, self.codes.len(), wanted, &format!("{rows} rows of {depth} elements"))?;
+        let word = self.format.word();
+        let (scale, block, scales) = match (self.format.scale(), &self.scales) {
+            (None, None) => {
+                let words = self.codes.as_chunks().0.iter();
+                let value =
+                    |bytes: &[u8; 2]| f64::from(element.decode(u32::from(u16::from_le_bytes(*bytes))));
+                return Ok(Matrix::Plain { depth, values: words.map(value).collect() });
             }
-            _ => stored.as_chunks().0.iter().map(|bytes| u16::from_le_bytes(*bytes)).collect(),
+            (None, Some(_)) => return Err(format!("{word} has no `{name}_scales`")),
+            (Some(_), None) => return Err(format!("{word} needs `{name}_scales`")),
+            (Some((scale, block)), Some(scales)) => (scale, block, scales),
         };
-        let tensors = self.tensors(words);
-        let metadata: BTreeMap<String, String> = [("format", self.pair.word()), ("top_k", "1")]
-            .map(|(key, word)| (key.to_owned(), word.to_owned()))
-            .into();
-        let contract = Contract::of_dump(&tensors, &metadata).map_err(|error| error.to_string())?;
-        let results = judge(&contract, &tensors).map_err(|error| error.to_string())?;
-        let found = results.iter().find(|result| result.stage == *Stage::Fc2.word());
-        let Some(result) = found.filter(|result| matches!(result.verdict, Verdict::Pass | Verdict::Fail))
-        else {
-            let why = found.map_or_else(String::new, |result| format!(": {}", result.note));
-            return Err(format!("the bound decides nothing about this product{why}"));
+        let blocks = depth / block;
+        let padded = match self.layout {
+            ScaleLayout::Linear => String::new(),
+            ScaleLayout::Tile128x4 | ScaleLayout::Tile8x4 => {
+                let (rows, columns) = self.layout.padded(rows, blocks);
+                format!(", padded to {rows} x {columns}")
+            }
         };
-        let diagnosis = explain(&contract, &tensors, std::slice::from_ref(result)).map(in_own_words);
-        Ok(ProductResult { result: result.clone(), diagnosis })
+        let of = format!("{rows} x {blocks} scales{padded}");
+        sized(&format!("{name}_scales"), scales.len(), self.layout.size(rows, blocks), &of)?;
+        let places = (0..rows).flat_map(|row| (0..blocks).map(move |block| (row, block)));
+        let scale_at = |(row, block)| scales.get(self.layout.offset(row, block, blocks)).copied();
+        let scales = places.map(|place| scale_at(place).unwrap_or_default()).collect();
+        let codes = match self.bits() {
+            4 => self.codes.iter().flat_map(|byte| [byte & 15, byte >> 4]).collect(),
+            _ => self.codes,
+        };
+        // Formats of MX have no global scale.
+        let global = if self.format == OperandFormat::Nvfp4 { f64::from(self.global) } else { 1.0 };
+        Ok(Matrix::Scaled(Scaled { element, depth, codes, scale, block, scales, global }))
     }
 }
 
-/// The scales of a matrix, one row after the other, without padding; [`Product::misfit`] has checked that all are there.
-fn linear(scales: &[u8], layout: ScaleLayout, rows: usize, blocks: usize) -> Vec<u8> {
-    let places = (0..rows).flat_map(|row| (0..blocks).map(move |block| layout.offset(row, block, blocks)));
-    places.map(|at| scales.get(at).copied().unwrap_or_default()).collect()
-}
-
-/// A number rounded to the nearest bf16.
-fn bf16(value: f32) -> u16 {
-    f32_to(Format::Bf16, value, Rounding::NearestEven, false, false) as u16
-}
-
-/// Names the operands of a product as a launch file does.
-fn in_own_words(mut diagnosis: Diagnosis) -> Diagnosis {
-    let own = |text: &mut String| {
-        *text = text.replace("activations of FC2", "operand `a`").replace("weights of FC2", "operand `b`");
-    };
-    for explanation in &mut diagnosis.explanations {
-        own(&mut explanation.what);
-        own(&mut explanation.cause);
-        explanation.same.iter_mut().for_each(own);
-    }
-    diagnosis.next.iter_mut().for_each(|(what, _)| own(what));
-    if let Some(question) = &mut diagnosis.question {
-        own(question);
-        let names =
-            [("w2_scales", "b_scales"), ("w2_bias", "bias"), ("w2_blocks", "b"), ("w2_global", "b_global")];
-        let of_a = [("a2_scales", "a_scales"), ("a2_codes", "a"), ("a2_global", "a_global")];
-        for (name, own) in names.into_iter().chain(of_a) {
-            *question = question.replace(&format!("`{name}`"), &format!("`{own}`"));
+impl Product {
+    /// The product of operands `a` and `b`, with M rows and N columns in this buffer.
+    ///
+    /// # Errors
+    /// A message if they do not fit one another.
+    pub(super) fn new(
+        [a, b]: [Stored; 2],
+        bias: Option<Vec<f64>>,
+        [rows, columns]: [usize; 2],
+        output: &Buffer,
+    ) -> Result<Self, String> {
+        let element = output.shape.element;
+        let result = match element {
+            Element::Bf16 => ResultType::Bf16,
+            Element::F16 => ResultType::F16,
+            Element::F32 => ResultType::F32,
+            _ => {
+                return Err(format!(
+                    "`product` judges results of bf16, f16 or f32, and buffer `{}` is of {}",
+                    output.name,
+                    element.name()
+                ));
+            }
+        };
+        let bits = a.bits();
+        let depth = a.codes.len() * 8 / bits / rows.max(1);
+        if depth == 0 || depth * rows * bits != a.codes.len() * 8 || !depth.is_multiple_of(32) {
+            return Err(format!(
+                "`a` has {} bytes, which are not {rows} rows of a multiple of 32 elements of {bits} bits",
+                a.codes.len()
+            ));
         }
+        if let Some(there) = bias.as_ref().map(Vec::len).filter(|there| *there != columns) {
+            return Err(format!("`bias` has {there} elements, not one for each of {columns} columns"));
+        }
+        let (a, b) = (a.matrix(rows, depth)?, b.matrix(columns, depth)?);
+        Ok(Self { problem: crate::product::Product { a, b, bias, sum: Sum::UNKNOWN, result }, columns })
     }
-    diagnosis.extent = diagnosis.extent.replace("stage fc2, first at", "first at");
-    diagnosis
+
+    /// Judges the stored values; the bound allows any order of the sum.
+    ///
+    /// # Errors
+    /// A message if the bounds decide nothing about these operands.
+    pub(super) fn judge(&self, element: Element, stored: &[u8]) -> Result<ProductResult, String> {
+        let bounds = self.problem.bounds();
+        let value = |n: usize| element.code_at(stored, n).map_or(f64::NAN, |code| element.value(code));
+        let stored: Vec<f64> = (0..bounds.elements.len()).map(value).collect();
+        let (mut decided, mut largest, mut wrong, mut first) = (0, 0.0_f64, 0, None);
+        for (n, (bound, found)) in bounds.elements.iter().zip(&stored).enumerate() {
+            decided += usize::from(bound.decides());
+            if bound.error.is_infinite() {
+                continue;
+            }
+            let off = (found - bound.value).abs();
+            let over = if off == 0.0 { 0.0 } else { off / bound.error };
+            largest = largest.max(if over.is_nan() { f64::INFINITY } else { over });
+            if !bound.admits(*found) {
+                wrong += 1;
+                first = first.or(Some(([n / self.columns, n % self.columns], *bound)));
+            }
+        }
+        if wrong == 0 && 2 * decided < stored.len() {
+            return Err(format!(
+                "the bound decides nothing about this product: only {decided} of {} elements are larger than their bounds",
+                stored.len()
+            ));
+        }
+        Ok(ProductResult { wrong, first, largest, diagnosis: explain(&self.problem, &bounds, &stored) })
+    }
 }

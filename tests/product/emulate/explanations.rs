@@ -187,9 +187,12 @@ fn a_product_is_judged_by_its_bound_and_explained() {
     assert_eq!((&expectation["judged_by"], &expectation["wrong"]), (&"derived_bound".into(), &96.into()));
     assert!(expectation["diagnosis"]["explanations"][0]["what"].as_str().unwrap().contains("operand `a`"));
     for (of, why) in [
-        ("format: fp3, a: a, b: b, b_scales: b_scales", "`fp3` is none of the formats mxfp8xmxfp4, nvfp4"),
         (
-            "format: mxfp8, a: a, b: b, b_scales: b_scales",
+            "format: fp3, a: a, b: b, b_scales: b_scales",
+            "`fp3` is none of the formats mxfp8, mxfp4, nvfp4, bf16, f16",
+        ),
+        (
+            "format: mxfp8, a: a, a_scales: a_scales, b: b, b_scales: b_scales",
             "`b` has 512 bytes, not the 1024 of 32 rows of 32 elements",
         ),
         ("format: mxfp8xmxfp4, a: a, b: b, b_scales: b_scales", "mxfp8xmxfp4 needs `a_scales`"),
@@ -205,6 +208,39 @@ fn a_product_is_judged_by_its_bound_and_explained() {
         let text = run(2, &["emulate", &product(&dir, [32; 4], of)]);
         assert!(text.contains(why) && text.contains("product.yaml:"), "{why}\n{text}");
     }
+}
+
+#[test]
+fn a_product_of_values_without_scales_is_judged_and_explained() {
+    let dir = TempDir::new().unwrap();
+    // Row r of `a` is the number 1 + r / 4, `b` is 1 in its first half of K and 2 in the other: a product is 96 + 24 r.
+    let session = |given: [u32; 4]| {
+        let repeated = |numbers: &[String], each: usize| -> String {
+            numbers.iter().flat_map(|n| vec![n.as_str(); each]).collect::<Vec<_>>().join(", ")
+        };
+        let a: Vec<String> = (0..4).map(|row| (1.0 + f64::from(row) / 4.0).to_string()).collect();
+        let b: Vec<String> = (0..64).map(|half| (1 + half % 2).to_string()).collect();
+        let given: Vec<String> = given.iter().map(u32::to_string).collect();
+        let text = format!(
+            "modules:\n  k: {{file: '{}'}}\nbuffers:\n  a: {{type: bf16, shape: [4, 64], values: [{}]}}\n\
+             \x20 b: {{type: f16, shape: [32, 64], values: [{}]}}\n  given: {{type: f16, shape: [4, 32], values: [{}]}}\n\
+             \x20 y:\n    type: f16\n    shape: [4, 32]\n    expect: {{product: {{format: bf16xf16, a: a, b: b}}}}\n\
+             launches:\n- block: 128\n  args: [{{buffer: given}}, {{buffer: y}}]\n",
+            copy(&dir),
+            repeated(&a, 64),
+            repeated(&b, 32),
+            repeated(&given, 32)
+        );
+        let path = dir.path().join("values.yaml");
+        fs::write(&path, text).unwrap();
+        path.display().to_string()
+    };
+    let text = run(0, &["emulate", &session([96, 120, 144, 168])]);
+    assert!(text.contains("y: 128 elements as expected (derived bound"), "{text}");
+    // The second half of K is missing: rows of 32 + 8 r.
+    let text = run(100, &["emulate", &session([32, 40, 48, 56])]);
+    assert!(text.contains("the first is y[0,0]: 32, expected 96 ± 0"), "{text}");
+    assert!(text.contains("the last 32 of K are left out"), "{text}");
 }
 
 #[test]

@@ -22,7 +22,7 @@ pub enum Sum {
 
 impl Sum {
     /// The widest of the steps: what any kernel does.
-    pub(super) const UNKNOWN: Self =
+    pub const UNKNOWN: Self =
         Self::Steps { length: 8, accumulation: Accumulation { fraction: 24, rising: false } };
 
     const fn length(self) -> usize {

@@ -5,7 +5,7 @@ use std::sync::OnceLock;
 use numerics::format::{Format, Parts};
 
 /// An operand [rows, K].
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub enum Matrix {
     /// Codes with block scales.
     Scaled(Scaled),
@@ -19,7 +19,7 @@ pub enum Matrix {
 }
 
 /// Codes with block scales and a factor.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq)]
 pub struct Scaled {
     /// The format of the codes.
     pub element: Format,

@@ -8,11 +8,11 @@ use super::super::expect::{self, Tolerance};
 use super::super::file::{BufferEntry, Dims, ExpectEntry, ProductEntry, Scalar};
 use super::super::layout::{Field, lay_out};
 use super::super::place::Part;
-use super::super::product::{self, Product};
+use super::super::product::{self, Product, Stored};
 use super::super::session::{Buffer, Expectation, Initial, Value, Wanted, check_memory};
 use super::value::codes;
 use super::{Fault, Reader, fault, item, with};
-use crate::moe::case::FormatPair;
+use crate::product::OperandFormat;
 
 impl Reader {
     pub(super) fn buffer(&mut self, name: &str, entry: &BufferEntry, path: &[Part]) -> Result<Buffer, Fault> {
@@ -178,9 +178,13 @@ impl Reader {
     /// The product that a buffer must be, of the contents that other buffers have before the launches.
     fn product(&self, n: usize, entry: &ProductEntry, path: &[Part]) -> Result<Product, Fault> {
         let output = &self.buffers[n];
-        let pair = FormatPair::ALL.iter().copied().find(|pair| pair.word() == entry.format);
-        let Some(pair) = pair else {
-            let what = format!("`{}` is none of the formats {}", entry.format, FormatPair::listed());
+        let Some([of_a, of_b]) = OperandFormat::parse_pair(&entry.format) else {
+            let all: Vec<&str> = OperandFormat::ALL.iter().map(|format| format.word()).collect();
+            let what = format!(
+                "`{}` is none of the formats {}, and no two of them as in `mxfp8xmxfp4`",
+                entry.format,
+                all.join(", ")
+            );
             return fault(with(path, "format"), what);
         };
         let [rows, columns] = output.shape.dims[..] else {
@@ -194,32 +198,37 @@ impl Reader {
             Ok::<_, Fault>((buffer.shape.element, bytes))
         };
         let codes = |key: &str, name: &String| of(key, name).map(|(_, bytes)| bytes);
+        let scales =
+            |key: &str, name: &Option<String>| name.as_ref().map(|name| codes(key, name)).transpose();
         let bias = match &entry.bias {
             Some(name) => match of("bias", name)? {
-                (Element::F32, bytes) => {
-                    Some(bytes.as_chunks().0.iter().map(|word| f32::from_le_bytes(*word)).collect())
-                }
+                (Element::F32, bytes) => Some(
+                    bytes.as_chunks().0.iter().map(|word| f64::from(f32::from_le_bytes(*word))).collect(),
+                ),
                 (other, _) => {
                     return fault(with(path, "bias"), format!("the bias is of {}, not of f32", other.name()));
                 }
             },
             None => None,
         };
-        let made = Product {
-            pair,
-            a: codes("a", &entry.a)?,
-            a_scales: entry.a_scales.as_ref().map(|name| codes("a_scales", name)).transpose()?,
-            b: codes("b", &entry.b)?,
-            b_scales: codes("b_scales", &entry.b_scales)?,
-            layouts: [entry.a_scale_layout.into(), entry.b_scale_layout.into()],
-            globals: [entry.a_global.unwrap_or(1.0), entry.b_global.unwrap_or(1.0)],
-            bias,
-            dims: [rows, columns],
+        let a = Stored {
+            name: "a",
+            format: of_a,
+            codes: codes("a", &entry.a)?,
+            scales: scales("a_scales", &entry.a_scales)?,
+            layout: entry.a_scale_layout.into(),
+            global: entry.a_global.unwrap_or(1.0),
         };
-        match made.misfit(output) {
-            Some(why) => fault(path.to_vec(), why),
-            None => Ok(made),
-        }
+        let b = Stored {
+            name: "b",
+            format: of_b,
+            codes: codes("b", &entry.b)?,
+            scales: scales("b_scales", &entry.b_scales)?,
+            layout: entry.b_scale_layout.into(),
+            global: entry.b_global.unwrap_or(1.0),
+        };
+        let made = Product::new([a, b], bias, [rows, columns], output);
+        made.map_err(|why| Fault::At(path.to_vec(), why))
     }
 }
 
