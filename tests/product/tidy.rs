@@ -14,7 +14,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 const MODULES: [(&str, &[&str]); 4] = [
     ("crates/cuda/src", &["status", "program", "device", "api", "preload"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
-    ("crates/pipeline/src", &["kernel", "frame", "kv_cache", "attention", "moe", "families"]),
+    ("crates/pipeline/src", &["kernel", "frame", "product", "kv_cache", "attention", "moe", "families"]),
     (
         "src",
         &[

@@ -195,7 +195,7 @@ fn a_product_is_judged_by_its_bound_and_explained() {
             "format: mxfp8, a: a, a_scales: a_scales, b: b, b_scales: b_scales",
             "`b` has 512 bytes, not the 1024 of 32 rows of 32 elements",
         ),
-        ("format: mxfp8xmxfp4, a: a, b: b, b_scales: b_scales", "mxfp8xmxfp4 needs `a_scales`"),
+        ("format: mxfp8xmxfp4, a: a, b: b, b_scales: b_scales", "mxfp8 needs `a_scales`"),
         (
             "format: mxfp8xmxfp4, a: y, a_scales: a_scales, b: b, b_scales: b_scales",
             "buffer `y` is an operand of a product and has no",
