@@ -11,6 +11,7 @@ use super::completeness::{Completeness, Incomplete};
 use super::conflicts::ConflictRow;
 use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 use super::family::FamilyRow;
+use super::fuzz::FuzzTable;
 use super::named::{Named, or_empty};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
@@ -57,6 +58,9 @@ pub struct Record {
     /// Device code in files, and how it runs on each device.
     #[serde(default)]
     pub audit: AuditTable,
+    /// Random kernels on GPUs, with every compiler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fuzzed: Vec<FuzzTable>,
     /// The requested parts of the run that were skipped.
     #[serde(default)]
     pub skipped: Vec<SkippedRow>,
@@ -129,6 +133,7 @@ impl Record {
             audit: AuditTable::default(),
             skipped: Vec::new(),
             conflicts: Vec::new(),
+            fuzzed: Vec::new(),
             filters: Vec::new(),
         }
     }

@@ -19,13 +19,23 @@ pub const ENTRY: &str = "k";
 /// Threads of a CTA.
 pub const THREADS: u32 = 64;
 /// CTAs of the grid.
-pub(super) const CTAS: u32 = 2;
+pub const CTAS: u32 = 2;
 /// Bytes of input and of output of a thread.
 pub(super) const INPUT: u32 = 256;
 pub(super) const OUTPUT: u32 = 288;
 /// Bytes of global memory of a thread, and of a CTA for bulk copies.
 pub(super) const SCRATCH: u32 = 64;
 pub(super) const BULK: u32 = 512;
+
+/// The parts of a thread's results, as [`EPILOGUE`] stores them: first byte, bytes of one, name.
+pub(super) const PARTS: [(usize, usize, &str); 6] = [
+    (0, 2, "h"),
+    (16, 4, "r"),
+    (64, 8, "d"),
+    (128, 4, "p"),
+    (144, 1, "byte of shared memory "),
+    (208, 1, "byte of local memory "),
+];
 
 /// How deep branches and loops nest.
 const DEPTH: usize = 2;
@@ -109,11 +119,16 @@ impl Generator {
             reached: Reached::default(),
             length: 24,
         };
-        let empty = generator.module("");
-        match emulator::load(&empty) {
+        match emulator::load(&generator.empty()) {
             Ok(_) => Ok(generator),
             Err(stop) => Err(GeneratorError::Refused { target, why: stop.to_string() }),
         }
+    }
+
+    /// The kernel with nothing between its prologue and its epilogue.
+    #[must_use]
+    pub fn empty(&self) -> String {
+        self.module("")
     }
 
     /// What the kernels so far have reached.
