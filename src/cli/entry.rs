@@ -132,7 +132,7 @@ fn dispatch(cli: Cli, context: &Context<'_>) -> Result<(), CliError> {
         Some(Verb::Toolkit(verb)) => verbs::toolkit(&verb, context),
         Some(Verb::Report(args)) => verbs::report(&args),
         Some(Verb::Lint(args)) => super::lint::lint(&args, context),
-        Some(Verb::Bisect(args)) => super::bisect::bisect(&args),
+        Some(Verb::Bisect(args)) => super::bisect::bisect(&args, context),
         Some(Verb::Fuzz(verb)) => super::fuzz::fuzz(&verb, context),
         Some(Verb::Predicates(args)) => super::predicates::predicates(&args, context),
         Some(Verb::Diff(args)) => super::diff::diff(&args),

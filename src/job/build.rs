@@ -77,25 +77,22 @@ impl fmt::Display for Build {
     }
 }
 
-/// Builds as a list: `ptxas 13.5.37 -O1 -O3, ptxas 12.9.86 -O3`.
+/// Builds as a list: `ptxas 12.9.86 at -O3; ptxas 13.5.37 at -O1 -O3`.
 #[must_use]
 pub fn in_words<'a>(builds: impl IntoIterator<Item = &'a Build>) -> String {
-    let mut out = String::new();
-    let mut last = None;
+    let mut by: Vec<(CodeBy, Vec<String>)> = Vec::new();
     for build in builds {
-        let compiler = build.code();
-        if last.as_ref() != Some(&compiler) {
-            if last.is_some() {
-                out.push_str(", ");
-            }
-            out.push_str(&compiler.text());
-            last = Some(compiler);
-        }
-        if let Some(level) = build.level() {
-            out.push_str(&format!(" -O{level}"));
+        let level = build.level().map(|level| format!("-O{level}"));
+        match by.iter_mut().find(|(code, _)| *code == build.code()) {
+            Some((_, levels)) => levels.extend(level),
+            None => by.push((build.code(), level.into_iter().collect())),
         }
     }
-    out
+    let one = |(code, levels): (CodeBy, Vec<String>)| match levels.as_slice() {
+        [] => code.text().into_owned(),
+        levels => format!("{} at {}", code.text(), levels.join(" ")),
+    };
+    by.into_iter().map(one).collect::<Vec<_>>().join("; ")
 }
 
 /// Selects compilers by the names of toolkits, of which `driver` is one where `cuda`, the driver's version, is given. Levels are for ptxas.
