@@ -30,6 +30,7 @@ use crate::job::launch::{self, CommandLine, Judged, LaunchError, Outcome, Sessio
 use crate::job::ptxas::Assembler;
 use crate::job::{Context, JobError};
 use crate::lint::{Source, SourceError};
+use crate::toolkit::Discovery;
 
 /// Arguments of `bisect`.
 #[derive(Debug, Args)]
@@ -133,6 +134,8 @@ struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Made {
     Code(Shape),
+    /// Machine code that cannot be shown.
+    Unread,
     Failed(String),
 }
 
@@ -180,14 +183,11 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
         let image = match build {
             Build::Driver(_) => Some(text.as_bytes().to_vec()),
             Build::Ptxas(toolkit, level) => {
-                let disassembler = discovery.disassembler.as_ref().ok_or(sass::SassError::NoDisassembler)?;
                 let assembled = assembler.assemble(toolkit, target, *level, &text);
                 let (result, image) = match assembled.map_err(BisectError::Scratch)? {
                     Ok(cubin) => {
-                        let listing =
-                            disassembler.listing(&cubin, args.time_limit).map_err(sass::SassError::from)?;
                         let image = std::fs::read(&cubin).map_err(BisectError::Scratch)?;
-                        (Made::Code(shape(&listing)), Some(image))
+                        (read(&cubin, &discovery, args, gpu.is_some())?, Some(image))
                     }
                     Err(failed) => (Made::Failed(failed.to_string()), None),
                 };
@@ -219,6 +219,24 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
         (false, true) => Err(BisectError::Differs.into()),
         (false, false) if device.is_some() && ran.is_empty() => Err(BisectError::NotCompared.into()),
         (false, false) => Ok(()),
+    }
+}
+
+/// Reads machine code. Where a GPU runs it, too, code that cannot be read is no reason to end.
+fn read(
+    cubin: &std::path::Path,
+    discovery: &Discovery,
+    args: &BisectArgs,
+    runs: bool,
+) -> Result<Made, CliError> {
+    let listing = match &discovery.disassembler {
+        Some(disassembler) => disassembler.listing(cubin, args.time_limit).map_err(sass::SassError::from),
+        None => Err(sass::SassError::NoDisassembler),
+    };
+    match listing {
+        Ok(listing) => Ok(Made::Code(shape(&listing))),
+        Err(_) if runs => Ok(Made::Unread),
+        Err(error) => Err(error.into()),
     }
 }
 
@@ -402,6 +420,9 @@ fn machine_code(out: &mut String, made: &[(Made, Vec<usize>)], words: &impl Fn(&
             Made::Failed(how) => {
                 wrong = true;
                 let _ = writeln!(out, "  ptxas {how}");
+            }
+            Made::Unread => {
+                let _ = writeln!(out, "  its machine code cannot be read with nvdisasm");
             }
             Made::Code(shape) => {
                 let _ = writeln!(

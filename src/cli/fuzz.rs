@@ -71,6 +71,9 @@ pub(super) struct FuzzArgs {
     /// Write each finding to a folder of DIR: kernel, inputs, expected results and those of the GPU, for `emulate` and `bisect`
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Write the counts and the findings as JSON to FILE, too
+    #[arg(long, value_name = "FILE.json")]
+    record: Option<PathBuf>,
     /// Time limit of one run of ptxas, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     time_limit: Duration,
@@ -202,8 +205,13 @@ fn deliver(
             None => finding.kernel.lines().for_each(|line| _ = writeln!(out, "    {line}")),
         }
     }
+    let json = || serde_json::to_string_pretty(table).map(|text| text + "\n");
+    if let Some(file) = &args.record {
+        let text = json().map_err(|e| CliError::Output(e.into()))?;
+        crate::record::write_atomic(file, text.as_bytes()).map_err(CliError::Output)?;
+    }
     let text = match args.format {
-        Format::Json => serde_json::to_string_pretty(table).map_err(|e| CliError::Output(e.into()))? + "\n",
+        Format::Json => json().map_err(|e| CliError::Output(e.into()))?,
         Format::Md => report::fuzz_md(table),
         _ => out + &report::fuzz_text(table),
     };

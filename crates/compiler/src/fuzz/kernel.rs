@@ -83,6 +83,8 @@ pub struct Generator {
     reached: Reached,
     /// Instructions of a body.
     length: usize,
+    /// Whether half of what all threads run together is a block-scaled `mma`.
+    scaled: bool,
 }
 
 /// What a body draws next.
@@ -118,11 +120,18 @@ impl Generator {
             taken: HashMap::new(),
             reached: Reached::default(),
             length: 24,
+            scaled: false,
         };
         match emulator::load(&generator.empty()) {
             Ok(_) => Ok(generator),
             Err(stop) => Err(GeneratorError::Refused { target, why: stop.to_string() }),
         }
+    }
+
+    /// A generator half of whose instructions, outside of branches, are block-scaled `mma`, if the target has them.
+    #[must_use]
+    pub fn of_block_scaled(self) -> Self {
+        Self { matrices: self.matrices.scaled(), scaled: true, ..self }
     }
 
     /// The kernel with nothing between its prologue and its epilogue.
@@ -193,6 +202,9 @@ impl Generator {
 
     /// What to draw: half of the time the row that was reached least, else any.
     fn source(&self, random: &mut Random, depth: usize) -> Source {
+        if self.scaled && depth == 0 && random.one_in(2) {
+            return Source::Matrices;
+        }
         let rows = self.forms.rows.len();
         let gadgets: Vec<usize> =
             (0..GADGETS.len()).filter(|g| depth == 0 || !GADGETS[*g].together).collect();
@@ -229,7 +241,8 @@ impl Generator {
             }
             Source::Matrices if depth == 0 => {
                 let own = (u32::from(self.isa.major), u32::from(self.isa.minor));
-                let unit = (0..16)
+                // Words that go together are drawn more rarely where all must be scaled.
+                let unit = (0..if self.scaled { 128 } else { 16 })
                     .find_map(|_| self.matrices.write(body.random, own).filter(|u| self.is_taken(u)))?;
                 self.take(unit)
             }

@@ -96,6 +96,10 @@ fn run(text: &str, seed: u64, options: &Options) -> Result<Outputs, Stop> {
     let params = addresses.iter().flat_map(|a| a.to_le_bytes()).collect();
     let how = Launch { grid: [CTAS, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0, params };
     launch(&program, kernel, &how, &mut memory, options)?;
+    // What depends on a register that nothing has written is no result.
+    if let Some(trap) = memory.any_undefined().filter(|_| options.check_init) {
+        return Err(Stop::Trap(Box::new(trap.clone())));
+    }
     let of = |address: &u64| memory.bytes(*address).unwrap_or_default().to_vec();
     Ok(addresses[1..].iter().flat_map(of).collect())
 }
