@@ -212,7 +212,7 @@ impl Assumption {
             module,
             entry: "probe".to_owned(),
             grid: [1; 3],
-            block: 32,
+            block: [32, 1, 1],
             shared_bytes: 0,
             arguments,
             programmatic: false,

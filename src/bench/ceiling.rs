@@ -54,7 +54,7 @@ fn launch(entry: &str, module: emulator::device::Module, ctas: u32, arguments: V
         module,
         entry: entry.to_owned(),
         grid: [ctas, 1, 1],
-        block: BLOCK,
+        block: [BLOCK, 1, 1],
         shared_bytes: 0,
         arguments,
         programmatic: false,

@@ -1,4 +1,5 @@
-//! `bisect`: one kernel with every ptxas at every level of optimization: which machine code differs, and what is known to be wrong in it.
+//! `bisect`: one kernel with every compiler at every level of optimization: which machine code differs, what is known to be wrong in it, and
+//! what a GPU makes of it.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -8,37 +9,115 @@ use std::time::Duration;
 use clap::Args;
 use compiler::known::{Found, find};
 use compiler::machine::{Place, Structure, functions, structures};
+use emulator::device::Failure;
+use emulator::trials::{Launched, Plan};
 use miette::Diagnostic;
-use ptx::arch::{Target, ToolkitVersion};
+use ptx::arch::{Suffix, Target};
 use ptx::line_column;
 
 use super::args::{OutputArgs, seconds};
+use super::device::{DeviceArgs, DeviceName};
+use super::emulate::three;
 use super::error::{CliError, CommandError};
 use super::exit;
+use super::fuzz;
 use super::output;
 use super::sass;
+use super::watch::Ear;
+use crate::gpu::{Description, GpuDevice};
+use crate::job::build::{self, Build};
+use crate::job::launch::{self, CommandLine, Judged, LaunchError, Outcome, Session};
 use crate::job::ptxas::Assembler;
+use crate::job::{Context, JobError};
 use crate::lint::{Source, SourceError};
-use crate::store::Store;
-use crate::toolkit::{self, Places};
+use crate::toolkit::Discovery;
 
 /// Arguments of `bisect`.
 #[derive(Debug, Args)]
 pub(super) struct BisectArgs {
-    /// The PTX
-    #[arg(value_name = "FILE.ptx")]
+    /// The PTX or CUDA C++, a launch file, or the launch file of a launch that `exec --record` recorded
+    #[arg(value_name = "FILE")]
     file: PathBuf,
-    /// Toolkit: 13.5, 13.5.37, `all`, or the path of a ptxas (repeatable) [default: all]
+    /// Compiler: 13.5, 13.5.37, `all`, the path of a ptxas, or with --device `driver` (repeatable) [default: all; on a simulated GPU driver]
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     toolkits: Vec<String>,
-    /// Target (`-arch`) [default: the file's own]
+    /// Target (`-arch`) [default: the file's own, or that of the GPU which runs it]
     #[arg(long, short = 't', value_name = "T")]
     target: Option<Target>,
+    #[command(flatten)]
+    device: DeviceArgs,
+    /// The kernel that is launched; needed if there are several
+    #[arg(long, value_name = "NAME")]
+    entry: Option<String>,
+    /// CTAs of the grid [default: 1]
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    grid: Option<[u32; 3]>,
+    /// Threads of a CTA [default: what the kernel requires, or 32]
+    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
+    block: Option<[u32; 3]>,
+    /// Dynamic shared memory in bytes
+    #[arg(long, value_name = "BYTES")]
+    smem: Option<u32>,
+    /// An argument, in the kernel's order, as `emulate` takes it
+    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
+    args: Vec<String>,
+    /// A buffer that no argument names, as `emulate` takes it
+    #[arg(long = "buf", value_name = "NAME=CONTENT")]
+    bufs: Vec<String>,
     /// Time limit of one run of ptxas, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     time_limit: Duration,
     #[command(flatten)]
     output: OutputArgs,
+}
+
+impl BisectArgs {
+    /// Whether it says how the kernel is launched, or asks for that.
+    fn launches(&self) -> bool {
+        self.device.device != DeviceName::Emulator
+            || self.entry.is_some()
+            || self.grid.is_some()
+            || self.block.is_some()
+            || self.smem.is_some()
+            || !self.args.is_empty()
+            || !self.bufs.is_empty()
+    }
+}
+
+/// A module, and how it is launched, if that is known.
+struct Subject {
+    text: String,
+    session: Option<Session>,
+}
+
+/// Reads the file.
+fn subject(args: &BisectArgs, context: &Context<'_>) -> Result<Subject, CliError> {
+    let is_launch = args.file.extension().is_some_and(|e| e == "yaml" || e == "yml");
+    let session = if is_launch {
+        launch::from_file(&args.file, context)?
+    } else if args.launches() {
+        let call = CommandLine {
+            file: args.file.clone(),
+            entry: args.entry.clone(),
+            grid: args.grid,
+            block: args.block,
+            shared_bytes: args.smem,
+            args: args.args.clone(),
+            buffers: args.bufs.clone(),
+            ..CommandLine::default()
+        };
+        launch::from_command_line(&call, context)?
+    } else {
+        let source = Source::read(&args.file).map_err(BisectError::Source)?;
+        let [module] = source.modules.as_slice() else {
+            return Err(BisectError::Modules(source.file).into());
+        };
+        return Ok(Subject { text: module.text.clone(), session: None });
+    };
+    match session.modules.as_slice() {
+        [module] => Ok(Subject { text: module.text.clone(), session: Some(session) }),
+        _ => Err(BisectError::Modules(args.file.display().to_string()).into()),
+    }
 }
 
 /// The machine code of a module: for each function its size, barriers and opcodes; equal for toolkits that write the same.
@@ -55,48 +134,191 @@ struct Shape {
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord)]
 enum Made {
     Code(Shape),
+    /// Machine code that cannot be shown.
+    Unread,
+    Failed(String),
+}
+
+/// What the emulator says of the launches.
+struct Emulated {
+    /// The results; `None` if the launches do not end.
+    outcome: Option<Outcome>,
+    /// A violation, or what PTX leaves open.
+    failure: Option<LaunchError>,
+}
+
+/// What a GPU made of a build.
+#[derive(Debug, Clone, PartialEq, Eq)]
+enum Ran {
+    Agrees,
+    /// Words that differ, by the place of the first, in words.
+    Differs(String),
     Failed(String),
 }
 
 /// Runs `bisect`.
-pub(super) fn bisect(args: &BisectArgs) -> Result<(), CliError> {
-    let source = Source::read(&args.file).map_err(BisectError::Source)?;
-    let [module] = source.modules.as_slice() else { return Err(BisectError::Modules(source.file).into()) };
-    let target = args.target.or(module.known_target()).ok_or(BisectError::Target)?;
-    let found = match ptx::parse(&module.text) {
+pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let mut gpu = args.device.gpu(context)?;
+    let Subject { text, mut session } = subject(args, context)?;
+    let target = target(args, &text, gpu.as_ref().map(GpuDevice::about))?;
+    let found: Vec<Found> = match ptx::parse(&text) {
         Ok(tree) => find(&tree).into_iter().filter(|f| f.miscompile.affects_target(target)).collect(),
         Err(_) => Vec::new(),
     };
-    let store = Store::open(None).ok();
-    let places = Places::from_environment(store.as_ref().map(Store::root));
-    let discovery = toolkit::discover(store.as_ref(), &places);
-    let names = if args.toolkits.is_empty() { vec!["all".to_owned()] } else { args.toolkits.clone() };
-    let toolkits = discovery.select(&names)?;
-    let disassembler = discovery.disassembler.as_ref().ok_or(sass::SassError::NoDisassembler)?;
+    let about = gpu.as_ref().map(GpuDevice::about);
+    let names = match about {
+        None if args.toolkits.is_empty() => vec!["all".to_owned()],
+        _ => args.toolkits.clone(),
+    };
+    let builds = fuzz::builds(&names, &[0, 1, 2, 3], about)?;
+    let discovery = fuzz::discovery(&names);
     let assembler = Assembler::new(args.time_limit).map_err(BisectError::Scratch)?;
-    let mut made: Vec<(Made, Vec<(ToolkitVersion, u8)>)> = Vec::new();
-    for toolkit in toolkits {
-        for level in 0..=3 {
-            let result = match assembler
-                .assemble(toolkit, target, level, &module.text)
-                .map_err(BisectError::Scratch)?
-            {
-                Ok(cubin) => {
-                    let listing =
-                        disassembler.listing(&cubin, args.time_limit).map_err(sass::SassError::from)?;
-                    Made::Code(shape(&listing))
-                }
-                Err(failed) => Made::Failed(failed.to_string()),
-            };
-            match made.iter_mut().find(|(other, _)| *other == result) {
-                Some((_, runs)) => runs.push((toolkit.version, level)),
-                None => made.push((result, vec![(toolkit.version, level)])),
+    let emulated = match &mut session {
+        Some(session) => Some(emulate(session, target)?),
+        None => None,
+    };
+    let mut made: Vec<(Made, Vec<usize>)> = Vec::new();
+    let mut ran: Vec<(Ran, Vec<usize>)> = Vec::new();
+    for (n, build) in builds.iter().enumerate() {
+        let image = match build {
+            Build::Driver(_) => Some(text.as_bytes().to_vec()),
+            Build::Ptxas(toolkit, level) => {
+                let assembled = assembler.assemble(toolkit, target, *level, &text);
+                let (result, image) = match assembled.map_err(BisectError::Scratch)? {
+                    Ok(cubin) => {
+                        let image = std::fs::read(&cubin).map_err(BisectError::Scratch)?;
+                        (read(&cubin, &discovery, args, gpu.is_some())?, Some(image))
+                    }
+                    Err(failed) => (Made::Failed(failed.to_string()), None),
+                };
+                add(&mut made, result, n);
+                image
             }
+        };
+        if let (Some(gpu), Some(session), Some(outcome), Some(image)) =
+            (&mut gpu, &session, emulated.as_ref().and_then(|e| e.outcome.as_ref()), image)
+        {
+            let result = run(session, gpu, outcome, &image)?;
+            add(&mut ran, result, n);
         }
     }
-    let (text, wrong) = told(&module.text, target, &made, &found);
+    let device = gpu.as_ref().map(|gpu| gpu.about().name.as_str());
+    let failure = emulated.as_ref().and_then(|e| e.failure.as_ref());
+    let subject = (text.as_str(), target);
+    let (text, wrong) = told(subject, &builds, &made, &found, (device, &ran, emulated.is_some(), failure));
     output::write(&text, &args.output)?;
-    if wrong { Err(BisectError::Known.into()) } else { Ok(()) }
+    if let Some(failure) = emulated.and_then(|emulated| emulated.failure) {
+        return Err(failure.into());
+    }
+    let ended = ran.iter().any(|(ran, _)| matches!(ran, Ran::Agrees | Ran::Differs(_)));
+    match (wrong, ran.iter().any(|(ran, _)| *ran != Ran::Agrees)) {
+        (_, true) if !ended && ran.iter().all(|(ran, _)| matches!(ran, Ran::Failed(_))) && !wrong => {
+            Err(BisectError::NotCompared.into())
+        }
+        (true, _) => Err(BisectError::Known.into()),
+        (false, true) => Err(BisectError::Differs.into()),
+        (false, false) if device.is_some() && ran.is_empty() => Err(BisectError::NotCompared.into()),
+        (false, false) => Ok(()),
+    }
+}
+
+/// Reads machine code. Where a GPU runs it, too, code that cannot be read is no reason to end.
+fn read(
+    cubin: &std::path::Path,
+    discovery: &Discovery,
+    args: &BisectArgs,
+    runs: bool,
+) -> Result<Made, CliError> {
+    let listing = match &discovery.disassembler {
+        Some(disassembler) => disassembler.listing(cubin, args.time_limit).map_err(sass::SassError::from),
+        None => Err(sass::SassError::NoDisassembler),
+    };
+    match listing {
+        Ok(listing) => Ok(Made::Code(shape(&listing))),
+        Err(_) if runs => Ok(Made::Unread),
+        Err(error) => Err(error.into()),
+    }
+}
+
+fn add<T: PartialEq>(groups: &mut Vec<(T, Vec<usize>)>, result: T, build: usize) {
+    match groups.iter_mut().find(|(other, _)| *other == result) {
+        Some((_, builds)) => builds.push(build),
+        None => groups.push((result, vec![build])),
+    }
+}
+
+/// The target: the named one; the file's own; or the GPU's, where that runs the file's.
+fn target(args: &BisectArgs, text: &str, gpu: Option<&Description>) -> Result<Target, CliError> {
+    let own = ptx::scan::target(text);
+    let Some(gpu) = gpu else { return Ok(args.target.or(own).ok_or(BisectError::Target)?) };
+    let wanted = args.target.or(own).ok_or(BisectError::Target)?;
+    let mine = gpu.target();
+    let older = args.target.is_none() && wanted.suffix == Suffix::Base && wanted.number <= mine.number;
+    match (wanted.cubin_runs_on(mine), older) {
+        (true, _) => Ok(wanted),
+        (false, true) => Ok(mine),
+        (false, false) => Err(JobError::DeviceTarget(wanted.to_string(), gpu.architecture()).into()),
+    }
+}
+
+/// Runs the launches on the emulator, with every rule, and asks whether PTX leaves the results open.
+fn emulate(session: &mut Session, target: Target) -> Result<Emulated, CliError> {
+    let plan = Plan {
+        strict: true,
+        model: Some(emulator::model_of(target.number.into())),
+        threads: std::thread::available_parallelism().map_or(1, usize::from),
+        ..Plan::default()
+    };
+    // What files and recordings expect is what some machine computed; the emulator's own results are compared here.
+    session.expectations.clear();
+    let judged: Judged = session.judge(&plan, |launching, memory| -> Result<Launched, LaunchError> {
+        let mut ear = Ear::default();
+        let counts = emulator::launch_with(launching.step, memory, launching.options, &mut ear);
+        Ok(Launched { counts, notices: ear.notices })
+    })?;
+    let failure = session.failure(&judged.verdict, &plan);
+    match failure {
+        Some(failure) if !failure.is_finding() => Err(failure.into()),
+        failure => Ok(Emulated { outcome: judged.outcome, failure }),
+    }
+}
+
+/// Runs the launches on the GPU and compares every buffer that is a result, without bytes that the emulator leaves unwritten.
+fn run(session: &Session, gpu: &mut GpuDevice, outcome: &Outcome, image: &[u8]) -> Result<Ran, CliError> {
+    let results = match session.on_gpu(gpu, &[image.to_vec()]) {
+        Ok(results) => results,
+        Err(lost @ Failure::DeviceLost(_)) => {
+            return Err(JobError::Device(emulator::device::Device::name(gpu), lost).into());
+        }
+        Err(failure) => return Ok(Ran::Failed(failure.to_string())),
+    };
+    let (mut differing, mut first) = (0usize, None);
+    for (n, (buffer, got)) in session.buffers.iter().zip(&results).enumerate() {
+        if buffer.scratch {
+            continue;
+        }
+        let wanted = outcome.bytes(n);
+        let unwritten = outcome.memory.unwritten_runs(outcome.addresses[n]);
+        let size = buffer.shape.element.bits().div_ceil(8).max(1) as usize;
+        for (word, (a, b)) in got.chunks(size).zip(wanted.chunks(size)).enumerate() {
+            let bytes = word * size..word * size + a.len();
+            if a == b || unwritten.iter().any(|run| run.start < bytes.end && bytes.start < run.end) {
+                continue;
+            }
+            differing += 1;
+            first
+                .get_or_insert_with(|| format!("{}[{word}]: {}, and {} by PTX", buffer.name, hex(a), hex(b)));
+        }
+    }
+    Ok(match first {
+        Some(first) => Ran::Differs(format!("{differing} elements differ, first {first}")),
+        None => Ran::Agrees,
+    })
+}
+
+/// The bits of an element, the most significant first.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().rev().fold("0x".to_owned(), |out, byte| out + &format!("{byte:02x}"))
 }
 
 fn shape(listing: &str) -> Shape {
@@ -114,20 +336,93 @@ fn shape(listing: &str) -> Shape {
 
 /// The text, and whether something known to be wrong is in it.
 fn told(
-    ptx: &str,
-    target: Target,
-    made: &[(Made, Vec<(ToolkitVersion, u8)>)],
+    (ptx, target): (&str, Target),
+    builds: &[Build],
+    made: &[(Made, Vec<usize>)],
     found: &[Found],
+    (device, ran, emulated, failure): (Option<&str>, &[(Ran, Vec<usize>)], bool, Option<&LaunchError>),
 ) -> (String, bool) {
+    let words = |of: &[usize]| build::in_words(of.iter().map(|n| &builds[*n]));
     let mut out = format!("{target}: {} kinds of machine code\n", made.len());
-    let mut first: Option<&Shape> = None;
-    let mut wrong = false;
-    for (result, runs) in made {
-        let _ = writeln!(out, "{}", runs_in_words(runs));
+    let mut wrong = machine_code(&mut out, made, &words);
+    let mut known = Vec::new();
+    for f in found {
+        let line = line_column(ptx, f.span.start as usize).line;
+        let affected: Vec<usize> = (0..builds.len()).filter(|n| builds[*n].has(f.miscompile)).collect();
+        if affected.is_empty() {
+            continue;
+        }
+        wrong = true;
+        let m = f.miscompile;
+        let _ = writeln!(
+            out,
+            "line {line}: `{}`: known miscompile {} with {}\n  {}\n  instead: {}",
+            f.form,
+            m.name,
+            words(&affected),
+            m.effect,
+            m.rewrite
+        );
+        known.push((m.name.as_str(), affected));
+    }
+    if let Some(device) = device.filter(|_| !ran.is_empty()) {
+        let _ = writeln!(out, "on {device}, against the emulator:");
+    }
+    for (result, of) in ran {
+        let _ = match result {
+            Ran::Agrees => writeln!(out, "{}: agree", words(of)),
+            Ran::Differs(how) => writeln!(out, "{}: {how}", words(of)),
+            Ran::Failed(how) => writeln!(out, "{}: {how}", words(of)),
+        };
+    }
+    let differing: Vec<usize> = ran
+        .iter()
+        .filter(|(ran, _)| matches!(ran, Ran::Differs(_)))
+        .flat_map(|(_, of)| of)
+        .copied()
+        .collect();
+    let unknown = differing.iter().any(|n| !known.iter().any(|(_, affected)| affected.contains(n)));
+    let verdict = if let Some(failure) = failure {
+        format!("the kernel, not the compiler: {failure}")
+    } else if !differing.is_empty() && unknown {
+        format!(
+            "the emulator finds no violation, and PTX leaves nothing open: a miscompile by {}",
+            words(&differing)
+        )
+    } else if !differing.is_empty() {
+        let mut names: Vec<&str> = known.iter().map(|(name, _)| *name).collect();
+        names.dedup();
+        format!(
+            "the emulator finds no violation, and PTX leaves nothing open: the known miscompile {}",
+            names.join(", ")
+        )
+    } else if wrong {
+        "the compiler: the lines above say where".to_owned()
+    } else if ran.iter().any(|(ran, _)| *ran == Ran::Agrees) {
+        "the emulator finds no violation, and what ran agrees with it".to_owned()
+    } else {
+        let kernel =
+            if emulated { "the emulator finds no violation" } else { "`emulate` checks the kernel itself" };
+        format!(
+            "no miscompile is known here; differences of machine code are no proof. Machine code was not executed: {kernel}"
+        )
+    };
+    let _ = writeln!(out, "{verdict}");
+    (out, wrong)
+}
+
+/// Tells the kinds of machine code, and whether something is known to be wrong in one.
+fn machine_code(out: &mut String, made: &[(Made, Vec<usize>)], words: &impl Fn(&[usize]) -> String) -> bool {
+    let (mut first, mut wrong): (Option<&Shape>, bool) = (None, false);
+    for (result, of) in made {
+        let _ = writeln!(out, "{}", words(of));
         match result {
             Made::Failed(how) => {
                 wrong = true;
                 let _ = writeln!(out, "  ptxas {how}");
+            }
+            Made::Unread => {
+                let _ = writeln!(out, "  its machine code cannot be read with nvdisasm");
             }
             Made::Code(shape) => {
                 let _ = writeln!(
@@ -152,47 +447,7 @@ fn told(
             }
         }
     }
-    for f in found {
-        let line = line_column(ptx, f.span.start as usize).line;
-        let affected: Vec<(ToolkitVersion, u8)> = made
-            .iter()
-            .flat_map(|(_, runs)| runs)
-            .copied()
-            .filter(|(v, level)| f.miscompile.affects(*v, *level))
-            .collect();
-        if affected.is_empty() {
-            continue;
-        }
-        wrong = true;
-        let m = f.miscompile;
-        let _ = writeln!(
-            out,
-            "line {line}: `{}`: known miscompile {} with {}\n  {}\n  instead: {}",
-            f.form,
-            m.name,
-            runs_in_words(&affected),
-            m.effect,
-            m.rewrite
-        );
-    }
-    let verdict = if wrong {
-        "the compiler: the lines above say where"
-    } else {
-        "no miscompile is known here; differences of machine code are no proof. Machine code was not executed: `emulate` checks the kernel itself"
-    };
-    let _ = writeln!(out, "{verdict}");
-    (out, wrong)
-}
-
-/// `13.5.37 at -O1 -O2; 12.9.86 at -O0`.
-fn runs_in_words(runs: &[(ToolkitVersion, u8)]) -> String {
-    let mut by: BTreeMap<ToolkitVersion, Vec<String>> = BTreeMap::new();
-    for (version, level) in runs {
-        by.entry(*version).or_default().push(format!("-O{level}"));
-    }
-    let one =
-        |(version, levels): (ToolkitVersion, Vec<String>)| format!("ptxas {version} at {}", levels.join(" "));
-    by.into_iter().map(one).collect::<Vec<_>>().join("; ")
+    wrong
 }
 
 /// The opcodes whose number differs, most first.
@@ -228,13 +483,19 @@ pub(super) enum BisectError {
     Scratch(std::io::Error),
     #[error("the compiler is known to be wrong here")]
     Known,
+    #[error("machine code differs from PTX")]
+    #[diagnostic(help("the lines above say with which compilers"))]
+    Differs,
+    #[error("nothing was compared: no compiler's machine code ran to its end on the GPU")]
+    NotCompared,
 }
 
 impl CommandError for BisectError {
     fn exit_code(&self) -> u8 {
         match self {
             Self::Source(_) | Self::Modules(_) | Self::Target | Self::Scratch(_) => exit::USAGE,
-            Self::Known => exit::DOES_NOT_CONFORM,
+            Self::Known | Self::Differs => exit::DOES_NOT_CONFORM,
+            Self::NotCompared => exit::INCOMPLETE,
         }
     }
 }

@@ -141,7 +141,7 @@ enum Judge {
     Values,
 }
 
-fn three(text: &str) -> Result<[u32; 3], String> {
+pub(super) fn three(text: &str) -> Result<[u32; 3], String> {
     let mut out = [1; 3];
     let parts: Vec<&str> = text.split(',').collect();
     if parts.len() > 3 {

@@ -1,27 +1,36 @@
-//! `fuzz ptx`: random kernels, judged without a GPU.
+//! `fuzz ptx`: random kernels, judged by the emulator against itself, and by compilers and a GPU against the emulator.
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::time::{Duration, Instant};
+use std::sync::Mutex;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use compiler::fuzz::{Difference, Generator, GeneratorError, check, shrink};
+use compiler::fuzz::{Generator, GeneratorError};
 use miette::Diagnostic;
 use ptx::arch::{PtxIsa, Target};
 
 use super::args::{OutputArgs, seconds};
+use super::device::DeviceName;
 use super::error::{CliError, CommandError};
 use super::exit;
+use super::format::{Formats, parser};
 use super::ops::ISA;
 use super::output;
+use crate::gpu::{Description, GpuDevice};
+use crate::job::build::{self, Build, DRIVER};
+use crate::job::campaign::{Ask, Campaign, CampaignError, Finding, keep};
 use crate::job::ptxas::Assembler;
+use crate::job::{self, Context, JobError};
+use crate::record::FuzzTable;
+use crate::report::{self, Format, TOOL};
 use crate::store::Store;
-use crate::toolkit::{self, Places};
+use crate::toolkit::{self, Discovery, Places};
 
 /// Verbs of `fuzz`.
 #[derive(Debug, Subcommand)]
 pub(super) enum FuzzVerb {
-    /// Run random PTX kernels on the emulator in several ways that must agree, and let ptxas assemble them
+    /// Run random PTX kernels on the emulator in several ways that must agree, let ptxas assemble them, and run the machine code on a GPU
     Ptx(FuzzArgs),
 }
 
@@ -31,149 +40,188 @@ pub(super) struct FuzzArgs {
     /// Number of kernels
     #[arg(long, value_name = "N", default_value_t = 1000)]
     kernels: u64,
-    /// Stop after this time, in seconds, with the kernels so far
+    /// Begin no kernels after this time, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Duration>,
     /// Seed of the first kernel
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
-    /// Target of the kernels
-    #[arg(long, short = 't', value_name = "T", default_value = "sm_121a")]
-    target: Target,
-    /// Version of PTX [default: the newest, or that of the oldest --toolkit]
+    /// Target of the kernels [default: the GPU's, or sm_121a]
+    #[arg(long, short = 't', value_name = "T")]
+    target: Option<Target>,
+    /// Version of PTX [default: the newest that every --toolkit has]
     #[arg(long, value_name = "V")]
     isa: Option<PtxIsa>,
-    /// Let this ptxas assemble every kernel, too: 13.5, 13.5.37, `all`, or a path (repeatable)
+    /// Run the machine code on this GPU and compare the results with the emulator's: gpu:0
+    #[arg(long, value_name = "D", default_value = "emulator")]
+    device: DeviceName,
+    /// With --device: time limit of the launches of one module, in seconds; then their process is killed, and each runs alone
+    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    launch_limit: Duration,
+    /// Let this compiler assemble every kernel, too: 13.5, 13.5.37, `all`, a path, or with --device `driver` (repeatable) [default: none;
+    /// with --device all, and on a simulated GPU driver]
     #[arg(long = "toolkit", short = 'k', value_name = "V")]
     toolkits: Vec<String>,
-    /// With --toolkit: a level of optimization, 0 to 3 (repeatable)
+    /// A level of optimization of ptxas, 0 to 3 (repeatable)
     #[arg(long = "level", short = 'O', value_name = "N", default_value = "3", value_parser = clap::value_parser!(u8).range(0..=3))]
     levels: Vec<u8>,
-    /// Write the shrunk kernel of each finding to DIR
+    /// Make at most N kernels that nothing explains smaller
+    #[arg(long, value_name = "N", default_value_t = 100)]
+    shrink: usize,
+    /// Write each finding to a folder of DIR: kernel, inputs, expected results and those of the GPU, for `emulate` and `bisect`
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
+    /// Write the counts and the findings as JSON to FILE, too
+    #[arg(long, value_name = "FILE.json")]
+    record: Option<PathBuf>,
     /// Time limit of one run of ptxas, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     time_limit: Duration,
+    /// Output format
+    #[arg(long, value_name = "FORM", default_value = "text", value_parser = parser(FORMATS))]
+    format: Format,
     #[command(flatten)]
     output: OutputArgs,
 }
 
-/// How many kernels one run of ptxas gets.
-const BATCH: usize = 16;
+const FORMATS: &Formats = &[
+    (Format::Text, "Findings with their kernels, and counts"),
+    (Format::Md, "Counts by compiler and level, as Markdown"),
+    (Format::Json, "Counts and findings"),
+];
 
-/// Something that must not be.
-struct Finding {
-    seed: u64,
-    what: String,
-    kernel: String,
-}
+/// The time after which one kernel is not made smaller any more.
+const SHRINK_LIMIT: Duration = Duration::from_secs(60);
 
 /// Runs `fuzz`.
-pub(super) fn fuzz(verb: &FuzzVerb) -> Result<(), CliError> {
+pub(super) fn fuzz(verb: &FuzzVerb, context: &Context<'_>) -> Result<(), CliError> {
     let FuzzVerb::Ptx(args) = verb;
-    let store = Store::open(None).ok();
-    let places = Places::from_environment(store.as_ref().map(Store::root));
-    let discovery = toolkit::discover(store.as_ref(), &places);
-    let toolkits = if args.toolkits.is_empty() { Vec::new() } else { discovery.select(&args.toolkits)? };
-    let oldest = toolkits.iter().map(|t| t.isa).min();
-    let isa = match (args.isa, oldest) {
-        (Some(isa), _) | (None, Some(isa)) => isa,
-        (None, None) => ISA.parse().map_err(|_| FuzzError::Isa)?,
+    let gpu = match args.device {
+        DeviceName::Gpu(number) => Some(job::open(&context.program, number, args.launch_limit)?),
+        DeviceName::Emulator => None,
     };
+    let target = target(args.target, gpu.as_ref().map(GpuDevice::about))?;
+    let builds = builds(&args.toolkits, &args.levels, gpu.as_ref().map(GpuDevice::about))?;
+    let isa = isa(args.isa, &builds)?;
     let assembler = Assembler::new(args.time_limit).map_err(FuzzError::Scratch)?;
-    let mut generator = Generator::new(isa, args.target).map_err(FuzzError::Generator)?;
-    let (begin, mut findings, mut batch) = (Instant::now(), Vec::new(), Vec::new());
-    let (mut kernels, mut assembled) = (0u64, 0usize);
-    for seed in args.seed..args.seed.saturating_add(args.kernels) {
-        if args.time.is_some_and(|limit| begin.elapsed() >= limit) {
-            break;
-        }
-        let kernel = generator.kernel(seed);
-        kernels += 1;
-        if let Err(difference) = check(&kernel.text, seed) {
-            let wanted = kind(&difference);
-            let same = |text: &str| check(text, seed).is_err_and(|d| kind(&d) == wanted);
-            findings.push(Finding { seed, what: difference.to_string(), kernel: shrink(&kernel.text, same) });
-        }
-        batch.push(kernel);
-        if !toolkits.is_empty() && (batch.len() == BATCH || seed + 1 == args.seed + args.kernels) {
-            let texts: Vec<&str> = batch.iter().map(|k| k.text.as_str()).collect();
-            for toolkit in &toolkits {
-                for level in &args.levels {
-                    assembled += texts.len();
-                    for (n, answer) in assembler
-                        .assemble_all(toolkit, args.target, *level, &texts)
-                        .map_err(FuzzError::Scratch)?
-                    {
-                        let same = |text: &str| {
-                            check(text, batch[n].seed).is_ok()
-                                && assembler.answers_alike(toolkit, args.target, *level, text, &answer)
-                        };
-                        let what = format!("ptxas {} -O{level} {answer}", toolkit.version);
-                        findings.push(Finding { seed: batch[n].seed, what, kernel: shrink(texts[n], same) });
-                    }
-                }
-            }
-        }
-        if batch.len() == BATCH {
-            batch.clear();
-        }
-    }
-    deliver(args, isa, (kernels, assembled), &generator, &findings)
+    let mut generator = Generator::new(isa, target).map_err(FuzzError::Generator)?;
+    let row = gpu.as_ref().map(|gpu| job::row(&emulator::device::Device::name(gpu), gpu.about()));
+    let mut table = FuzzTable::new(TOOL.to_owned(), row, target, isa, args.seed);
+    let device = gpu.map(Mutex::new);
+    let mut campaign = Campaign {
+        assembler: &assembler,
+        target,
+        builds,
+        device: device.as_ref(),
+        shrink_limit: SHRINK_LIMIT,
+    };
+    let ask = Ask { seed: args.seed, kernels: args.kernels, time: args.time, shrinks: args.shrink };
+    let findings = campaign.fuzz(&mut generator, &ask, &mut table, context.sink);
+    let findings = findings.map_err(|error| failed(error, args.device))?;
+    deliver(args, &table, &findings, &campaign.builds)
 }
 
-/// What a difference is, without the line and the values, which change as a kernel shrinks.
-fn kind(difference: &Difference) -> String {
-    match difference {
-        Difference::Stopped { way, why } => {
-            let (place, rest) = why.split_once(": ").unwrap_or(("", why));
-            format!("{way}: {}", if place.starts_with("line ") { rest } else { place })
+/// The error of a campaign; a lost GPU is that of every command.
+pub(super) fn failed(error: CampaignError, device: DeviceName) -> CliError {
+    match (error, device) {
+        (CampaignError::Device(failure), DeviceName::Gpu(number)) => {
+            JobError::Device(format!("gpu:{number}"), failure).into()
         }
-        Difference::Results { way, .. } => (*way).to_owned(),
-        Difference::Text(_) => String::new(),
+        (error, _) => FuzzError::Campaign(error).into(),
     }
+}
+
+/// The target of machine code: the named one if the GPU runs it, the GPU's own, or that of a GB10.
+fn target(named: Option<Target>, gpu: Option<&Description>) -> Result<Target, CliError> {
+    match (named, gpu) {
+        (Some(target), Some(gpu)) if !target.cubin_runs_on(gpu.target()) => {
+            Err(JobError::DeviceTarget(target.to_string(), gpu.architecture()).into())
+        }
+        (Some(target), _) => Ok(target),
+        (None, Some(gpu)) => Ok(gpu.target()),
+        (None, None) => Ok("sm_121a".parse().map_err(JobError::from)?),
+    }
+}
+
+/// The compilers of toolkits by name at levels. Without names: none, or with a GPU those of the machine; a simulated GPU runs PTX only.
+pub(super) fn builds(
+    names: &[String],
+    levels: &[u8],
+    gpu: Option<&Description>,
+) -> Result<Vec<Build>, CliError> {
+    let names = match gpu {
+        Some(gpu) if names.is_empty() && gpu.is_simulated() => vec![DRIVER.to_owned()],
+        Some(_) if names.is_empty() => vec!["all".to_owned()],
+        _ => names.to_vec(),
+    };
+    if gpu.is_none() && names.iter().any(|name| name == DRIVER) {
+        return Err(FuzzError::DriverAlone.into());
+    }
+    let discovery = discovery(&names);
+    Ok(build::select(&names, levels, gpu.map(|gpu| gpu.cuda.as_str()), &discovery)?)
+}
+
+/// The toolkits of the machine, and those that are named by their path.
+pub(super) fn discovery(names: &[String]) -> Discovery {
+    let store = Store::open(None).ok();
+    let mut places = Places::from_environment(store.as_ref().map(Store::root));
+    places.add_named(names);
+    toolkit::discover(store.as_ref(), &places)
+}
+
+/// The version of PTX: the named one, or the newest that every compiler reads.
+fn isa(named: Option<PtxIsa>, builds: &[Build]) -> Result<PtxIsa, FuzzError> {
+    let newest = ISA.parse().map_err(|_| FuzzError::Isa)?;
+    let of = |build: &Build| match build {
+        Build::Ptxas(toolkit, _) => Some(toolkit.isa),
+        Build::Driver(cuda) => PtxIsa::of_cuda(cuda),
+    };
+    Ok(named
+        .or_else(|| builds.iter().filter_map(of).min())
+        .map_or(newest, |isa| if named.is_some() { isa } else { isa.min(newest) }))
 }
 
 /// Writes the findings, and what was reached.
 fn deliver(
     args: &FuzzArgs,
-    isa: PtxIsa,
-    (kernels, assembled): (u64, usize),
-    generator: &Generator,
+    table: &FuzzTable,
     findings: &[Finding],
+    builds: &[Build],
 ) -> Result<(), CliError> {
     let mut out = String::new();
     for finding in findings {
-        let _ = writeln!(out, "seed {}: {}", finding.seed, finding.what);
+        let by = build::in_words(finding.builds.iter().map(|n| &builds[*n]));
+        let by = if by.is_empty() { by } else { format!("{by}: ") };
+        _ = writeln!(out, "seed {}: {by}{}", finding.seed, finding.what);
+        if !finding.builds.is_empty() && finding.builds.len() < builds.len() {
+            let others = (0..builds.len()).filter(|n| !finding.builds.contains(n));
+            _ = writeln!(out, "  not with {}", build::in_words(others.map(|n| &builds[n])));
+        }
         match &args.keep {
             Some(folder) => {
-                let path = folder.join(format!("seed-{}.ptx", finding.seed));
-                std::fs::create_dir_all(folder).map_err(CliError::Output)?;
-                std::fs::write(&path, format!("// {}\n{}", finding.what.replace('\n', " "), finding.kernel))
-                    .map_err(CliError::Output)?;
-                let _ = writeln!(out, "  {}", path.display());
+                let path = keep(folder, finding, builds).map_err(CliError::Output)?;
+                _ = writeln!(out, "  {}", path.display());
             }
             None => finding.kernel.lines().for_each(|line| _ = writeln!(out, "    {line}")),
         }
     }
-    let missing: Vec<&str> = generator.reached().missing().collect();
-    let rows = generator.reached().rows();
-    let _ = writeln!(
-        out,
-        "{kernels} kernels for {} in PTX {isa}, assembled {assembled} times; {} of {rows} rows of the instruction table reached",
-        args.target,
-        rows - missing.len()
-    );
-    if !missing.is_empty() {
-        let _ = writeln!(out, "not reached: {}", missing.join(" "));
+    let json = || serde_json::to_string_pretty(table).map(|text| text + "\n");
+    if let Some(file) = &args.record {
+        let text = json().map_err(|e| CliError::Output(e.into()))?;
+        crate::record::write_atomic(file, text.as_bytes()).map_err(CliError::Output)?;
     }
-    let _ = writeln!(out, "findings: {}", findings.len());
-    output::write(&out, &args.output)?;
-    match (kernels, findings.len()) {
+    let text = match args.format {
+        Format::Json => json().map_err(|e| CliError::Output(e.into()))?,
+        Format::Md => report::fuzz_md(table),
+        _ => out + &report::fuzz_text(table),
+    };
+    output::write(&text, &args.output)?;
+    let compares = args.device != DeviceName::Emulator;
+    match (table.kernels, findings.len()) {
+        (_, n) if n > 0 => Err(FuzzError::Found(n).into()),
         (0, _) => Err(FuzzError::Nothing.into()),
-        (_, 0) => Ok(()),
-        (_, n) => Err(FuzzError::Found(n).into()),
+        _ if compares && table.compared() == 0 => Err(FuzzError::NotCompared.into()),
+        _ => Ok(()),
     }
 }
 
@@ -187,11 +235,21 @@ pub(super) enum FuzzError {
     Isa,
     #[error("no files for ptxas can be written: {0}")]
     Scratch(std::io::Error),
+    #[error(transparent)]
+    Campaign(CampaignError),
+    #[error("--toolkit driver needs a GPU")]
+    #[diagnostic(help("name it with --device gpu:0"))]
+    DriverAlone,
     #[error("no kernel ran: --kernels and --time must allow at least one")]
     Nothing,
+    #[error("nothing was compared: no compiler's machine code ran on the GPU")]
+    #[diagnostic(help(
+        "the lines above say why each was left out; name others with --toolkit, or an older PTX with --isa"
+    ))]
+    NotCompared,
     #[error("findings: {0}")]
     #[diagnostic(help(
-        "the lines above have the shrunk kernels; a difference of the emulator from itself is a defect of sm121probe: please report it"
+        "a difference of the emulator from itself is a defect of sm121probe: please report it; a difference of machine code that nothing known explains is one of the compiler or of the emulator"
     ))]
     Found(usize),
 }
@@ -199,9 +257,9 @@ pub(super) enum FuzzError {
 impl CommandError for FuzzError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::Generator(_) | Self::Scratch(_) => exit::USAGE,
+            Self::Generator(_) | Self::Scratch(_) | Self::Campaign(_) | Self::DriverAlone => exit::USAGE,
             Self::Isa => exit::INTERNAL,
-            Self::Nothing => exit::INCOMPLETE,
+            Self::Nothing | Self::NotCompared => exit::INCOMPLETE,
             Self::Found(_) => exit::DOES_NOT_CONFORM,
         }
     }

@@ -36,14 +36,17 @@ pub(super) enum VectorsVerb {
     },
 }
 
+/// Warps that execute each instruction, unless a number is given.
+const CASES: u32 = 40;
+
 /// Options that select the GPU and the instructions.
 #[derive(Debug, Clone, Args)]
 pub(super) struct FreshArgs {
     #[command(flatten)]
     device: DeviceArgs,
-    /// With --device gpu:N: warps that execute each instruction
-    #[arg(long, value_name = "N", default_value = "40", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
-    cases: u32,
+    /// With --device gpu:N: warps that execute each instruction [default: 40]
+    #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=1 << 20))]
+    cases: Option<u32>,
     /// With --device gpu:N: seed of the inputs
     #[arg(long, value_name = "N", default_value = "1")]
     seed: u64,
@@ -56,6 +59,16 @@ impl FreshArgs {
     /// Whether a GPU is to compute results.
     pub(super) fn asks_a_gpu(&self) -> bool {
         self.device.device != DeviceName::Emulator
+    }
+
+    /// The number of warps, if it is given.
+    pub(super) const fn cases(&self) -> Option<u32> {
+        self.cases
+    }
+
+    /// The GPU's name among devices.
+    pub(super) const fn device(&self) -> DeviceName {
+        self.device.device
     }
 
     /// Records the GPU's results; also returns the opened GPU.
@@ -79,7 +92,7 @@ impl FreshArgs {
         let ptxas = job::ptxas(self.toolkit.as_deref(), store.as_ref())?;
         let about = gpu.about();
         let (target, isa) = job::code_of(about, ptxas.as_ref(), None)?;
-        let ask = Ask { target, isa, cases: self.cases as usize, seed: self.seed };
+        let ask = Ask { target, isa, cases: self.cases.unwrap_or(CASES) as usize, seed: self.seed };
         let who = Answerer {
             device: about.name.clone(),
             capability: format!("{}.{}", about.capability.0, about.capability.1),
@@ -92,8 +105,8 @@ impl FreshArgs {
 
 /// The GPU that computes results, and the request.
 pub(super) struct Asked {
-    gpu: GpuDevice,
-    ask: Ask,
+    pub(super) gpu: GpuDevice,
+    pub(super) ask: Ask,
     who: Answerer,
 }
 

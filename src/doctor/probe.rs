@@ -136,7 +136,7 @@ fn tried(gpu: &mut GpuDevice, image: &[u8]) -> Result<Vec<u8>, Failure> {
         module,
         entry: "answer".to_owned(),
         grid: [1; 3],
-        block: 1,
+        block: [1, 1, 1],
         shared_bytes: 0,
         arguments: vec![Argument::Address(out)],
         programmatic: false,

@@ -160,7 +160,7 @@ impl<'d> On<'d> {
             module: self.module,
             entry: "v0".to_owned(),
             grid: [WARPS as u32, 1, 1],
-            block: LANES as u32,
+            block: [LANES as u32, 1, 1],
             shared_bytes: 0,
             arguments: vec![Argument::Address(self.input), Argument::Address(self.output)],
             programmatic: false,

@@ -134,6 +134,8 @@ impl Merger {
         add_new(&mut rest.fault_coverage, record.fault_coverage);
         add_new(&mut rest.exercised, record.exercised);
         add_new(&mut rest.faults, record.faults);
+        add_new(&mut rest.selftest, record.selftest);
+        rest.fuzzed.extend(record.fuzzed);
         add_new(&mut rest.skipped, record.skipped);
         add_new(&mut rest.conflicts, record.conflicts);
         // Records of one selection keep it; together, records of several selections are a selection that no glob describes.

@@ -1,6 +1,8 @@
 //! Jobs: the work behind each command, from typed options to typed results. Progress goes to a sink; nothing here prints.
 
 mod audit;
+pub mod build;
+pub mod campaign;
 mod compiler;
 mod context;
 mod error;

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::fs;
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use ptx::arch::Target;
@@ -32,10 +33,12 @@ impl fmt::Display for Failed {
     }
 }
 
-/// Runs ptxas in a folder of its own.
+/// Runs ptxas in a folder of its own, for several threads.
 pub struct Assembler {
     folder: tempfile::TempDir,
     limit: Duration,
+    /// The number of the next run, which has a folder of its own.
+    next: AtomicU64,
 }
 
 impl Assembler {
@@ -44,7 +47,7 @@ impl Assembler {
     /// # Errors
     /// If no temporary folder can be made.
     pub fn new(limit: Duration) -> io::Result<Self> {
-        Ok(Self { folder: tempfile::tempdir()?, limit })
+        Ok(Self { folder: tempfile::tempdir()?, limit, next: AtomicU64::new(0) })
     }
 
     /// Assembles one module. Returns the cubin's path, or why there is none.
@@ -58,58 +61,38 @@ impl Assembler {
         level: u8,
         text: &str,
     ) -> io::Result<Result<PathBuf, Failed>> {
-        let (ptx, cubin) = (self.folder.path().join("module.ptx"), self.folder.path().join("module.cubin"));
+        let folder = self.folder.path().join(self.next.fetch_add(1, Ordering::Relaxed).to_string());
+        fs::create_dir(&folder)?;
+        let (ptx, cubin) = (folder.join("module.ptx"), folder.join("module.cubin"));
         fs::write(&ptx, text)?;
         let assembly = assemble_at_level(toolkit, &target.to_string(), &ptx, &cubin, level, self.limit)?;
-        Ok(failed(&assembly).map_or(Ok(cubin), Err))
+        match failed(&assembly) {
+            None => Ok(Ok(cubin)),
+            Some(failed) => {
+                fs::remove_dir_all(&folder)?;
+                Ok(Err(failed))
+            }
+        }
     }
 
-    /// Assembles modules of one entry `k` in one run; if that fails, each alone. Returns those that fail, by their number.
+    /// Assembles one module and returns the cubin, or why there is none.
     ///
     /// # Errors
     /// As [`Assembler::assemble`].
-    pub fn assemble_all(
-        &self,
-        toolkit: &Toolkit,
-        target: Target,
-        level: u8,
-        texts: &[&str],
-    ) -> io::Result<Vec<(usize, Failed)>> {
-        if let Some(all) = joined(texts)
-            && self.assemble(toolkit, target, level, &all)?.is_ok()
-        {
-            return Ok(Vec::new());
-        }
-        let mut out = Vec::new();
-        for (n, text) in texts.iter().enumerate() {
-            if let Err(failed) = self.assemble(toolkit, target, level, text)? {
-                out.push((n, failed));
-            }
-        }
-        Ok(out)
-    }
-
-    /// Whether ptxas fails in the same way on another module: with the same kind, and of a rejection with the same message.
-    pub fn answers_alike(
+    pub fn cubin(
         &self,
         toolkit: &Toolkit,
         target: Target,
         level: u8,
         text: &str,
-        failed: &Failed,
-    ) -> bool {
-        let message = |text: &str| text.split_once("error   :").map_or(text, |(_, m)| m).to_owned();
-        match (self.assemble(toolkit, target, level, text), failed) {
-            (Ok(Err(Failed::Rejects(one))), Failed::Rejects(other)) => message(&one) == message(other),
-            (Ok(Err(one)), other) => std::mem::discriminant(&one) == std::mem::discriminant(other),
-            (Ok(Ok(_)) | Err(_), _) => false,
-        }
-    }
-
-    /// The folder.
-    #[must_use]
-    pub fn folder(&self) -> &Path {
-        self.folder.path()
+    ) -> io::Result<Result<Vec<u8>, Failed>> {
+        let path = match self.assemble(toolkit, target, level, text)? {
+            Ok(path) => path,
+            Err(failed) => return Ok(Err(failed)),
+        };
+        let bytes = fs::read(&path)?;
+        path.parent().map_or(Ok(()), fs::remove_dir_all)?;
+        Ok(Ok(bytes))
     }
 }
 
@@ -128,8 +111,8 @@ fn failed(assembly: &Assembly) -> Option<Failed> {
     }
 }
 
-/// One module with the entries of all, numbered; they have the same header. `None` if some text has another form.
-fn joined(texts: &[&str]) -> Option<String> {
+/// One module with the entries of all, `k0` and so on; they have the same header. `None` if some text has another form.
+pub(super) fn joined(texts: &[&str]) -> Option<String> {
     const ENTRY: &str = ".visible .entry k(";
     let mut out = texts.first()?.split_once(ENTRY)?.0.to_owned();
     for (n, text) in texts.iter().enumerate() {

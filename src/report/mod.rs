@@ -26,6 +26,7 @@ mod explain;
 mod families;
 mod findings;
 mod form;
+mod fuzz;
 mod gate;
 mod history;
 mod html;
@@ -74,6 +75,7 @@ pub use explain::{ExplainError, explain};
 pub use families::evidence_text;
 pub use findings::{annotations, findings_sarif};
 pub use form::{Format, ReportError, json, render};
+pub use fuzz::{fuzz_md, fuzz_text};
 pub use gate::{
     Newcomer, diff_json, diff_markdown, diff_summary, diff_text, fleet_markdown, fleet_text, newcomer,
     survivors_markdown, survivors_summary, survivors_text, verdict_markdown, verdict_text,

@@ -96,7 +96,7 @@ impl Function {
             module,
             entry: "digests".to_owned(),
             grid: [blocks, 1, 1],
-            block: THREADS,
+            block: [THREADS, 1, 1],
             shared_bytes: 0,
             arguments: vec![Argument::Address(out)],
             programmatic: false,

@@ -125,7 +125,7 @@ fn answer(device: &mut dyn Device, op: &WarpOp, ask: &Ask) -> Result<Vec<u32>, F
         module,
         entry: kernel::NAME.to_owned(),
         grid: [u32::try_from(op.cases).unwrap_or(u32::MAX), 1, 1],
-        block: 32,
+        block: [32, 1, 1],
         shared_bytes: 0,
         arguments: vec![Argument::Address(input), Argument::Address(output)],
         programmatic: false,

@@ -34,7 +34,7 @@ fn run(gpu: &mut GpuDevice, body: &str, change: impl Fn(Launch) -> Launch) -> Re
         module,
         entry: "k".to_owned(),
         grid: [1; 3],
-        block: 1,
+        block: [1, 1, 1],
         shared_bytes: 0,
         arguments: vec![Argument::Address(Buffer(out.0))],
         programmatic: false,

@@ -26,7 +26,7 @@ fn launch(module: Module, entry: &str, buffer: Buffer) -> Launch {
         module,
         entry: entry.to_owned(),
         grid: [1; 3],
-        block: 32,
+        block: [32, 1, 1],
         shared_bytes: 0,
         arguments: vec![Argument::Address(buffer)],
         programmatic: false,

@@ -20,8 +20,8 @@ pub(super) struct Prepared {
     pub(super) kernel: (usize, usize),
     /// CTAs in x, y and z.
     pub(super) grid: [u32; 3],
-    /// Threads in x.
-    pub(super) block: u32,
+    /// Threads in x, y and z.
+    pub(super) block: [u32; 3],
     /// Bytes of dynamic shared memory.
     pub(super) shared: u32,
     /// Arguments in the kernel's order, each of its parameter's size.
@@ -40,6 +40,8 @@ pub(super) trait Backend {
     fn describe(&mut self) -> Result<Description, CudaError>;
     /// Allocates memory and returns its address.
     fn allocate(&mut self, bytes: usize) -> Result<u64, CudaError>;
+    /// Backs a range of addresses with memory, where it has none yet; [`Backend::unload`] frees it.
+    fn place(&mut self, address: u64, bytes: usize) -> Result<(), CudaError>;
     /// Frees memory.
     fn release(&mut self, address: u64) -> Result<(), CudaError>;
     /// Fills a range with one byte. Like [`Backend::copy`], [`Backend::write`] and [`Backend::launch`], it is stream-ordered: it

@@ -128,6 +128,26 @@ impl GpuDevice {
         }
     }
 
+    /// Allocates a buffer that holds `bytes` at a certain address, without guard zones.
+    ///
+    /// # Errors
+    /// [`Failure`] if the address cannot be had.
+    pub fn place(&mut self, address: u64, bytes: &[u8]) -> Result<Buffer, Failure> {
+        let request = Request::Place { address, len: bytes.len() as u64 };
+        self.made(&request, bytes).map(Buffer).map_err(|refused| refused.failure)
+    }
+
+    /// Returns the address of a buffer.
+    ///
+    /// # Errors
+    /// [`Failure`] if there is no such buffer, or the device is lost.
+    pub fn address(&self, buffer: Buffer) -> Result<u64, Failure> {
+        match self.ask(&Request::Address { buffer: buffer.0 }, &[]).map_err(|refused| refused.failure)? {
+            (Reply::At(address), _) => Ok(address),
+            (other, _) => Err(unexpected(&other)),
+        }
+    }
+
     fn ask(&self, request: &Request, payload: &[u8]) -> Result<(Reply, Vec<u8>), LaunchFailure> {
         self.link.borrow_mut().ask(request, payload)
     }

@@ -6,15 +6,17 @@
 
 #![expect(unsafe_code, reason = "the CUDA driver is a C library, found at run time")]
 
+use std::collections::BTreeMap;
 use std::ffi::{CStr, c_char, c_int, c_uint, c_void};
 use std::ptr;
 
 use cudarc::driver::sys::{
     self, CUcontext, CUdevice, CUdevice_attribute as Attribute, CUevent, CUfunction,
     CUfunction_attribute as OfFunction, CUgraph, CUgraphExec, CUjit_option, CUlaunchAttribute,
-    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmodule, CUresult, CUstream,
-    CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill, CUtensorMapInterleave,
-    CUtensorMapL2promotion, CUtensorMapSwizzle,
+    CUlaunchAttributeID, CUlaunchAttributeValue, CUlaunchConfig, CUmemAccess_flags, CUmemAccessDesc,
+    CUmemAllocationGranularity_flags, CUmemAllocationProp, CUmemAllocationType, CUmemLocationType, CUmodule,
+    CUresult, CUstream, CUstreamCaptureMode, CUtensorMap, CUtensorMapDataType, CUtensorMapFloatOOBfill,
+    CUtensorMapInterleave, CUtensorMapL2promotion, CUtensorMapSwizzle,
 };
 use emulator::device::{MapElement, MapSwizzle, TensorMapSpec};
 
@@ -43,6 +45,8 @@ pub(super) struct Driver {
     marks: [CUevent; 2],
     modules: Vec<(CUmodule, Vec<CUfunction>)>,
     graphs: Vec<CUgraphExec>,
+    /// Pages that were placed: their addresses, and the bytes of each.
+    pages: BTreeMap<u64, usize>,
     /// The driver's CUDA version; 13000 is CUDA 13.0.
     version: c_int,
 }
@@ -125,7 +129,8 @@ impl Driver {
                 check("cuEventCreate", sys::cuEventCreate(mark, 0))?;
             }
         }
-        Ok(Self { gpus, ordinal, device, stream, marks, modules: Vec::new(), graphs: Vec::new(), version })
+        let (modules, graphs, pages) = (Vec::new(), Vec::new(), BTreeMap::new());
+        Ok(Self { gpus, ordinal, device, stream, marks, modules, graphs, pages, version })
     }
 
     /// Returns a device attribute, or -1 if the driver does not know it.
@@ -194,6 +199,46 @@ impl Driver {
         Ok((functions, entries))
     }
 
+    /// Backs one page with memory that this GPU may use.
+    fn page(&mut self, address: u64, bytes: usize, like: &CUmemAllocationProp) -> Result<(), CudaError> {
+        let mut got = 0;
+        // SAFETY: the pointer is to a live integer; the page is ours from here on, or freed below.
+        check("cuMemAddressReserve", unsafe {
+            sys::cuMemAddressReserve(&raw mut got, bytes, 0, address, 0)
+        })?;
+        let mut made = Ok(());
+        if got == address {
+            let access = CUmemAccessDesc {
+                location: like.location,
+                flags: CUmemAccess_flags::CU_MEM_ACCESS_FLAGS_PROT_READWRITE,
+            };
+            let mut memory = 0;
+            // SAFETY: the pointers are to live locals; the page is reserved and not mapped. The mapping keeps the memory alive.
+            made = unsafe {
+                check("cuMemCreate", sys::cuMemCreate(&raw mut memory, bytes, like, 0)).and_then(|()| {
+                    let mapped = check("cuMemMap", sys::cuMemMap(address, bytes, 0, memory, 0));
+                    mapped.and(check("cuMemRelease", sys::cuMemRelease(memory)))
+                })
+            };
+            if made.is_ok() {
+                self.pages.insert(address, bytes);
+                // SAFETY: the page is mapped; the pointer is to a live local.
+                return check("cuMemSetAccess", unsafe {
+                    sys::cuMemSetAccess(address, bytes, &raw const access, 1)
+                });
+            }
+        }
+        // SAFETY: reserved above, and nothing is mapped there.
+        check("cuMemAddressFree", unsafe { sys::cuMemAddressFree(got, bytes) })?;
+        made?;
+        Err(CudaError {
+            code: 1,
+            name: format!("the driver places nothing at {address:#x}"),
+            call: "cuMemAddressReserve",
+            detail: "something else of this process is there".to_owned(),
+        })
+    }
+
     fn put(&self, launch: &Prepared) -> Result<(), CudaError> {
         let function = self.modules.get(launch.kernel.0).and_then(|m| m.1.get(launch.kernel.1));
         let Some(&function) = function else {
@@ -239,9 +284,9 @@ impl Driver {
             gridDimX: launch.grid[0],
             gridDimY: launch.grid[1],
             gridDimZ: launch.grid[2],
-            blockDimX: launch.block,
-            blockDimY: 1,
-            blockDimZ: 1,
+            blockDimX: launch.block[0],
+            blockDimY: launch.block[1],
+            blockDimZ: launch.block[2],
             sharedMemBytes: launch.shared,
             hStream: self.stream,
             attrs: attributes.as_mut_ptr(),
@@ -320,6 +365,32 @@ impl Backend for Driver {
         // SAFETY: the pointer is to a live integer; a context is current.
         check("cuMemAlloc", unsafe { sys::cuMemAlloc_v2(&raw mut address, bytes) })?;
         Ok(address)
+    }
+
+    fn place(&mut self, address: u64, bytes: usize) -> Result<(), CudaError> {
+        // SAFETY: a struct of numbers and null pointers, of which zero is a value.
+        let mut like: CUmemAllocationProp = unsafe { std::mem::zeroed() };
+        like.type_ = CUmemAllocationType::CU_MEM_ALLOCATION_TYPE_PINNED;
+        like.location.type_ = CUmemLocationType::CU_MEM_LOCATION_TYPE_DEVICE;
+        like.location.id = self.device;
+        let mut page = 0;
+        // SAFETY: the pointers are to live locals.
+        check("cuMemGetAllocationGranularity", unsafe {
+            sys::cuMemGetAllocationGranularity(
+                &raw mut page,
+                &raw const like,
+                CUmemAllocationGranularity_flags::CU_MEM_ALLOC_GRANULARITY_MINIMUM,
+            )
+        })?;
+        let step = page.max(1) as u64;
+        let mut at = address / step * step;
+        while at < address.saturating_add(bytes as u64) {
+            if !self.pages.contains_key(&at) {
+                self.page(at, page, &like)?;
+            }
+            at += step;
+        }
+        Ok(())
     }
 
     fn release(&mut self, address: u64) -> Result<(), CudaError> {
@@ -504,6 +575,13 @@ impl Backend for Driver {
         for (module, _) in self.modules.drain(..) {
             // SAFETY: ours, nothing runs, and its functions are forgotten with it.
             check("cuModuleUnload", unsafe { sys::cuModuleUnload(module) })?;
+        }
+        for (address, bytes) in std::mem::take(&mut self.pages) {
+            // SAFETY: mapped by `page`, and nothing runs.
+            unsafe {
+                check("cuMemUnmap", sys::cuMemUnmap(address, bytes))?;
+                check("cuMemAddressFree", sys::cuMemAddressFree(address, bytes))?;
+            }
         }
         Ok(())
     }

@@ -131,6 +131,10 @@ impl Backend for Fake {
         Ok(BASE + at as u64)
     }
 
+    fn place(&mut self, address: u64, bytes: usize) -> Result<(), CudaError> {
+        self.range(address, bytes).map(|_| ())
+    }
+
     fn release(&mut self, _address: u64) -> Result<(), CudaError> {
         self.healthy()
     }

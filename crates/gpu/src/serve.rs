@@ -24,15 +24,17 @@ const POISON: u8 = 0xFF;
 /// The most bytes kept for later buffers.
 const SPARE: usize = 1 << 30;
 
-/// A buffer: the start of its leading guard, and its length without guards.
+/// A buffer: its first byte or that of its leading guard, and its length without guards.
 struct Held {
     base: u64,
     len: usize,
+    /// Whether guard zones surround it.
+    guarded: bool,
 }
 
 impl Held {
     const fn address(&self) -> u64 {
-        self.base + GUARD as u64
+        if self.guarded { self.base + GUARD as u64 } else { self.base }
     }
 
     /// Returns the start of the trailing guard. It follows the last byte directly, so that no write can hide in a gap.
@@ -162,6 +164,11 @@ impl<B: Backend> Session<B> {
                 let made = self.allocate(len, payload)?;
                 Ok((Reply::Made(made), Vec::new()))
             }
+            Request::Place { address, len } => {
+                let made = self.place_at(address, len, payload)?;
+                Ok((Reply::Made(made), Vec::new()))
+            }
+            Request::Address { buffer } => Ok((Reply::At(self.place(buffer)?.0), Vec::new())),
             Request::Write { buffer, at } => {
                 let address = self.inside(buffer, at, payload.len())?;
                 self.backend.write(address, payload).map_err(refused(0)).map(done)
@@ -291,7 +298,8 @@ impl<B: Backend> Session<B> {
     fn reset(&mut self) -> Result<(), Refusal> {
         self.backend.unload().map_err(refused(0))?;
         self.modules.clear();
-        for held in self.buffers.drain(..) {
+        // What was placed, unloading has freed.
+        for held in self.buffers.drain(..).filter(|held| held.guarded) {
             let bytes = held.len + 2 * GUARD;
             if self.spared + bytes > SPARE {
                 self.backend.release(held.base).map_err(refused(0))?;
@@ -344,12 +352,25 @@ impl<B: Backend> Session<B> {
             refusal.what.push_str(&format!("; a buffer of {len} bytes was requested"));
             refusal
         })?;
-        let held = Held { base, len };
+        let held = Held { base, len, guarded: true };
         self.backend.fill(base, GUARD_BYTE, len + 2 * GUARD).map_err(refused(0))?;
+        self.hold(held, payload)
+    }
+
+    /// Places a buffer where the caller wants it.
+    fn place_at(&mut self, address: u64, len: u64, payload: &[u8]) -> Result<usize, Refusal> {
+        let len = usize::try_from(len).map_err(|_| wrong(format!("a buffer of {len} bytes")))?;
+        self.backend.place(address, len).map_err(refused(0))?;
+        self.hold(Held { base: address, len, guarded: false }, payload)
+    }
+
+    /// Fills a buffer with the payload, or with poison if there is none, and returns its number.
+    fn hold(&mut self, held: Held, payload: &[u8]) -> Result<usize, Refusal> {
         if payload.is_empty() {
-            self.backend.fill(held.address(), POISON, len).map_err(refused(0))?;
+            self.backend.fill(held.address(), POISON, held.len).map_err(refused(0))?;
         } else {
-            self.backend.write(held.address(), &payload[..len.min(payload.len())]).map_err(refused(0))?;
+            let bytes = &payload[..held.len.min(payload.len())];
+            self.backend.write(held.address(), bytes).map_err(refused(0))?;
         }
         self.buffers.push(held);
         Ok(self.buffers.len() - 1)
@@ -440,12 +461,16 @@ impl<B: Backend> Session<B> {
 
     /// Checks every guard zone, reports the first overwritten byte, and refills its zone so that it is reported once.
     fn guards(&mut self) -> Result<(), Refusal> {
-        let zones: Vec<(u64, usize)> =
-            self.buffers.iter().flat_map(|held| [(held.base, GUARD), (held.after(), GUARD)]).collect();
+        let guarded: Vec<usize> = (0..self.buffers.len()).filter(|n| self.buffers[*n].guarded).collect();
+        let zones: Vec<(u64, usize)> = guarded
+            .iter()
+            .map(|n| &self.buffers[*n])
+            .flat_map(|held| [(held.base, GUARD), (held.after(), GUARD)])
+            .collect();
         let mut bytes = Vec::new();
         self.gather.read(&mut self.backend, &zones, &mut bytes).map_err(refused(0))?;
         let Some(at) = bytes.iter().position(|b| *b != GUARD_BYTE) else { return Ok(()) };
-        let (zone, n) = (zones[at / GUARD].0, at / GUARD / 2);
+        let (zone, n) = (zones[at / GUARD].0, guarded[at / GUARD / 2]);
         let (address, found) = (zone + (at % GUARD) as u64, bytes[at]);
         self.backend.fill(zone, GUARD_BYTE, GUARD).map_err(refused(0))?;
         let held = &self.buffers[n];

@@ -23,6 +23,10 @@ pub(super) enum Request {
     Reset,
     /// Allocates a buffer of `len` bytes and fills it with the payload, or with poison if there is none.
     Allocate { len: u64 },
+    /// Places a buffer of `len` bytes at an address, without guard zones, and fills it like [`Request::Allocate`].
+    Place { address: u64, len: u64 },
+    /// The address of a buffer.
+    Address { buffer: usize },
     /// Writes the payload to the buffer, starting at byte `at`.
     Write { buffer: usize, at: usize },
     /// Finds the first byte, from `at` on, that differs from the payload.
@@ -73,6 +77,8 @@ pub(super) enum Reply {
     Described(Box<Description>),
     /// The number of a new buffer or graph.
     Made(usize),
+    /// The address of a buffer.
+    At(u64),
     /// The payload is the buffer's contents.
     Bytes,
     /// A module and its kernels.

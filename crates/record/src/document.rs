@@ -11,10 +11,12 @@ use super::completeness::{Completeness, Incomplete};
 use super::conflicts::ConflictRow;
 use super::evidence::{ExerciseRow, FaultCoverageRow, FaultRow};
 use super::family::FamilyRow;
+use super::fuzz::FuzzTable;
 use super::named::{Named, or_empty};
 use super::outcome::{Expect, Native, Outcome, Standing};
 use super::pairs::PairSet;
 use super::runs::{DeviceRow, VariantRun};
+use super::selftest::SelftestRow;
 use super::tiles::TileTable;
 use super::trials::TrialRow;
 
@@ -57,6 +59,12 @@ pub struct Record {
     /// Device code in files, and how it runs on each device.
     #[serde(default)]
     pub audit: AuditTable,
+    /// Instructions, compared with the emulator.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub selftest: Vec<SelftestRow>,
+    /// Random kernels on GPUs, with every compiler.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fuzzed: Vec<FuzzTable>,
     /// The requested parts of the run that were skipped.
     #[serde(default)]
     pub skipped: Vec<SkippedRow>,
@@ -83,6 +91,8 @@ impl Record {
         all.add_checks(self.trials.iter().filter(|trial| trial.is_judged()).count());
         all.add_checks(self.runs.iter().filter(|run| run.is_judged()).count());
         all.add_checks(self.tiles.rows.len() + self.audit.entries.len());
+        all.add_checks(self.selftest.iter().filter(|row| row.outputs > 0).count());
+        all.add_checks(self.fuzzed.iter().filter(|table| table.compared() > 0).count());
         // Packages that compile at run time need no device code in their files, nor do those of an engine.
         all.add_checks(self.audit.packages.iter().filter(|p| !p.compiles.is_empty()).count());
         all.add_checks(self.audit.backends.len());
@@ -129,6 +139,8 @@ impl Record {
             audit: AuditTable::default(),
             skipped: Vec::new(),
             conflicts: Vec::new(),
+            selftest: Vec::new(),
+            fuzzed: Vec::new(),
             filters: Vec::new(),
         }
     }

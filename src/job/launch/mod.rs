@@ -16,6 +16,7 @@ mod layout;
 mod modules;
 mod npy;
 mod omissions;
+mod on_gpu;
 mod origin;
 mod place;
 mod product;

@@ -115,6 +115,7 @@ pub(super) fn tabs(record: &Record, beside: &Beside) -> Vec<Tab> {
         tab("tiles", "Tiles", tiles(&record.tiles)),
         tab("bench", "GPU times", beside.benches.iter().map(bench).collect()),
         tab("audit", "Audit", audit(&record.audit)),
+        tab("miscompiles", "Miscompiles", miscompiles(record)),
     ]);
     all.retain(|tab| !tab.tables.is_empty());
     all
@@ -255,6 +256,38 @@ fn audit(table: &AuditTable) -> Vec<Table> {
     if !table.problems.is_empty() {
         let rows = table.problems.iter().map(|p| vec![clean(&p.place), clean(&p.problem), clean(&p.remedy)]);
         out.push(Table::new("What was not read", &["place", "problem", "remedy"], rows.collect()));
+    }
+    out
+}
+
+/// The known miscompiles of ptxas, and what random kernels showed.
+fn miscompiles(record: &Record) -> Vec<Table> {
+    let columns = ["name", "what ptxas does", "seen with", "targets", "rule of PTX", "instead"];
+    let rows = compiler::known::miscompiles().iter().map(|m| {
+        let targets = if m.targets.is_empty() { "all".to_owned() } else { m.targets.join(", ") };
+        [&m.name, &m.effect, &m.where_in_words(), &targets, &m.rule, &m.rewrite]
+            .map(|cell| clean(cell))
+            .to_vec()
+    });
+    let note = "Each was seen on the GPU that `explain NAME` names; `lint` finds them in PTX.";
+    let mut out =
+        vec![Table::new("PTX for which ptxas is known to be wrong", &columns, rows.collect()).noted(note)];
+    for table in &record.fuzzed {
+        let device = table.device.as_ref().map_or("no GPU", |device| device.name.as_str());
+        let title = format!("{} random kernels for {} on {device}", table.kernels, table.target);
+        let columns = ["compiler", "level", "compared", "known miscompiles", "unexplained"];
+        let rows = table.builds.iter().map(|build| {
+            let known: Vec<String> = build.known.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            vec![
+                build.code.text().into_owned(),
+                build.level.map_or_else(String::new, |level| format!("-O{level}")),
+                build.compared.to_string(),
+                known.join(", "),
+                build.unexplained.to_string(),
+            ]
+        });
+        let rows = rows.map(|row| row.iter().map(|cell| clean(cell)).collect()).collect();
+        out.push(Table::new(clean(&title), &columns, rows));
     }
     out
 }

@@ -19,13 +19,23 @@ pub const ENTRY: &str = "k";
 /// Threads of a CTA.
 pub const THREADS: u32 = 64;
 /// CTAs of the grid.
-pub(super) const CTAS: u32 = 2;
+pub const CTAS: u32 = 2;
 /// Bytes of input and of output of a thread.
 pub(super) const INPUT: u32 = 256;
 pub(super) const OUTPUT: u32 = 288;
 /// Bytes of global memory of a thread, and of a CTA for bulk copies.
 pub(super) const SCRATCH: u32 = 64;
 pub(super) const BULK: u32 = 512;
+
+/// The parts of a thread's results, as [`EPILOGUE`] stores them: first byte, bytes of one, name.
+pub(super) const PARTS: [(usize, usize, &str); 6] = [
+    (0, 2, "h"),
+    (16, 4, "r"),
+    (64, 8, "d"),
+    (128, 4, "p"),
+    (144, 1, "byte of shared memory "),
+    (208, 1, "byte of local memory "),
+];
 
 /// How deep branches and loops nest.
 const DEPTH: usize = 2;
@@ -73,6 +83,8 @@ pub struct Generator {
     reached: Reached,
     /// Instructions of a body.
     length: usize,
+    /// Whether half of what all threads run together is a block-scaled `mma`.
+    scaled: bool,
 }
 
 /// What a body draws next.
@@ -108,12 +120,24 @@ impl Generator {
             taken: HashMap::new(),
             reached: Reached::default(),
             length: 24,
+            scaled: false,
         };
-        let empty = generator.module("");
-        match emulator::load(&empty) {
+        match emulator::load(&generator.empty()) {
             Ok(_) => Ok(generator),
             Err(stop) => Err(GeneratorError::Refused { target, why: stop.to_string() }),
         }
+    }
+
+    /// A generator half of whose instructions, outside of branches, are block-scaled `mma`, if the target has them.
+    #[must_use]
+    pub fn of_block_scaled(self) -> Self {
+        Self { matrices: self.matrices.scaled(), scaled: true, ..self }
+    }
+
+    /// The kernel with nothing between its prologue and its epilogue.
+    #[must_use]
+    pub fn empty(&self) -> String {
+        self.module("")
     }
 
     /// What the kernels so far have reached.
@@ -178,6 +202,9 @@ impl Generator {
 
     /// What to draw: half of the time the row that was reached least, else any.
     fn source(&self, random: &mut Random, depth: usize) -> Source {
+        if self.scaled && depth == 0 && random.one_in(2) {
+            return Source::Matrices;
+        }
         let rows = self.forms.rows.len();
         let gadgets: Vec<usize> =
             (0..GADGETS.len()).filter(|g| depth == 0 || !GADGETS[*g].together).collect();
@@ -214,7 +241,8 @@ impl Generator {
             }
             Source::Matrices if depth == 0 => {
                 let own = (u32::from(self.isa.major), u32::from(self.isa.minor));
-                let unit = (0..16)
+                // Words that go together are drawn more rarely where all must be scaled.
+                let unit = (0..if self.scaled { 128 } else { 16 })
                     .find_map(|_| self.matrices.write(body.random, own).filter(|u| self.is_taken(u)))?;
                 self.take(unit)
             }

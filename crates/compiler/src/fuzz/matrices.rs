@@ -8,15 +8,29 @@ use super::random::Random;
 /// The forms of `mma`.
 pub(super) struct Matrices {
     forms: Vec<ListedForm>,
+    /// Whether only block-scaled ones are written.
+    scaled: bool,
 }
 
 /// Metadata of sparse operands that every type admits: the first two of each group of four, or the last two.
 const METADATA: [&str; 2] = ["0x44444444", "0xEEEEEEEE"];
 
+/// The modifier of block-scaled forms.
+const BLOCK_SCALE: &str = "block_scale";
+
 impl Matrices {
     pub(super) fn new(isa: (u32, u32)) -> Self {
         let usable = |form: &ListedForm| form.opcode == "mma" && form.since <= isa;
-        Self { forms: listed_forms().into_iter().filter(usable).collect() }
+        Self { forms: listed_forms().into_iter().filter(usable).collect(), scaled: false }
+    }
+
+    /// Only the block-scaled ones.
+    pub(super) fn scaled(self) -> Self {
+        let is_scaled = |form: &ListedForm| {
+            form.name.contains(&BLOCK_SCALE)
+                || form.groups.iter().any(|g| g.words.iter().any(|(word, _)| *word == BLOCK_SCALE))
+        };
+        Self { forms: self.forms.into_iter().filter(is_scaled).collect(), scaled: true }
     }
 
     /// Writes one `mma`; none if the drawn words do not go together.
@@ -43,7 +57,10 @@ impl Matrices {
         let [to, a, b, c] = types.as_slice() else { return None };
         let shape = words.iter().find_map(|word| numbers(word))?;
         let sparse = words.iter().any(|word| word.starts_with("sp"));
-        let scaled = words.contains(&"block_scale");
+        let scaled = words.contains(&BLOCK_SCALE);
+        if self.scaled && !scaled {
+            return None;
+        }
         let text = words.join(".");
         let k = if sparse { shape[2] / 2 } else { shape[2] };
         // m8n8k4 of f16 is four products of 8 lanes each; b1 and f64 are counted as all others are.

@@ -13,8 +13,8 @@ mod shrink;
 use ptx::{Instruction, Item, Module, Statement};
 
 pub use coverage::{Reached, row_of};
-pub use kernel::{ENTRY, Generator, GeneratorError, RandomKernel, THREADS};
-pub use oracle::{Difference, Outputs, check, outputs};
+pub use kernel::{CTAS, ENTRY, Generator, GeneratorError, RandomKernel, THREADS};
+pub use oracle::{Difference, Outputs, before, check, outputs, place, without_choice};
 pub use shrink::shrink;
 
 /// Calls `f` with every instruction of a module.

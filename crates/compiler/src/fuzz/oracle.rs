@@ -3,7 +3,7 @@
 use emulator::{GlobalMemory, Launch, Options, Stop, launch, load};
 use numerics::Path;
 
-use super::kernel::{BULK, CTAS, ENTRY, INPUT, OUTPUT, SCRATCH, THREADS};
+use super::kernel::{BULK, CTAS, ENTRY, INPUT, OUTPUT, PARTS, SCRATCH, THREADS};
 use super::random::Random;
 
 /// The limit on executed warp instructions: random kernels have thousands.
@@ -91,21 +91,75 @@ pub fn check(text: &str, seed: u64) -> Result<Outputs, Difference> {
 fn run(text: &str, seed: u64, options: &Options) -> Result<Outputs, Stop> {
     let program = load(text)?;
     let kernel = program.kernel(ENTRY).ok_or_else(|| Stop::Launch(format!("there is no entry {ENTRY}")))?;
-    let all = THREADS * CTAS;
     let mut memory = GlobalMemory::default();
-    let input = memory.allocate_with(input(seed, (all * INPUT) as usize));
-    let results = [all * OUTPUT, all * SCRATCH, CTAS * BULK];
-    let mut addresses = vec![input];
-    for (n, bytes) in results.iter().enumerate() {
-        let filling =
-            if n == 0 { vec![0; *bytes as usize] } else { self::input(seed ^ 0xA5, *bytes as usize) };
-        addresses.push(memory.allocate_with(filling));
-    }
+    let addresses: Vec<u64> = before(seed).into_iter().map(|bytes| memory.allocate_with(bytes)).collect();
     let params = addresses.iter().flat_map(|a| a.to_le_bytes()).collect();
     let how = Launch { grid: [CTAS, 1, 1], block: [THREADS, 1, 1], shared_bytes: 0, params };
     launch(&program, kernel, &how, &mut memory, options)?;
+    // What depends on a register that nothing has written is no result.
+    if let Some(trap) = memory.any_undefined().filter(|_| options.check_init) {
+        return Err(Stop::Trap(Box::new(trap.clone())));
+    }
     let of = |address: &u64| memory.bytes(*address).unwrap_or_default().to_vec();
     Ok(addresses[1..].iter().flat_map(of).collect())
+}
+
+/// The buffers of a kernel before it runs, one for each of its parameters: input, results, its own bytes, those of bulk copies. [`Outputs`]
+/// are all but the first.
+#[must_use]
+pub fn before(seed: u64) -> [Vec<u8>; 4] {
+    let all = THREADS * CTAS;
+    [
+        input(seed, (all * INPUT) as usize),
+        vec![0; (all * OUTPUT) as usize],
+        input(seed ^ 0xA5, (all * SCRATCH) as usize),
+        input(seed ^ 0xA5, (CTAS * BULK) as usize),
+    ]
+}
+
+/// What a byte of [`Outputs`] is, in words: `r4 of thread 7 of CTA 0`.
+#[must_use]
+pub fn place(at: usize) -> String {
+    let of_thread = |thread: usize| {
+        format!("of thread {} of CTA {}", thread % THREADS as usize, thread / THREADS as usize)
+    };
+    let all = (THREADS * CTAS) as usize;
+    let (results, own) = (all * OUTPUT as usize, all * SCRATCH as usize);
+    if at >= results + own {
+        return format!("byte {} of bulk copies", at - results - own);
+    }
+    if at >= results {
+        let (thread, byte) = ((at - results) / SCRATCH as usize, (at - results) % SCRATCH as usize);
+        return format!("byte {byte} of global memory {}", of_thread(thread));
+    }
+    let (thread, byte) = (at / OUTPUT as usize, at % OUTPUT as usize);
+    let part = PARTS.iter().rev().find(|(first, ..)| byte >= *first);
+    let (what, number) = part.map_or(("byte ", byte), |(first, size, what)| (*what, (byte - first) / size));
+    format!("{what}{number} {}", of_thread(thread))
+}
+
+/// The kernel with products and sums that round by themselves: ptxas may contract what PTX lets it, and then results are open. Kernels
+/// without that choice keep their text.
+#[must_use]
+pub fn without_choice(text: &str) -> String {
+    let Ok(tree) = ptx::parse(text) else { return text.to_owned() };
+    if !ptx::contraction::may_contract(&tree, ENTRY) {
+        return text.to_owned();
+    }
+    let explicit = ptx::contraction::explicit(&tree, &[]);
+    let (mut before, mut after) = (Vec::new(), Vec::new());
+    super::each_instruction(&tree, &mut |i| before.push(i));
+    super::each_instruction(&explicit, &mut |i| after.push(i));
+    // Only forms change; the rest of the text stays as other kernels have it, so that they fit into one module.
+    let (mut out, mut end) = (String::with_capacity(text.len() + 64), 0);
+    for (old, new) in before.iter().zip(after).filter(|(old, new)| old.form() != new.form()) {
+        let (start, after) = (old.span.start as usize, old.span.end as usize);
+        out.push_str(&text[end..start]);
+        out.push_str(&text[start..after].replacen(&old.form(), &new.form(), 1));
+        end = after;
+    }
+    out.push_str(&text[end..]);
+    out
 }
 
 /// The input of a seed: numbers at which instructions change, small ones and random ones.

@@ -1,6 +1,6 @@
 //! Finds known miscompiles in a module.
 
-use ptx::{Instruction, Item, Module, Operand, Span, Type};
+use ptx::{Instruction, Item, Module, Operand, Span, Statement, Type};
 
 use super::facts::Facts;
 use super::pattern::{OperandPattern, Pattern, Repeats};
@@ -37,6 +37,29 @@ pub fn find(module: &Module) -> Vec<Found> {
         }
     }
     found
+}
+
+/// Returns the module without the instructions at these places. What they define keeps its earlier value, so a kernel whose registers all
+/// have one stays defined.
+#[must_use]
+pub fn without(module: &Module, places: &[Span]) -> Module {
+    fn remove(body: &mut Vec<Statement>, places: &[Span]) {
+        body.retain(|statement| !matches!(statement, Statement::Instruction(i) if places.contains(&i.span)));
+        for statement in body {
+            if let Statement::Block(inner) = statement {
+                remove(inner, places);
+            }
+        }
+    }
+    let mut left = module.clone();
+    for item in &mut left.items {
+        if let Item::Function(function) = item
+            && let Some(body) = &mut function.body
+        {
+            remove(body, places);
+        }
+    }
+    left
 }
 
 fn matches(pattern: &Pattern, facts: &Facts<'_>, at: usize, i: &Instruction) -> bool {

@@ -11,7 +11,7 @@ use ptx::arch::{Requirement, Target, ToolkitVersion};
 use serde::{Deserialize, Serialize};
 use toolchain::header::{self, HeaderError};
 
-pub use find::{Found, find};
+pub use find::{Found, find, without};
 pub use pattern::{Constant, OperandPattern, Pattern, Repeats};
 
 const TABLE: &str = include_str!("miscompiles.yaml");
@@ -36,6 +36,9 @@ pub struct Miscompile {
     /// The targets that have it; all if empty.
     #[serde(default)]
     pub targets: Vec<String>,
+    /// Whether the machine code may never end, so that it cannot be run to compare it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub hangs: bool,
     /// Where it was seen.
     pub evidence: Evidence,
     /// The file of the reduced kernel in `crates/compiler/tests/data/`.

@@ -89,8 +89,8 @@ pub struct Launch {
     pub entry: String,
     /// CTAs in x, y, z.
     pub grid: [u32; 3],
-    /// Threads per CTA, in x.
-    pub block: u32,
+    /// Threads per CTA in x, y, z.
+    pub block: [u32; 3],
     /// Dynamic shared memory, bytes.
     pub shared_bytes: u32,
     /// The arguments, in the kernel's order.

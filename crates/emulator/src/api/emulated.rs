@@ -363,7 +363,7 @@ impl EmulatorDevice {
         }
         let launch = launch::Launch {
             grid: launch.grid,
-            block: [launch.block, 1, 1],
+            block: launch.block,
             shared_bytes: launch.shared_bytes,
             params,
         };

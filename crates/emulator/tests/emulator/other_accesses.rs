@@ -108,7 +108,7 @@ fn a_device_names_both_accesses_of_a_race() {
         module,
         entry: "k".to_owned(),
         grid: [2, 1, 1],
-        block: 1,
+        block: [1, 1, 1],
         shared_bytes: 0,
         arguments: vec![Argument::Address(buffer)],
         programmatic: false,

@@ -51,7 +51,7 @@ pub fn prepared(
         module,
         entry: kernel.entry.clone(),
         grid: [small(&kernel.grid[0])?, small(&kernel.grid[1])?, small(&kernel.grid[2])?],
-        block: small(&kernel.block)?,
+        block: [small(&kernel.block)?, 1, 1],
         shared_bytes: small(&kernel.smem)?,
         arguments,
         programmatic: false,

@@ -1,0 +1,184 @@
+//! Explains a kernel that differs: by known miscompiles, or not at all; then it is made small.
+
+use std::cell::RefCell;
+use std::time::Instant;
+
+use compiler::fuzz::{check, outputs, place, shrink};
+use compiler::known::{find, without};
+use emulator::device::{Failure, first_difference};
+
+use super::{Campaign, CampaignError, Case, Finding, Wrong};
+use crate::job::build::Build;
+use crate::job::ptxas::Failed;
+
+/// How often instructions with known miscompiles are removed: without one, another may match.
+const ROUNDS: usize = 4;
+
+/// What explains a kernel, by build.
+#[derive(Default)]
+pub(super) struct Examined {
+    /// Builds with the names of the known miscompiles that explain them.
+    pub(super) known: Vec<(usize, String)>,
+    /// What is left.
+    pub(super) findings: Vec<Finding>,
+}
+
+/// A build of a kernel that nothing known explains.
+struct Left {
+    build: usize,
+    case: Case,
+    wrong: Wrong,
+    /// Whether the kernel is right when it is assembled alone.
+    only_together: bool,
+}
+
+impl Campaign<'_> {
+    /// Explains a kernel that is wrong with some builds. A known miscompile explains a difference if the kernel matches it, and if the
+    /// rest of the kernel, without the matching instructions, agrees.
+    pub(super) fn examine(
+        &self,
+        case: &Case,
+        wrong: Vec<(usize, Wrong)>,
+        shrinks: bool,
+    ) -> Result<Examined, CampaignError> {
+        let mut examined = Examined::default();
+        let mut left: Vec<Left> = Vec::new();
+        for (n, wrong) in wrong {
+            let build = &self.builds[n];
+            let names: Vec<&str> = case.known_with(build).iter().map(|m| m.name.as_str()).collect();
+            let rest = if names.is_empty() { Some(case.clone()) } else { self.rest(case, build) };
+            // A rest that is not defined shows nothing; the match remains.
+            let Some(rest) = rest else {
+                examined.known.push((n, names.join(" or ")));
+                continue;
+            };
+            match self.alone(build, &rest)? {
+                Some(wrong) => left.push(Left { build: n, case: rest, wrong, only_together: false }),
+                None if names.is_empty() => {
+                    left.push(Left { build: n, case: rest, wrong, only_together: true });
+                }
+                None => examined.known.push((n, names.join(" or "))),
+            }
+        }
+        while let Some(first) = left.first() {
+            let key = (kind(&first.wrong), first.only_together);
+            let same = |other: &Left| (kind(&other.wrong), other.only_together) == key;
+            let (alike, others): (Vec<Left>, Vec<Left>) = left.into_iter().partition(same);
+            examined.findings.extend(self.finding(alike, shrinks)?);
+            left = others;
+        }
+        Ok(examined)
+    }
+
+    /// A kernel without the instructions that have known miscompiles with a build; `None` if the emulator refuses it.
+    fn rest(&self, case: &Case, build: &Build) -> Option<Case> {
+        let mut text = case.text.clone();
+        for _ in 0..ROUNDS {
+            let tree = ptx::parse(&text).ok()?;
+            let places: Vec<ptx::Span> = find(&tree)
+                .into_iter()
+                .filter(|f| f.miscompile.affects_target(self.target) && build.has(f.miscompile))
+                .map(|f| f.span)
+                .collect();
+            if places.is_empty() {
+                break;
+            }
+            text = without(&tree, &places).to_string();
+        }
+        let expected = outputs(&text, case.seed).ok()?;
+        Some(Case::new(case.seed, text, expected, self.target))
+    }
+
+    /// The finding of builds that are wrong in the same way, with the kernel made small for the first of them.
+    fn finding(&self, alike: Vec<Left>, shrinks: bool) -> Result<Option<Finding>, CampaignError> {
+        let builds: Vec<usize> = alike.iter().map(|left| left.build).collect();
+        let Some(Left { build, case, wrong, only_together }) = alike.into_iter().next() else {
+            return Ok(None);
+        };
+        let (mut small, mut wrong) = (case, wrong);
+        if shrinks && !only_together {
+            let last = RefCell::new((small.clone(), wrong.clone()));
+            let failed = RefCell::new(None);
+            let until = Instant::now() + self.shrink_limit;
+            let is_same = kind(&wrong);
+            shrink(&small.text, |text| {
+                if Instant::now() >= until || failed.borrow().is_some() {
+                    return false;
+                }
+                let Ok(expected) = check(text, small.seed) else { return false };
+                let candidate = Case::new(small.seed, text.to_owned(), expected, self.target);
+                if !candidate.known_with(&self.builds[build]).is_empty() {
+                    return false;
+                }
+                match self.alone(&self.builds[build], &candidate) {
+                    Ok(Some(wrong)) if kind(&wrong) == is_same => {
+                        *last.borrow_mut() = (candidate, wrong);
+                        true
+                    }
+                    Ok(_) => false,
+                    Err(error) => {
+                        *failed.borrow_mut() = Some(error);
+                        false
+                    }
+                }
+            });
+            if let Some(error) = failed.into_inner() {
+                return Err(error);
+            }
+            (small, wrong) = last.into_inner();
+        }
+        let mut what = in_words(&wrong, &small.expected);
+        if only_together {
+            what.push_str("; only where it is assembled and run with other kernels of its module");
+        }
+        let got = match wrong {
+            Wrong::Differs(got) => Some(got),
+            _ => None,
+        };
+        let (seed, kernel, expected) = (small.seed, small.text, small.expected);
+        Ok(Some(Finding { seed, what, builds, kernel, expected, got }))
+    }
+}
+
+/// What stays the same while a kernel is made smaller.
+fn kind(wrong: &Wrong) -> (std::mem::Discriminant<Wrong>, String) {
+    let detail = match wrong {
+        Wrong::NotAssembled(Failed::Rejects(message)) => {
+            message.split_once("error   :").map_or(message.as_str(), |(_, m)| m).to_owned()
+        }
+        Wrong::NotAssembled(Failed::Crashes(_)) => "crashes".to_owned(),
+        Wrong::NotAssembled(Failed::Hangs) => "hangs".to_owned(),
+        Wrong::Stopped(failure) => word(failure).to_owned(),
+        Wrong::Differs(_) => String::new(),
+    };
+    (std::mem::discriminant(wrong), detail)
+}
+
+fn word(failure: &Failure) -> &'static str {
+    match failure {
+        Failure::Trap { .. } => "writes outside of its buffers",
+        Failure::TimedOut(_) => "does not end",
+        Failure::Crashed(_) => "crashes",
+        Failure::Unsupported(_) => "is not loaded",
+        Failure::Launch(_) => "is not launched",
+        Failure::Broken(_) | Failure::DeviceLost(_) => "fails",
+    }
+}
+
+/// What is wrong, in words.
+fn in_words(wrong: &Wrong, expected: &[u8]) -> String {
+    match wrong {
+        Wrong::NotAssembled(failed) => failed.to_string(),
+        Wrong::Stopped(failure) => format!("{} on the GPU: {failure}", word(failure)),
+        Wrong::Differs(got) => {
+            let differing = got.chunks(4).zip(expected.chunks(4)).filter(|(a, b)| a != b).count();
+            let at = first_difference(got, expected).unwrap_or_default();
+            let value = |bytes: &[u8]| {
+                let word = bytes.get(at / 4 * 4..at / 4 * 4 + 4).and_then(|w| <[u8; 4]>::try_from(w).ok());
+                word.map_or_else(String::new, |word| format!("{:#010x}", u32::from_le_bytes(word)))
+            };
+            let (got, wanted) = (value(got), value(expected));
+            format!("{differing} words differ, first {}: the word is {got}, and {wanted} by PTX", place(at))
+        }
+    }
+}
