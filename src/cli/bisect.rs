@@ -151,9 +151,19 @@ struct Emulated {
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ran {
     Agrees,
-    /// Words that differ, by the place of the first, in words.
+    /// How many elements differ, and the first.
     Differs(String),
     Failed(String),
+}
+
+/// What was executed, and how it ended.
+struct Executed<'a> {
+    /// The GPU.
+    device: Option<&'a str>,
+    ran: &'a [(Ran, Vec<usize>)],
+    /// Whether the emulator ran the launches.
+    emulated: bool,
+    failure: Option<&'a LaunchError>,
 }
 
 /// Runs `bisect`.
@@ -205,20 +215,26 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
     let device = gpu.as_ref().map(|gpu| gpu.about().name.as_str());
     let failure = emulated.as_ref().and_then(|e| e.failure.as_ref());
     let subject = (text.as_str(), target);
-    let (text, wrong) = told(subject, &builds, &made, &found, (device, &ran, emulated.is_some(), failure));
+    let (text, wrong) = told(
+        subject,
+        &builds,
+        &made,
+        &found,
+        Executed { device, ran: &ran, emulated: emulated.is_some(), failure },
+    );
     output::write(&text, &args.output)?;
     if let Some(failure) = emulated.and_then(|emulated| emulated.failure) {
         return Err(failure.into());
     }
-    let ended = ran.iter().any(|(ran, _)| matches!(ran, Ran::Agrees | Ran::Differs(_)));
-    match (wrong, ran.iter().any(|(ran, _)| *ran != Ran::Agrees)) {
-        (_, true) if !ended && ran.iter().all(|(ran, _)| matches!(ran, Ran::Failed(_))) && !wrong => {
-            Err(BisectError::NotCompared.into())
-        }
-        (true, _) => Err(BisectError::Known.into()),
-        (false, true) => Err(BisectError::Differs.into()),
-        (false, false) if device.is_some() && ran.is_empty() => Err(BisectError::NotCompared.into()),
-        (false, false) => Ok(()),
+    let ended = ran.iter().any(|(ran, _)| !matches!(ran, Ran::Failed(_)));
+    let differs = ran.iter().any(|(ran, _)| matches!(ran, Ran::Differs(_)));
+    match () {
+        () if wrong => Err(BisectError::Known.into()),
+        () if differs => Err(BisectError::Differs.into()),
+        () if device.is_some() && !ended => Err(BisectError::NotCompared.into()),
+        // Some builds ran and others did not end: that is a difference, too.
+        () if ran.iter().any(|(ran, _)| matches!(ran, Ran::Failed(_))) => Err(BisectError::Differs.into()),
+        () => Ok(()),
     }
 }
 
@@ -299,7 +315,7 @@ fn run(session: &Session, gpu: &mut GpuDevice, outcome: &Outcome, image: &[u8]) 
         }
         let wanted = outcome.bytes(n);
         let unwritten = outcome.memory.unwritten_runs(outcome.addresses[n]);
-        let size = buffer.shape.element.bits().div_ceil(8).max(1) as usize;
+        let size = buffer.shape.element.bits().div_ceil(8).max(1);
         for (word, (a, b)) in got.chunks(size).zip(wanted.chunks(size)).enumerate() {
             let bytes = word * size..word * size + a.len();
             if a == b || unwritten.iter().any(|run| run.start < bytes.end && bytes.start < run.end) {
@@ -340,7 +356,7 @@ fn told(
     builds: &[Build],
     made: &[(Made, Vec<usize>)],
     found: &[Found],
-    (device, ran, emulated, failure): (Option<&str>, &[(Ran, Vec<usize>)], bool, Option<&LaunchError>),
+    Executed { device, ran, emulated, failure }: Executed<'_>,
 ) -> (String, bool) {
     let words = |of: &[usize]| build::in_words(of.iter().map(|n| &builds[*n]));
     let mut out = format!("{target}: {} kinds of machine code\n", made.len());

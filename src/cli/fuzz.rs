@@ -68,6 +68,9 @@ pub(super) struct FuzzArgs {
     /// Make at most N kernels that nothing explains smaller
     #[arg(long, value_name = "N", default_value_t = 100)]
     shrink: usize,
+    /// Time for making one kernel smaller, in seconds
+    #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
+    shrink_limit: Duration,
     /// Write each finding to a folder of DIR: kernel, inputs, expected results and those of the GPU, for `emulate` and `bisect`
     #[arg(long, value_name = "DIR")]
     keep: Option<PathBuf>,
@@ -90,9 +93,6 @@ const FORMATS: &Formats = &[
     (Format::Json, "Counts and findings"),
 ];
 
-/// The time after which one kernel is not made smaller any more.
-const SHRINK_LIMIT: Duration = Duration::from_secs(60);
-
 /// Runs `fuzz`.
 pub(super) fn fuzz(verb: &FuzzVerb, context: &Context<'_>) -> Result<(), CliError> {
     let FuzzVerb::Ptx(args) = verb;
@@ -113,7 +113,7 @@ pub(super) fn fuzz(verb: &FuzzVerb, context: &Context<'_>) -> Result<(), CliErro
         target,
         builds,
         device: device.as_ref(),
-        shrink_limit: SHRINK_LIMIT,
+        shrink_limit: args.shrink_limit,
     };
     let ask = Ask { seed: args.seed, kernels: args.kernels, time: args.time, shrinks: args.shrink };
     let findings = campaign.fuzz(&mut generator, &ask, &mut table, context.sink);

@@ -68,14 +68,14 @@ fn mistakes_in_a_call_of_fuzz_name_the_remedy() {
     assert_eq!(run(&["fuzz", "ptx", "--kernels", "0"]).status.code(), Some(4));
 }
 
-/// A ptxas that hands PTX on as it is, for a simulated GPU; at -O3 it takes `brev` for `not`, and drops the guard of `vadd4`.
+/// A ptxas that hands PTX on as it is, for a simulated GPU; at -O3 it takes `brev` for `not`, and turns guards of `vadd4` round.
 const PTXAS: &str = r#"#!/bin/sh
 case "$1" in
 --version) echo 'ptxas: NVIDIA (R) Ptx optimizing assembler'; echo 'Cuda compilation tools, release 13.5, V13.5.37'; exit;;
 --help) printf -- "--gpu-name <gpu name> (-arch)\n Allowed values for this option: 'sm_121a',\n 'sm_90'.\n Default value: 'sm_90'.\n"; exit;;
 esac
 case "$2" in
--O3) sed -E -e 's/^( *)brev\.b32/\1not.b32/' -e 's/^( *)@!?p[0-9]? vadd4\.u32\.u32\.u32\.add/\1vadd4.u32.u32.u32.add/' "$3" > "$5";;
+-O3) sed -E -e 's/^( *)brev\.b32/\1not.b32/' -e 's/^( *)@p vadd4\./\1@!p vadd4./' "$3" > "$5";;
 -O*) cp "$3" "$5";;
 *) echo "ptxas x, line 1; fatal   : Unsupported .version 99.9; current version is '9.5'" >&2; exit 255;;
 esac
@@ -105,7 +105,8 @@ fn a_gpu_runs_random_kernels_and_a_miscompile_is_found_made_small_and_kept() {
     let common =
         ["--device", "gpu:0", "--toolkit", &ptxas, "--toolkit", "driver", "--level", "0", "--level", "3"];
     let small = ["fuzz", "ptx", "--kernels", "8", "--seed", "1", "--keep", keep_to, "--record", record_to];
-    let output = on_simulated_gpu(&[small.as_slice(), &common, &["--shrink", "1"]].concat());
+    let output =
+        on_simulated_gpu(&[small.as_slice(), &common, &["--shrink", "1", "--shrink-limit", "15"]].concat());
     let told = text(&output);
     let counts: serde_json::Value = serde_json::from_str(&std::fs::read_to_string(&record).unwrap()).unwrap();
     let builds = counts["builds"].as_array().unwrap();
@@ -122,7 +123,7 @@ fn a_gpu_runs_random_kernels_and_a_miscompile_is_found_made_small_and_kept() {
     let seed = counts["findings"][0]["seed"].as_u64().unwrap();
     let launch = keep.join(format!("seed-{seed}/launch.yaml"));
     let kernel = std::fs::read_to_string(keep.join(format!("seed-{seed}/kernel.ptx"))).unwrap();
-    assert!(kernel.contains("brev.b32") && kernel.lines().count() < 60, "{kernel}");
+    assert!(kernel.contains("brev.b32") && kernel.lines().count() < 200, "{kernel}");
     // What was kept is defined, and gives what was expected.
     let launch = launch.to_str().unwrap();
     let emulated = run(&["emulate", launch]);

@@ -164,6 +164,8 @@ impl Record {
             ("fault_coverage", serde_json::to_value(&self.fault_coverage)?),
             ("exercised", serde_json::to_value(&self.exercised)?),
             ("faults", serde_json::to_value(&self.faults)?),
+            ("selftest", serde_json::to_value(&self.selftest)?),
+            ("fuzzed", serde_json::to_value(&self.fuzzed)?),
             ("skipped", serde_json::to_value(&self.skipped)?),
             ("conflicts", serde_json::to_value(&self.conflicts)?),
             ("filters", serde_json::to_value(&self.filters)?),

@@ -22,7 +22,7 @@ fn a_failure_names_its_launch_where_two_have_the_same_entry() {
             module,
             entry: "k".to_owned(),
             grid: [1; 3],
-            block: *block,
+            block: [*block, 1, 1],
             shared_bytes: 0,
             arguments: vec![Argument::Address(buffer), Argument::Value(index.to_le_bytes().to_vec())],
             programmatic: true,
