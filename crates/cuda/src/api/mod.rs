@@ -24,3 +24,4 @@ pub(crate) mod table;
 mod tensor_map_calls;
 mod texture_calls;
 mod unserved;
+mod virtual_memory_calls;

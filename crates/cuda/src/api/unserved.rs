@@ -30,6 +30,53 @@ macro_rules! unserved {
     };
 }
 
+/// Why the functions with such a part in their names are not supported, and what works instead; the first that fits.
+const CAUSES: &[(&str, &str)] = &[
+    ("Ipc", "memory and events belong to one process; run the ranks as threads of one process with --gpus N"),
+    (
+        "ShareableHandle",
+        "memory belongs to one process; run the ranks as threads of one process with --gpus N",
+    ),
+    (
+        "PoolImportPointer",
+        "memory belongs to one process; run the ranks as threads of one process with --gpus N",
+    ),
+    ("GetHandleForAddressRange", "there is no DMA-BUF, as on GB10; copy through memory of cudaMallocHost"),
+    ("ExternalMemory", "there is no other device that shares memory; use memory of cudaMalloc"),
+    ("ExternalSemaphore", "there is no other device that signals; use events"),
+    ("Graphics", "there is no graphics API; use memory of cudaMalloc"),
+    ("cudaGL", "there is no graphics API; use memory of cudaMalloc"),
+    ("EGL", "there is no graphics API; use memory of cudaMalloc"),
+    ("VDPAU", "there is no graphics API; use memory of cudaMalloc"),
+    (
+        "Conditional",
+        "a graph's conditional nodes are not emulated; decide on the host between launches of two graphs",
+    ),
+    ("UserObject", "a graph keeps no object of the program; keep it until the graph is destroyed"),
+    ("Multicast", "there is no NVLink switch; use peer copies (cudaMemcpyPeer)"),
+    ("LogicalEndpoint", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
+    ("Fabric", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
+    ("GreenCtx", "multiprocessors are not partitioned; use the primary context"),
+    ("ExecutionCtx", "multiprocessors are not partitioned; use the primary context"),
+    ("DevResource", "multiprocessors are not partitioned; use the primary context"),
+    ("DevSmResource", "multiprocessors are not partitioned; use the primary context"),
+    ("Coredump", "there are no core dumps of a GPU; the report names the kernel, the line and the thread"),
+    ("Checkpoint", "the state of a process is not saved; --record writes each launch as a case"),
+    ("TexRef", "texture references are not emulated; use texture objects (cudaCreateTextureObject)"),
+    ("WaitValue", "streams do not wait for words in memory; use events"),
+    ("WriteValue", "streams do not write words; use cudaMemsetAsync"),
+    ("BatchMemOp", "streams neither wait for words in memory nor write them; use events and cudaMemsetAsync"),
+    ("AsyncNotification", "the GPU sends no notifications"),
+    ("Sparse", "arrays are not sparse; use cudaMallocArray"),
+    ("MapArray", "arrays are not sparse; use cudaMallocArray"),
+];
+
+/// The name of an unserved function, with the cause and the remedy if there are any to tell.
+pub(crate) fn refusal(name: &str) -> String {
+    let cause = CAUSES.iter().find(|(part, _)| name.contains(part));
+    cause.map_or_else(|| name.to_owned(), |(_, cause)| format!("{name}: {cause}"))
+}
+
 #[rustfmt::skip]
 unserved! {
     DRIVER, DRIVER_CALLS, Init;
@@ -60,12 +107,12 @@ unserved! {
     cuLogsDumpToFile, cuLogsDumpToMemory,
     cuLogicalEndpointBindMem, cuLogicalEndpointCreate, cuLogicalEndpointDestroy, cuLogicalEndpointExport, cuLogicalEndpointGetLimits,
     cuLogicalEndpointIdRelease, cuLogicalEndpointIdReserve, cuLogicalEndpointImport, cuLogicalEndpointQuery, cuLogicalEndpointUnbind,
-    cuMemAddressFree,
-    cuMemAddressReserve, cuMemBatchDecompressAsync, cuMemCreate, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardBatchAsync,
-    cuMemExportToShareableHandle, cuMemGetAccess, cuMemGetAllocationGranularity, cuMemGetAllocationPropertiesFromHandle,
-    cuMemGetHandleForAddressRange, cuMemGetLocationInfo, cuMemImportFromShareableHandle, cuMemMap, cuMemMapArrayAsync,
+    
+    cuMemBatchDecompressAsync, cuMemDiscardAndPrefetchBatchAsync, cuMemDiscardBatchAsync,
+    cuMemExportToShareableHandle, 
+    cuMemGetHandleForAddressRange, cuMemGetLocationInfo, cuMemImportFromShareableHandle, cuMemMapArrayAsync,
     cuMemPoolExportToShareableHandle, cuMemPoolImportFromShareableHandle, cuMemPoolImportPointer, cuMemPrefetchBatchAsync,
-    cuMemRangeGetAttribute, cuMemRangeGetAttributes, cuMemRelease, cuMemRetainAllocationHandle, cuMemSetAccess, cuMemSetMemPool, cuMemUnmap,
+    cuMemRangeGetAttribute, cuMemRangeGetAttributes, cuMemSetMemPool, 
     cuMemcpy3D, cuMemcpy3DAsync, cuMemcpy3DBatchAsync, cuMemcpy3DWithAttributesAsync, cuMemcpyAtoA, cuMemcpyAtoD, cuMemcpyAtoH,
     cuMemcpyAtoHAsync, cuMemcpyDtoA, cuMemcpyHtoA, cuMemcpyHtoAAsync, cuMemcpyWithAttributesAsync, cuMemsetD2D16,
     cuMipmappedArrayGetMemoryRequirements,
@@ -110,7 +157,7 @@ unserved! {
     cudaGraphicsSubResourceGetMappedArray, cudaGraphicsUnmapResources, cudaGraphicsUnregisterResource,
     cudaGraphicsVDPAURegisterOutputSurface, cudaGraphicsVDPAURegisterVideoSurface, cudaGreenCtxCreate, cudaImportExternalMemory,
     cudaImportExternalSemaphore, cudaIpcCloseMemHandle, cudaIpcGetEventHandle, cudaIpcGetMemHandle, cudaIpcOpenEventHandle,
-    cudaIpcOpenMemHandle, cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz, cudaLibraryGetUnifiedFunction, _cudaLibraryGetUnifiedFunction,
+    cudaIpcOpenMemHandle, cudaLibraryGetUnifiedFunction, _cudaLibraryGetUnifiedFunction,
     cudaLogsDumpToFile, cudaLogsDumpToMemory, 
     cudaMemDiscardAndPrefetchBatchAsync, cudaMemDiscardAndPrefetchBatchAsync_ptsz, cudaMemDiscardBatchAsync,
     cudaMemDiscardBatchAsync_ptsz, cudaMemGetLocationInfo, cudaMemPoolExportToShareableHandle, cudaMemPoolImportFromShareableHandle,

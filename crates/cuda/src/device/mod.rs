@@ -14,8 +14,10 @@ pub(crate) mod handles;
 mod kept_ptx;
 mod limits;
 pub(crate) mod links;
+pub(crate) mod mappings;
 mod module;
-mod pools;
+mod peers;
+pub(crate) mod pools;
 mod record;
 pub(crate) mod results;
 mod separate;
@@ -24,9 +26,11 @@ pub(crate) mod work;
 
 pub(crate) mod state;
 
+mod access;
 mod array_memory;
 mod copies;
 mod launch;
 pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;
+pub(crate) mod virtual_memory;
