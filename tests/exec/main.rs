@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "cudarc cannot check a launch")]
 
 mod addresses;
+mod advice;
 mod api;
 mod assembler;
 mod calls;
@@ -663,4 +664,17 @@ fn several_gpus_have_their_own_memory() {
     let part = "lie in memory of GPU 1, to which GPU 0 has no peer access (cudaDeviceEnablePeerAccess)";
     assert!(code == 100 && all.iter().any(|v| v[0] == "out_of_bounds" && v[3].contains(part)), "{all:?}");
     assert_eq!(exec(&["--gpus", "9"], "gpus::program_with_two_gpus").status.code(), Some(2));
+}
+
+#[test]
+fn what_changes_no_result_is_said_once() {
+    let text = passes_without_a_launch("advice::program_that_advises");
+    assert!(!text.contains("not supported"), "{text}");
+    let (_, all) = report(&[], "advice::program_that_tunes");
+    let all = remarks(&all);
+    let about = |part: &str| all.iter().filter(|remark| remark.contains(part)).count();
+    assert_eq!((all.len(), about("persistence in L2"), about("profiler")), (2, 1, 1), "{all:?}");
+    let (_, all) = report(&[], "advice::program_that_asks_what_the_gpu_is");
+    let all = remarks(&all);
+    assert!(all.len() == 1 && all[0].contains("pageableMemoryAccess"), "{all:?}");
 }

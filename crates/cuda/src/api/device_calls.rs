@@ -6,6 +6,7 @@ use std::ffi::c_int;
 use emulator::events::UUID;
 
 use crate::api::call::VERSION;
+use crate::api::launch_parameters::PERSISTENCE;
 use crate::api::properties::device_properties;
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
@@ -81,6 +82,11 @@ const PAGEABLE: c_int = 88;
 const NO_PAGEABLE: &str = "the program asks whether kernels may access pageable memory (pageableMemoryAccess); the answer is 0, and 1 on \
                            the GPU: kernels under exec access memory of cudaMalloc, cudaMallocManaged, cudaMallocHost and \
                            cudaHostRegister";
+
+/// `cudaLimitPersistingL2CacheSize`.
+const PERSISTING_L2: c_int = 6;
+/// What is said of a program that calls the profiler.
+const PROFILER: &str = "the program starts or stops a profiler: there is none, and the calls do nothing";
 
 /// `cudaLimitStackSize`.
 const STACK: c_int = 0;
@@ -280,6 +286,9 @@ entry_points! {
     [cudaDeviceSetLimit: (Primary, zeros SUCCESS)]
     [cuCtxSetLimit: (Current, zeros SUCCESS, since 3_010)]
     fn (number: c_int, value: usize) {
+        if number == PERSISTING_L2 && value > 0 {
+            device()?.results.remark(PERSISTENCE.to_owned());
+        }
         if number == STACK {
             // Nothing is a request for the default.
             device()?.stack_bytes = Some(value).filter(|bytes| *bytes > 0);
@@ -300,10 +309,10 @@ entry_points! {
     fn (config: Out<c_int>) { config.set(1) }
     [cudaCtxResetPersistingL2Cache: (Primary, zeros SUCCESS)]
     [cuCtxResetPersistingL2Cache: (Current, zeros SUCCESS, since 11_000)]
-    fn () { Ok(()) }
+    fn () { device()?.results.remark(PERSISTENCE.to_owned()); Ok(()) }
     [cudaProfilerStart, cudaProfilerStop, _cudaProfilerStart, _cudaProfilerStop: (Primary, zeros SUCCESS)]
     [cuProfilerStart, cuProfilerStop: (Current, zeros SUCCESS, since 4_000)]
-    fn () { Ok(()) }
+    fn () { device()?.results.remark(PROFILER.to_owned()); Ok(()) }
 
     // The driver's log of errors, which has no entries here: what a call violates is in the report.
     [cudaLogsRegisterCallback: (Nothing, zeros INVALID_VALUE)]

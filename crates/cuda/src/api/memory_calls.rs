@@ -157,17 +157,6 @@ unsafe fn fill_rows(
     unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }
 
-/// Checks that the driver may move bytes between the memories of CPU and device: they are managed, or memory of the program.
-fn managed(at: u64, len: usize) -> Answer {
-    if at == 0 || len == 0 {
-        return Err(Status::INVALID_VALUE);
-    }
-    match device()?.around(at) {
-        Some((_, held)) if !held.kind.is_managed() => Err(Status::INVALID_VALUE),
-        _ => Ok(()),
-    }
-}
-
 entry_points! {
     MEMORY, MEMORY_CALLS;
 
@@ -441,16 +430,6 @@ entry_points! {
     fn (to: Out<u64>, name: u64) { to.set(symbol(name, 0, 0)?) }
     [cudaGetSymbolSize: (Primary, zeros INVALID_SYMBOL)]
     fn (to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
-
-    // Pages are always where the CPU and kernels access them, so prefetching does nothing.
-    [cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v2, cudaMemPrefetchAsync_v2_ptsz: (Primary, zeros INVALID_VALUE)]
-    [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz: (Init, zeros INVALID_VALUE, since 8_000)]
-    [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 12_020)]
-    fn (at: u64, len: usize, _a: u64, _b: u64, _c: u64) { managed(at, len) }
-    [cudaMemAdvise, cudaMemAdvise_v2: (Primary, zeros INVALID_VALUE)]
-    [cuMemAdvise: (Current, zeros INVALID_VALUE, since 8_000)]
-    [cuMemAdvise_v2: (Current, zeros INVALID_VALUE, since 12_020)]
-    fn (at: u64, len: usize, _advice: c_int, _where: u64) { managed(at, len) }
 
     [cudaDeviceGetDefaultMemPool: (Runtime, zeros INVALID_VALUE)]
     [cuDeviceGetDefaultMemPool, cuDeviceGetMemPool: (Init, zeros INVALID_VALUE, since 11_020)]

@@ -14,6 +14,7 @@ mod graph_parameters;
 mod launch_calls;
 mod launch_parameters;
 mod link_calls;
+mod managed_calls;
 mod memory_calls;
 mod module_calls;
 mod parameters;

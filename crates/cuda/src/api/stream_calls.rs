@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::api::graph_parameters::nodes;
+use crate::api::launch_parameters::{ACCESS_POLICY_WINDOW, PERSISTENCE};
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::{Device, device};
@@ -158,8 +159,12 @@ entry_points! {
     [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (
-        stream: u64, _attribute: c_int, value: u64,
-    ) { if value == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
+        stream: u64, attribute: u32, value: u64,
+    ) {
+        if value == 0 { return Err(Status::INVALID_VALUE); }
+        if attribute == ACCESS_POLICY_WINDOW { device()?.results.remark(PERSISTENCE.to_owned()); }
+        Ok(())
+    }
     [cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz: (Primary, zeros SUCCESS)]
     [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Current, zeros SUCCESS, since 11_000)]
     fn (_to: u64, _from: u64) { Ok(()) }

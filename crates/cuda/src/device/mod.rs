@@ -4,6 +4,7 @@
 //! copies, launches, and work that is run at once or kept for a graph. No file here knows an entry point: entry points call the device,
 //! never the other way round.
 
+pub(crate) mod advice;
 pub(crate) mod allocations;
 pub(crate) mod arguments;
 pub(crate) mod arrays;

@@ -10,6 +10,7 @@ use emulator::GlobalMemory;
 use emulator::events::{self, Event, MOST_GPUS};
 use emulator::trials::{ContractedPrograms, Plan};
 
+use crate::device::advice::Advices;
 use crate::device::allocations::{Allocation, Copied, Kind};
 use crate::device::arrays::Arrays;
 use crate::device::contexts;
@@ -69,6 +70,7 @@ pub(crate) struct Device {
     pub(crate) pools: Pools,
     pub(crate) peers: Peers,
     pub(crate) mappings: Mappings,
+    pub(crate) advices: Advices,
     pub(crate) arrays: Arrays,
     pub(crate) links: Links,
     /// The number of textures and surfaces made; handles are never used again.
@@ -158,6 +160,7 @@ impl Device {
             pools: Pools::default(),
             peers: Peers::default(),
             mappings: Mappings::default(),
+            advices: Advices::default(),
             arrays: Arrays::default(),
             links: Links::default(),
             textures_made: 0,
@@ -293,6 +296,7 @@ impl Device {
         self.remark_unread(address);
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
         self.memory.free(address);
+        self.advices.forget(&(address..address + gone.len as u64));
         if self.shared.remove(&address).is_some() {
             // SAFETY: `allocate_shared` mapped the pages, and the emulator no longer has them.
             unsafe { host_memory::unmap(address, gone.len) };

@@ -479,9 +479,20 @@ impl Scene {
                 named("cuMemHostRegister_v2", &[host, BYTES, 0]);
                 vec![host]
             }
-            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" | "cudaMemAdvise" | "cuMemAdvise" => {
-                vec![managed(self), BYTES, 1, 0, 0]
+            // The first GPU, by its number and by its location.
+            "cuMemPrefetchAsync" if name == plain => vec![managed(self), BYTES, 0, 0],
+            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" => vec![managed(self), BYTES, 1, 0, 0],
+            "cuMemAdvise" if name == plain => vec![managed(self), BYTES, 3, 0],
+            "cudaMemAdvise" | "cuMemAdvise" => vec![managed(self), BYTES, 3, 1],
+            "cudaMemRangeGetAttribute" | "cuMemRangeGetAttribute" => {
+                vec![self.place(), 4, 1, managed(self), BYTES]
             }
+            "cudaMemRangeGetAttributes" | "cuMemRangeGetAttributes" => {
+                let (one, other) = (self.place(), self.place());
+                let (places, sizes) = (self.block(&[one, other]), self.block(&[4, 8]));
+                vec![places, sizes, self.block(&[2 | 3 << 32]), 2, managed(self), BYTES]
+            }
+            "cudaDeviceSetGraphMemAttribute" | "cuDeviceSetGraphMemAttribute" => vec![0, 3, self.place()],
             "cudaMemcpyToSymbol" | "cudaMemcpyToSymbolAsync" => {
                 vec![variable, Self::device_memory(), 4, 0, 3, 0]
             }
