@@ -11,5 +11,6 @@ mod status;
 
 pub use api::entry_points::entry_points;
 pub use api::table::{Call, EntryPoint};
+pub use api::unserved::cause;
 pub use device::contexts::Needs;
 pub use status::Status;

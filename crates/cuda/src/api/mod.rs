@@ -24,5 +24,5 @@ mod stream_calls;
 pub(crate) mod table;
 mod tensor_map_calls;
 mod texture_calls;
-mod unserved;
+pub(crate) mod unserved;
 mod virtual_memory_calls;

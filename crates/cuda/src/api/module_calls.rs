@@ -285,10 +285,12 @@ entry_points! {
     }
     [cuFuncGetParamInfo: (Init, zeros INVALID_HANDLE, since 12_040)]
     [cuKernelGetParamInfo: (Current, zeros INVALID_HANDLE, since 12_040)]
+    [cudaFuncGetParamInfo: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
         parameter(function, n, offset, size)
     }
     [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros INVALID_HANDLE, since 13_020)]
+    [cudaFuncGetParamCount: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (function: u64, count: Out<usize>) {
         let mut device = device()?;
         let function = kernel(&mut device, function)?;

@@ -69,12 +69,63 @@ const CAUSES: &[(&str, &str)] = &[
     ("AsyncNotification", "the GPU sends no notifications"),
     ("Sparse", "arrays are not sparse; use cudaMallocArray"),
     ("MapArray", "arrays are not sparse; use cudaMallocArray"),
+    (
+        "Symbol",
+        "a graph's copies have addresses; ask cudaGetSymbolAddress, and use the form without a symbol",
+    ),
+    ("Discard", "pages keep their bytes; leave the call out, or fill the memory with cudaMemsetAsync"),
+    (
+        "PrefetchBatch",
+        "pages are always where they are accessed; leave the call out, or use cudaMemPrefetchAsync",
+    ),
+    ("WithAttributes", "copies have no attributes; use the form without them"),
+    ("3DBatch", "copies of boxes are made one by one; use cudaMemcpy3DAsync"),
+    ("Decompress", "there is no engine that decompresses; decompress in a kernel or on the host"),
+    ("ResourceDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("ResourceViewDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("TextureDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("StreamGetAttribute", "attributes of streams change nothing; keep what was set"),
+    ("MemoryRequirements", "memory of arrays is not mapped; use cudaMallocArray"),
+    ("GetPlane", "arrays have no planes; use one array for each"),
+    ("DebugDotPrint", "graphs are not drawn; ask cudaGraphGetNodes and cudaGraphGetEdges"),
+    ("GetId", "graphs have no numbers for tools; use their handles"),
+    ("GetLocalId", "nodes have no numbers for tools; use their handles"),
+    ("GetToolsId", "nodes have no numbers for tools; use their handles"),
+    ("NodeGetParams", "use the function for the node's type (cudaGraphKernelNodeGetParams)"),
+    ("Recapture", "graphs are captured anew; use cudaStreamBeginCapture"),
+    ("Cig", "there is no graphics API; use cudaStreamBeginCapture"),
+    ("UnifiedFunction", "the host and the GPU share no code; use a pointer to a device function"),
+    ("Logs", "the driver keeps no log; what a call violates is in the report"),
+    ("NvSci", "there are no other devices; use events"),
+    ("GPUDirect", "there is no GPUDirect RDMA, as on GB10; leave the call out"),
+    ("AtomicCapabilities", "ask cudaDeviceGetP2PAttribute, or cudaDevAttrHostNativeAtomicSupported"),
+    ("ExportTable", "these functions are not documented; use those of the headers"),
+    ("Clique", "there is no fabric; use cudaDeviceCanAccessPeer"),
+    ("Luid", "a LUID exists on Windows alone; use cuDeviceGetUuid"),
+    ("Affinity", "multiprocessors are not partitioned; use the primary context"),
+    ("Subgrid", "multiprocessors are not partitioned; launch grids"),
+    ("CtxRecordEvent", "events are recorded in streams; use cuEventRecord"),
+    ("CtxWaitEvent", "streams wait for events; use cuStreamWaitEvent"),
+    ("Im2colWide", "the mode im2col::w is not emulated; use cuTensorMapEncodeIm2col"),
+    ("AllocationClass", "tensor maps have no classes; leave the call out"),
+    ("SetMemPool", "pools are set for a device; use cudaDeviceSetMemPool"),
+    ("GetLocationInfo", "memory has no nodes; ask cudaPointerGetAttributes"),
+    ("1DLinearMaxWidth", "ask cudaDevAttrMaxTexture1DLinearWidth"),
+    ("ArrayToArray", "use cudaMemcpy3D or cudaMemcpy2DArrayToArray"),
+    ("cuArray", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+    ("cuMemcpy", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+    ("cuMemset", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
 ];
+
+/// Why a function is not supported, and what works instead.
+#[must_use]
+pub fn cause(name: &str) -> Option<&'static str> {
+    CAUSES.iter().find(|(part, _)| name.contains(part)).map(|(_, cause)| *cause)
+}
 
 /// The name of an unserved function, with the cause and the remedy if there are any to tell.
 pub(crate) fn refusal(name: &str) -> String {
-    let cause = CAUSES.iter().find(|(part, _)| name.contains(part));
-    cause.map_or_else(|| name.to_owned(), |(_, cause)| format!("{name}: {cause}"))
+    cause(name).map_or_else(|| name.to_owned(), |cause| format!("{name}: {cause}"))
 }
 
 #[rustfmt::skip]
@@ -140,7 +191,7 @@ unserved! {
     cudaEGLStreamProducerReturnFrame, cudaEventCreateFromEGLSync, cudaExecutionCtxDestroy, cudaExecutionCtxGetDevResource,
     cudaExecutionCtxGetDevice, cudaExecutionCtxGetId, cudaExecutionCtxRecordEvent, cudaExecutionCtxStreamCreate,
     cudaExecutionCtxSynchronize, cudaExecutionCtxWaitEvent, cudaExternalMemoryGetMappedBuffer, cudaExternalMemoryGetMappedMipmappedArray,
-    cudaFuncGetParamCount, cudaFuncGetParamInfo, cudaGLGetDevices, cudaGLMapBufferObject,
+    cudaGLGetDevices, cudaGLMapBufferObject,
     cudaGLMapBufferObjectAsync, cudaGLRegisterBufferObject, cudaGLSetBufferObjectMapFlags, cudaGLSetGLDevice, cudaGLUnmapBufferObject,
     cudaGLUnmapBufferObjectAsync, cudaGLUnregisterBufferObject, cudaGetExportTable, 
     cudaGetSurfaceObjectResourceDesc, cudaGetTextureObjectResourceDesc, cudaGetTextureObjectResourceViewDesc,
