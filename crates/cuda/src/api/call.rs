@@ -5,7 +5,7 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-use crate::api::unserved::refusal;
+use crate::api::refusals::refusal;
 use crate::device::contexts::{self, Needs};
 use crate::device::results::REPORTED;
 use crate::device::state::{self, device};
