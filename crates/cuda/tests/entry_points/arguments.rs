@@ -425,15 +425,9 @@ impl Scene {
         })
     }
 
-    /// The arguments of functions whose parameters do not tell enough.
-    fn special(&mut self, name: &str) -> Option<Vec<u64>> {
-        let plain =
-            name.rsplit_once("_v").filter(|(_, version)| version.len() == 1).map_or(name, |(plain, _)| plain);
-        if let Some(words) = self.of_arrays(plain).or_else(|| self.of_links(plain)) {
-            return Some(words);
-        }
+    /// The arguments of functions about virtual and managed memory, pools and peers.
+    fn of_memory(&mut self, name: &str, plain: &str) -> Option<Vec<u64>> {
         let managed = |_: &Self| made("cuMemAllocManaged", &[4096, 1]);
-        let variable = &raw const *self.variable as u64;
         Some(match plain {
             "cuMemAddressReserve" => vec![self.place(), PIECE, 0, 0, 0],
             "cuMemAddressFree" => vec![Self::reserved(), PIECE],
@@ -462,6 +456,34 @@ impl Scene {
                 let context = made("cuDevicePrimaryCtxRetain", &[0]);
                 vec![Self::device_memory(), context, Self::device_memory(), context, BYTES, self.stream()]
             }
+            // The first GPU, by its number and by its location.
+            "cuMemPrefetchAsync" if name == plain => vec![managed(self), BYTES, 0, 0],
+            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" => vec![managed(self), BYTES, 1, 0, 0],
+            "cuMemAdvise" if name == plain => vec![managed(self), BYTES, 3, 0],
+            "cudaMemAdvise" | "cuMemAdvise" => vec![managed(self), BYTES, 3, 1],
+            "cudaMemRangeGetAttribute" | "cuMemRangeGetAttribute" => {
+                vec![self.place(), 4, 1, managed(self), BYTES]
+            }
+            "cudaMemRangeGetAttributes" | "cuMemRangeGetAttributes" => {
+                let (one, other) = (self.place(), self.place());
+                let (places, sizes) = (self.block(&[one, other]), self.block(&[4, 8]));
+                vec![places, sizes, self.block(&[2 | 3 << 32]), 2, managed(self), BYTES]
+            }
+            "cudaDeviceSetGraphMemAttribute" | "cuDeviceSetGraphMemAttribute" => vec![0, 3, self.place()],
+            _ => return None,
+        })
+    }
+
+    /// The arguments of functions whose parameters do not tell enough.
+    fn special(&mut self, name: &str) -> Option<Vec<u64>> {
+        let plain =
+            name.rsplit_once("_v").filter(|(_, version)| version.len() == 1).map_or(name, |(plain, _)| plain);
+        let other = self.of_arrays(plain).or_else(|| self.of_links(plain));
+        if let Some(words) = other.or_else(|| self.of_memory(name, plain)) {
+            return Some(words);
+        }
+        let variable = &raw const *self.variable as u64;
+        Some(match plain {
             "cuCtxDestroy" => vec![made("cuCtxCreate_v2", &[0, 0])],
             "cuCtxEnablePeerAccess" | "cuCtxDisablePeerAccess" => {
                 let other = made("cuCtxCreate_v2", &[0, 0]);
@@ -479,20 +501,6 @@ impl Scene {
                 named("cuMemHostRegister_v2", &[host, BYTES, 0]);
                 vec![host]
             }
-            // The first GPU, by its number and by its location.
-            "cuMemPrefetchAsync" if name == plain => vec![managed(self), BYTES, 0, 0],
-            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" => vec![managed(self), BYTES, 1, 0, 0],
-            "cuMemAdvise" if name == plain => vec![managed(self), BYTES, 3, 0],
-            "cudaMemAdvise" | "cuMemAdvise" => vec![managed(self), BYTES, 3, 1],
-            "cudaMemRangeGetAttribute" | "cuMemRangeGetAttribute" => {
-                vec![self.place(), 4, 1, managed(self), BYTES]
-            }
-            "cudaMemRangeGetAttributes" | "cuMemRangeGetAttributes" => {
-                let (one, other) = (self.place(), self.place());
-                let (places, sizes) = (self.block(&[one, other]), self.block(&[4, 8]));
-                vec![places, sizes, self.block(&[2 | 3 << 32]), 2, managed(self), BYTES]
-            }
-            "cudaDeviceSetGraphMemAttribute" | "cuDeviceSetGraphMemAttribute" => vec![0, 3, self.place()],
             "cudaMemcpyToSymbol" | "cudaMemcpyToSymbolAsync" => {
                 vec![variable, Self::device_memory(), 4, 0, 3, 0]
             }
