@@ -379,7 +379,7 @@ mod tests {
     #[test]
     fn streams_fork_and_join_by_events() {
         let mut s = Streams::default();
-        let (a, b, fork, join) = (s.stream(0), s.stream(0), s.event(), s.event());
+        let (a, b, fork, join) = (s.stream(0, 0), s.stream(0, 0), s.event(), s.event());
         s.begin(a, Mode::Global, 7, Vec::new()).unwrap();
         s.capturing(a).unwrap().unwrap().advance(a, 1);
         assert!(s.mark(fork, a).unwrap());
@@ -399,7 +399,7 @@ mod tests {
     #[test]
     fn what_breaks_a_capture_says_how() {
         let mut s = Streams::default();
-        let (a, b, c, event) = (s.stream(0), s.stream(NON_BLOCKING), s.stream(0), s.event());
+        let (a, b, c, event) = (s.stream(0, 0), s.stream(NON_BLOCKING, 0), s.stream(0, 0), s.event());
         let begin = |s: &mut Streams, stream| s.begin(stream, Mode::Global, 7, Vec::new()).unwrap();
         assert_eq!(s.begin(0, Mode::Global, 7, Vec::new()), Err(Status::CAPTURE_UNSUPPORTED));
         begin(&mut s, a);
