@@ -199,9 +199,11 @@ int main(void)
     if (nvPTXCompilerCreate(&handle, sizeof wrong, wrong) || nvPTXCompilerCompile(handle, 1, options) != 3) return 9;
     if (nvPTXCompilerGetCompiledProgramSize(handle, &n) != 6 || nvPTXCompilerGetErrorLogSize(handle, &n) || n < 8) return 8;
     char* log = malloc(n + 1);
-    if (nvPTXCompilerGetErrorLog(handle, log) || strlen(log) != n || nvPTXCompilerDestroy(&handle) || nvPTXCompilerDestroy(&handle) != 1) return 7;
+    if (nvPTXCompilerGetErrorLog(handle, log) || strlen(log) + 1 != n || nvPTXCompilerDestroy(&handle) || handle || nvPTXCompilerDestroy(&handle) != 1) return 7;
     puts(log);
     if (nvPTXCompilerCreate(&handle, sizeof text, text) || nvPTXCompilerGetCompiledProgramSize(handle, &n) != 6) return 6;
+    const char* other[] = {"--gpu-name=sm_90"};
+    if (nvPTXCompilerCompile(handle, 1, other) != 3) return 5;
     if (nvPTXCompilerCompile(handle, 1, options) || nvPTXCompilerGetCompiledProgramSize(handle, &n)) return 5;
     char* code = malloc(n);
     if (nvPTXCompilerGetCompiledProgram(handle, code) || nvPTXCompilerDestroy(&handle)) return 4;

@@ -9,7 +9,7 @@ pub(crate) mod allocations;
 pub(crate) mod arguments;
 pub(crate) mod arrays;
 pub(crate) mod contexts;
-mod device_code;
+pub(crate) mod device_code;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 mod kept_ptx;

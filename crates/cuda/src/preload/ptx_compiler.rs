@@ -3,13 +3,15 @@
 #![expect(unsafe_code, reason = "functions of a C library")]
 
 use std::collections::HashMap;
-use std::ffi::{c_char, c_int, c_void};
+use std::ffi::{CStr, c_char, c_int, c_void};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use emulator::load_shared;
+use ptx::arch::{Suffix, Target};
 
 use super::code;
 use super::objects::{Loaded, functions};
+use crate::device::device_code::rank;
 
 /// Statuses of the compiler (`nvPTXCompileResult`).
 const SUCCESS: c_int = 0;
@@ -101,18 +103,42 @@ unsafe extern "C" fn destroy(handle: *mut u64) -> c_int {
     if handle.is_null() {
         return INVALID_HANDLE;
     }
-    // SAFETY: a place of the program with a handle.
-    let gone = compilations().remove(unsafe { &*handle });
+    // SAFETY: a place of the program with a handle; it holds none afterwards.
+    let gone = compilations().remove(&unsafe { handle.replace(0) });
     if gone.is_some() { SUCCESS } else { INVALID_HANDLE }
 }
 
-/// The options choose machine code, which is not made.
-extern "C" fn compile(handle: u64, _count: c_int, _options: *const *const c_char) -> c_int {
+/// The options choose machine code, which is not made: only the GPU that they name matters.
+unsafe extern "C" fn compile(handle: u64, count: c_int, options: *const *const c_char) -> c_int {
+    let count = if options.is_null() { 0 } else { usize::try_from(count).unwrap_or_default() };
+    // SAFETY: the program passes as many texts as it says.
+    let options = (0..count).map(|n| unsafe { CStr::from_ptr(*options.add(n)) });
+    let options: Vec<String> = options.map(|option| option.to_string_lossy().into_owned()).collect();
     answered(handle, |compilation| {
         let read = load_shared(&compilation.text.as_str().into(), &[]);
-        let done = compilation.done.insert(read.map(drop).map_err(|stop| stop.to_string()));
+        let read = read.map(drop).map_err(|stop| stop.to_string());
+        let done = compilation.done.insert(read.and_then(|()| fits(&compilation.text, &options)));
         if done.is_ok() { SUCCESS } else { COMPILATION_FAILURE }
     })
+}
+
+/// Whether PTX can be compiled for the GPU that the options name.
+fn fits(text: &str, options: &[String]) -> Result<(), String> {
+    let named = options.iter().enumerate().find_map(|(n, option)| {
+        let (name, value) = option.split_once('=').unwrap_or((option, ""));
+        let is_gpu = matches!(name, "--gpu-name" | "-arch" | "--arch" | "-gpu-name");
+        let next = || options.get(n + 1).map(String::as_str);
+        is_gpu.then(|| if value.is_empty() { next() } else { Some(value) })?
+    });
+    let named = named.ok_or("no option names the GPU: --gpu-name=sm_121")?;
+    let gpu = Target::written(named).ok_or_else(|| format!("`{named}` is no GPU: --gpu-name=sm_121"))?;
+    let line = text.lines().find_map(|line| line.trim_start().strip_prefix(".target"));
+    let target = line.and_then(|line| Target::written(line.split([',', '/']).next()?.trim()));
+    let can_run = |target: Target| {
+        let is_base = |of: Target| matches!(of.suffix, Suffix::Base);
+        rank(target, u32::from(gpu.number)).is_some() && (is_base(target) || !is_base(gpu))
+    };
+    if target.is_some_and(can_run) { Ok(()) } else { Err(format!("the PTX is not for {named}")) }
 }
 
 /// What the program may read: the PTX, the error, or nothing.
@@ -131,22 +157,17 @@ fn nothing(_: &Compilation) -> Option<&str> {
     Some("")
 }
 
-/// Writes the size of a text, with a NUL if there must be one.
+/// Writes the size of a text with its NUL; that of an empty log is 0.
 ///
 /// # Safety
 /// The place is null or one for a size.
-unsafe fn size_of_text(
-    handle: u64,
-    size: *mut usize,
-    nul: usize,
-    of: fn(&Compilation) -> Option<&str>,
-) -> c_int {
+unsafe fn size_of_text(handle: u64, size: *mut usize, of: fn(&Compilation) -> Option<&str>) -> c_int {
     answered(handle, |compilation| match of(compilation) {
         None => INCOMPLETE,
         Some(_) if size.is_null() => INVALID_INPUT,
         Some(text) => {
             // SAFETY: as promised by the caller.
-            unsafe { size.write(text.len() + nul) };
+            unsafe { size.write(if text.is_empty() { 0 } else { text.len() + 1 }) };
             SUCCESS
         }
     })
@@ -156,12 +177,12 @@ unsafe fn size_of_text(
 ///
 /// # Safety
 /// The place is null or has room for it.
-unsafe fn put_text(handle: u64, to: *mut u8, nul: usize, of: fn(&Compilation) -> Option<&str>) -> c_int {
+unsafe fn put_text(handle: u64, to: *mut u8, of: fn(&Compilation) -> Option<&str>) -> c_int {
     answered(handle, |compilation| match of(compilation) {
         None => INCOMPLETE,
         Some(_) if to.is_null() => INVALID_INPUT,
         Some(text) => {
-            let bytes = [text.as_bytes(), &[0][..nul]].concat();
+            let bytes = if text.is_empty() { Vec::new() } else { [text.as_bytes(), &[0]].concat() };
             // SAFETY: as promised by the caller.
             unsafe { std::ptr::copy_nonoverlapping(bytes.as_ptr(), to, bytes.len()) };
             SUCCESS
@@ -171,32 +192,32 @@ unsafe fn put_text(handle: u64, to: *mut u8, nul: usize, of: fn(&Compilation) ->
 
 unsafe extern "C" fn compiled_size(handle: u64, size: *mut usize) -> c_int {
     // SAFETY: the arguments of the program, here and below.
-    unsafe { size_of_text(handle, size, 1, result) }
+    unsafe { size_of_text(handle, size, result) }
 }
 
 unsafe extern "C" fn compiled(handle: u64, to: *mut u8) -> c_int {
     // SAFETY: as above; the place has the size that the function above gave.
-    unsafe { put_text(handle, to, 1, result) }
+    unsafe { put_text(handle, to, result) }
 }
 
 unsafe extern "C" fn error_size(handle: u64, size: *mut usize) -> c_int {
-    // SAFETY: as above. The size of a log is that without its NUL, which the program adds.
-    unsafe { size_of_text(handle, size, 0, error) }
+    // SAFETY: as above.
+    unsafe { size_of_text(handle, size, error) }
 }
 
 unsafe extern "C" fn error_log(handle: u64, to: *mut u8) -> c_int {
     // SAFETY: as above.
-    unsafe { put_text(handle, to, 1, error) }
+    unsafe { put_text(handle, to, error) }
 }
 
 unsafe extern "C" fn info_size(handle: u64, size: *mut usize) -> c_int {
     // SAFETY: as above.
-    unsafe { size_of_text(handle, size, 0, nothing) }
+    unsafe { size_of_text(handle, size, nothing) }
 }
 
 unsafe extern "C" fn info_log(handle: u64, to: *mut u8) -> c_int {
     // SAFETY: as above.
-    unsafe { put_text(handle, to, 1, nothing) }
+    unsafe { put_text(handle, to, nothing) }
 }
 
 /// Nothing is to be cancelled.
@@ -207,6 +228,24 @@ extern "C" fn set_callback(handle: u64) -> c_int {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_options_name_a_gpu_for_which_the_ptx_is() {
+        let fits = |target: &str, options: &[&str]| {
+            let options: Vec<String> = options.iter().map(|option| (*option).to_owned()).collect();
+            fits(&format!(".version 8.7\n.target {target}, debug\n"), &options)
+        };
+        assert_eq!(fits("sm_120", &["-O3", "--gpu-name=sm_121"]), Ok(()));
+        assert_eq!(fits("sm_121a", &["-arch", "sm_121a"]), Ok(()));
+        for (target, options) in [
+            ("sm_120", &["--gpu-name=sm_90"][..]),
+            ("sm_121a", &["--gpu-name=sm_121"]),
+            ("sm_120", &["--gpu-name=gb10"]),
+            ("sm_120", &["-O3"]),
+        ] {
+            assert!(fits(target, options).is_err(), "{target} {options:?}");
+        }
+    }
 
     #[test]
     fn names_of_versions_are_those_of_the_header() {
