@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::Args;
+use emulator::events::MOST_GPUS;
 use miette::Diagnostic;
 
 use super::error::{CliError, CommandError};
@@ -22,6 +23,9 @@ pub(super) struct ExecArgs {
     /// The GPU to simulate
     #[arg(long, value_name = "GPU", default_value = "gb10", value_parser = ["gb10", "rtx5090", "rtxpro6000", "h100"])]
     gpu: String,
+    /// The number of GPUs of that kind, each with its own memory
+    #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_GPUS)))]
+    gpus: u8,
     /// Report violations and let the program continue
     #[arg(long)]
     keep_going: bool,
@@ -93,6 +97,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
         program: program.clone(),
         arguments: arguments.to_vec(),
         gpu: args.gpu.clone(),
+        gpus: args.gpus,
         keep_going: args.keep_going,
         schedules: args.schedules,
         rules: args.rules.rules,

@@ -5,6 +5,7 @@
 #![expect(unsafe_code, reason = "cudarc cannot check a launch")]
 
 mod addresses;
+mod advice;
 mod api;
 mod assembler;
 mod calls;
@@ -15,6 +16,7 @@ mod doors;
 mod ends;
 #[expect(dead_code, reason = "the emulator's runner uses all of it")]
 mod filetests;
+mod gpus;
 mod graphs;
 mod memory;
 mod record;
@@ -23,6 +25,7 @@ mod separate;
 mod static_runtime;
 mod textures;
 mod trials;
+mod virtual_memory;
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
@@ -617,4 +620,61 @@ fn arrays_textures_and_surfaces_are_served() {
         assert_eq!(code, 100, "{all:?}");
         assert!(all.iter().any(|[found, .., what]| found == rule && what.contains(message)), "{all:?}");
     }
+}
+
+#[test]
+fn virtual_memory_is_accessible_where_it_is_mapped() {
+    let text = passes("virtual_memory::program_with_virtual_memory");
+    assert!(!text.contains("not freed") && !text.contains("not supported"), "{text}");
+    let (code, report) = report(&["--keep-going"], "virtual_memory::program_that_uses_what_is_not_mapped");
+    let all = violations(&report);
+    assert_eq!(code, 100, "{all:?}");
+    let nothing = "lie in reserved addresses to which nothing is mapped (cuMemMap)";
+    let barred = "lie in memory of GPU 0 that is mapped there, to which GPU 0 has no access (cuMemSetAccess)";
+    for (kernel, call, part) in [
+        ("reserved", "", nothing),
+        ("barred", "", barred),
+        ("", "cuMemcpyDtoH_v2", nothing),
+        ("", "cuMemsetD32_v2", barred),
+        ("", "cuMemsetD16_v2", "whose last ones lie in reserved addresses"),
+        ("", "cuMemcpy", "freed allocation"),
+    ] {
+        let found = all.iter().any(|v| v[1] == call && v[2] == kernel && v[3].contains(part));
+        assert!(found, "{kernel}{call}: {all:?}");
+    }
+    let text = passes_with("virtual_memory::program_that_asks_for_what_is_not_served", 4);
+    for part in [
+        "cuMemMap: the memory is mapped already",
+        "cuMemSetAccess: access for reading alone",
+        "cuMemExportToShareableHandle: ",
+        "cuMemCreate: memory cannot be exported",
+        "cuIpcGetMemHandle: ",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+}
+
+#[test]
+fn several_gpus_have_their_own_memory() {
+    let output = exec(&["--gpus", "2"], "gpus::program_with_two_gpus");
+    let own = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{}{own}", told(&output));
+    let (code, report) = report(&["--gpus", "2", "--keep-going"], "gpus::program_without_peer_access");
+    let all = violations(&report);
+    let part = "lie in memory of GPU 1, to which GPU 0 has no peer access (cudaDeviceEnablePeerAccess)";
+    assert!(code == 100 && all.iter().any(|v| v[0] == "out_of_bounds" && v[3].contains(part)), "{all:?}");
+    assert_eq!(exec(&["--gpus", "9"], "gpus::program_with_two_gpus").status.code(), Some(2));
+}
+
+#[test]
+fn what_changes_no_result_is_said_once() {
+    let text = passes_without_a_launch("advice::program_that_advises");
+    assert!(!text.contains("not supported"), "{text}");
+    let (_, all) = report(&[], "advice::program_that_tunes");
+    let all = remarks(&all);
+    let about = |part: &str| all.iter().filter(|remark| remark.contains(part)).count();
+    assert_eq!((all.len(), about("persistence in L2"), about("profiler")), (2, 1, 1), "{all:?}");
+    let (_, all) = report(&[], "advice::program_that_asks_what_the_gpu_is");
+    let all = remarks(&all);
+    assert!(all.len() == 1 && all[0].contains("pageableMemoryAccess"), "{all:?}");
 }

@@ -173,3 +173,61 @@ fn machine_code_of_nvrtc_is_the_ptx_from_which_it_was_made() {
     assert_eq!(output.status.code(), Some(0), "{told}{}", String::from_utf8_lossy(&output.stdout));
     assert!(told.contains("k: 1 launch,"), "{told}");
 }
+
+/// A program with nvPTXCompiler inside, whose functions return what is no code.
+const COMPILES_PTX: &str = r#"
+#include <dlfcn.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#define HIDDEN __attribute__((visibility("hidden"), noipa))
+static int refused(const char* name) { fprintf(stderr, "the program's own %s ran\n", name); return 4; }
+HIDDEN int nvPTXCompilerCreate(void** h, size_t n, const char* text) { *h = (void*)text; return refused("Create") + (int)(n & 1); }
+HIDDEN int nvPTXCompilerDestroy(void** h) { *h = 0; return refused("Destroy"); }
+HIDDEN int nvPTXCompilerCompile(void* h, int n, const char* const* options) { return refused("Compile") + (h && options ? n : 0); }
+HIDDEN int nvPTXCompilerGetCompiledProgramSize(void* h, size_t* n) { *n = h ? 1 : 0; return refused("GetCompiledProgramSize"); }
+HIDDEN int nvPTXCompilerGetCompiledProgram(void* h, void* to) { memset(to, h ? 1 : 0, 1); return refused("GetCompiledProgram"); }
+HIDDEN int nvPTXCompilerGetErrorLogSize(void* h, size_t* n) { *n = h ? 1 : 0; return refused("GetErrorLogSize"); }
+HIDDEN int nvPTXCompilerGetErrorLog(void* h, char* to) { memset(to, h ? 1 : 0, 1); return refused("GetErrorLog"); }
+static const char text[] = ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry k() { ret; }\n";
+static const char wrong[] = ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry k() { add.what; }\n";
+int main(void)
+{
+    const char* options[] = {"--gpu-name=sm_121"};
+    void *handle, *cuda = dlopen("libcuda.so.1", RTLD_NOW);
+    size_t n = 0;
+    if (nvPTXCompilerCreate(&handle, sizeof wrong, wrong) || nvPTXCompilerCompile(handle, 1, options) != 3) return 9;
+    if (nvPTXCompilerGetCompiledProgramSize(handle, &n) != 6 || nvPTXCompilerGetErrorLogSize(handle, &n) || n < 8) return 8;
+    char* log = malloc(n + 1);
+    if (nvPTXCompilerGetErrorLog(handle, log) || strlen(log) + 1 != n || nvPTXCompilerDestroy(&handle) || handle || nvPTXCompilerDestroy(&handle) != 1) return 7;
+    puts(log);
+    if (nvPTXCompilerCreate(&handle, sizeof text, text) || nvPTXCompilerGetCompiledProgramSize(handle, &n) != 6) return 6;
+    const char* other[] = {"--gpu-name=sm_90"};
+    if (nvPTXCompilerCompile(handle, 1, other) != 3) return 5;
+    if (nvPTXCompilerCompile(handle, 1, options) || nvPTXCompilerGetCompiledProgramSize(handle, &n)) return 5;
+    char* code = malloc(n);
+    if (nvPTXCompilerGetCompiledProgram(handle, code) || nvPTXCompilerDestroy(&handle)) return 4;
+    void *module, *kernel, *context;
+    int device;
+#define CALL(name, ...) if (((int (*)())dlsym(cuda, #name))(__VA_ARGS__)) { puts(#name); return 3; }
+    CALL(cuInit, 0) CALL(cuDeviceGet, &device, 0) CALL(cuDevicePrimaryCtxRetain, &context, device) CALL(cuCtxSetCurrent, context)
+    CALL(cuModuleLoadData, &module, code) CALL(cuModuleGetFunction, &kernel, module, "k")
+    CALL(cuLaunchKernel, kernel, 1, 1, 1, 1, 1, 1, 0, (void*)0, (void*)0, (void*)0)
+    return 0;
+}
+"#;
+
+#[test]
+fn what_nvptxcompiler_compiles_is_the_ptx() {
+    let folder = tempfile::tempdir().unwrap();
+    let options = ["-ldl", "-std=gnu11", "-Wno-strict-prototypes"];
+    let program = build(folder.path(), "compiles_ptx", COMPILES_PTX, &options);
+    // Without `exec`, the compiler runs.
+    assert_eq!(Command::new(&program).output().unwrap().status.code(), Some(9));
+    let output = exec(&[&program]);
+    let told = String::from_utf8_lossy(&output.stderr);
+    let said = String::from_utf8_lossy(&output.stdout);
+    assert_eq!(output.status.code(), Some(0), "{told}{said}");
+    assert!(told.contains("k: 1 launch,") && !told.contains("the program's own"), "{told}");
+    assert!(said.contains("add.what"), "{said}");
+}

@@ -10,6 +10,7 @@ mod program;
 mod status;
 
 pub use api::entry_points::entry_points;
+pub use api::refusals::cause;
 pub use api::table::{Call, EntryPoint};
 pub use device::contexts::Needs;
 pub use status::Status;

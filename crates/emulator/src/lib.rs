@@ -34,6 +34,7 @@ pub use memory::defined::{UndefinedRun, Uses};
 pub use memory::global::GlobalMemory;
 pub use memory::lent::HostBytes;
 pub use memory::window::GLOBAL_BASE;
+pub use memory::withheld::TakenBuffer;
 pub use rules::float_sums::{FloatSum, FloatType};
 pub use run::directed::Directed;
 pub use run::launch::{

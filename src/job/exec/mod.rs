@@ -48,6 +48,8 @@ pub struct Execution {
     pub arguments: Vec<OsString>,
     /// Key of the GPU.
     pub gpu: String,
+    /// The number of GPUs.
+    pub gpus: u8,
     /// Whether the program continues after violations.
     pub keep_going: bool,
     /// The number of schedules to run for each launch; the default of the rules if `None`.
@@ -258,6 +260,7 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
         .env("LD_PRELOAD", before("LD_PRELOAD", &folder.path().join(DRIVER)))
         .env(events::RESULTS, &results)
         .env(events::GPU, &execution.gpu)
+        .env(events::GPUS, execution.gpus.to_string())
         .env(events::RULES, execution.rules.word());
     if let Some(schedules) = execution.schedules {
         command.env(events::SCHEDULES, schedules.to_string());

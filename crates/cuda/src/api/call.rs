@@ -5,14 +5,15 @@ use std::cell::Cell;
 use std::ffi::c_int;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
+use crate::api::refusals::refusal;
 use crate::device::contexts::{self, Needs};
 use crate::device::results::REPORTED;
 use crate::device::state::{self, device};
 use crate::program::caller::set_called_function;
 use crate::status::{Answer, Status};
 
-/// The CUDA version that the driver reports, in CUDA's encoding.
-pub(crate) const VERSION: c_int = 13_000;
+/// The CUDA version that the driver reports, in CUDA's encoding: that of the newest toolkit.
+pub(crate) const VERSION: c_int = 13_050;
 
 thread_local! {
     /// The runtime's last error in this thread.
@@ -59,7 +60,7 @@ pub(crate) unsafe fn answer(
             if !REPORTED.get()
                 && let Ok(mut device) = device()
             {
-                device.miss(name);
+                device.miss(&refusal(name));
             }
             Status::NOT_SUPPORTED.0
         }

@@ -1,4 +1,4 @@
-//! Entry points of both APIs for devices, contexts and limits. There is one device, and its contexts share memory.
+//! Entry points of both APIs for devices, contexts and limits. The contexts of all devices share the address space.
 #![expect(unsafe_code, reason = "exported names")]
 
 use std::ffi::c_int;
@@ -6,21 +6,37 @@ use std::ffi::c_int;
 use emulator::events::UUID;
 
 use crate::api::call::VERSION;
+use crate::api::launch_parameters::PERSISTENCE;
 use crate::api::properties::device_properties;
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
-use crate::device::contexts;
+use crate::device::contexts::{self, gpu, gpus};
 use crate::device::state::{Device, device};
+use crate::device::streams::HIGHEST_PRIORITY;
 use crate::program::caller::runtime_is_12;
 use crate::program::pointers::{In, Out, Text, put_host_bytes};
 use crate::status::{Answer, Status};
 
 /// The version reported by a runtime of CUDA 12.
 const VERSION_12: c_int = 12_090;
-/// The PCI bus id of the device.
-const BUS: &[u8] = b"0000:01:00.0\0";
-fn the_one(number: c_int) -> Answer {
-    if number == 0 { Ok(()) } else { Err(Status::INVALID_DEVICE) }
+/// The length of a PCI bus id, with the final NUL.
+const BUS_LEN: c_int = 13;
+
+/// Checks the number of a GPU.
+fn known(number: c_int) -> Answer {
+    gpu(number).map(drop)
+}
+
+/// The PCI bus of a GPU.
+fn bus_of(gpu: u8) -> u8 {
+    gpu + 1
+}
+
+/// The UUID of a GPU: that of the first one is known to this project's other programs.
+fn uuid_of(gpu: u8) -> [u8; 16] {
+    let mut uuid = *UUID;
+    uuid[15] = gpu;
+    uuid
 }
 
 /// Writes the properties of the device.
@@ -28,21 +44,28 @@ fn the_one(number: c_int) -> Answer {
 /// # Safety
 /// The place is null or has room for `cudaDeviceProp` of CUDA 12 (`old`) or 13.
 unsafe fn properties(to: u64, number: c_int, old: bool) -> Answer {
-    the_one(number)?;
+    let number = gpu(number)?;
     // SAFETY: as promised by the caller.
-    unsafe { put_host_bytes(to, &device_properties(device()?.gpu, old)) }
+    unsafe {
+        put_host_bytes(
+            to,
+            &device_properties(device()?.gpu, &uuid_of(number), i32::from(bus_of(number)), old),
+        )
+    }
 }
 
 fn new_context(to: Out<u64>, number: c_int) -> Answer {
-    the_one(number)?;
+    let number = gpu(number)?;
     device().map(drop)?;
-    to.set(contexts::create()?)
+    to.set(contexts::create(number)?)
 }
 
-/// Why a context is no peer of the current one: it is none or the same, or both are of one device.
-fn refused_peer(context: u64, of_one_device: Status) -> Status {
-    let is_other = contexts::is_live(context) && context != contexts::current_handle();
-    if is_other { of_one_device } else { Status::INVALID_CONTEXT }
+/// The GPU of a context that is not the current one.
+fn peer_of(context: u64) -> Result<u8, Status> {
+    if context == contexts::current_handle() {
+        return Err(Status::INVALID_CONTEXT);
+    }
+    contexts::gpu_of(context).map_err(|_| Status::INVALID_CONTEXT)
 }
 
 fn synchronized() -> Answer {
@@ -50,6 +73,20 @@ fn synchronized() -> Answer {
     device.streams.unsafe_call()?;
     device.healthy()
 }
+
+/// `CU_DEVICE_ATTRIBUTE_PCI_BUS_ID`.
+const PCI_BUS: c_int = 33;
+/// `CU_DEVICE_ATTRIBUTE_PAGEABLE_MEMORY_ACCESS`.
+const PAGEABLE: c_int = 88;
+/// What is said if a program asks for it: GB10 answers 1.
+const NO_PAGEABLE: &str = "the program asks whether kernels may access pageable memory (pageableMemoryAccess); the answer is 0, and 1 on \
+                           the GPU: kernels under exec access memory of cudaMalloc, cudaMallocManaged, cudaMallocHost and \
+                           cudaHostRegister";
+
+/// `cudaLimitPersistingL2CacheSize`.
+const PERSISTING_L2: c_int = 6;
+/// What is said of a program that calls the profiler.
+const PROFILER: &str = "the program starts or stops a profiler: there is none, and the calls do nothing";
 
 /// `cudaLimitStackSize`.
 const STACK: c_int = 0;
@@ -72,13 +109,14 @@ unsafe fn pointer_attribute(device: &Device, to: u64, attribute: c_int, at: u64)
     let (base, found) = device.around(at).ok_or(Status::INVALID_VALUE)?;
     let host_memory = matches!(found.kind, Kind::Pinned | Kind::Registered);
     let bytes: Vec<u8> = match attribute {
-        1 => contexts::owner().to_le_bytes().into(),
+        1 if found.gpu == contexts::current_gpu() => contexts::owner().to_le_bytes().into(),
+        1 => contexts::primary_of(found.gpu).to_le_bytes().into(),
         2 => (if host_memory { 1u32 } else { 2 }).to_le_bytes().into(),
         3 => at.to_le_bytes().into(),
         4 if found.kind.on_host() => at.to_le_bytes().into(),
         7 | 11 => base.to_le_bytes().into(),
         8 => vec![u8::from(found.kind.is_managed())],
-        9 => 0u32.to_le_bytes().into(),
+        9 => u32::from(found.gpu).to_le_bytes().into(),
         10 => vec![0],
         12 => found.len.to_le_bytes().into(),
         13 => vec![1],
@@ -100,18 +138,22 @@ entry_points! {
     fn (version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
     [cudaGetDeviceCount, _cudaGetDeviceCount: (Runtime, zeros INVALID_VALUE)]
     [cuDeviceGetCount: (Init, zeros INVALID_VALUE, since 2_000)]
-    fn (count: Out<c_int>) { device().map(drop)?; count.set(1) }
+    fn (count: Out<c_int>) { device().map(drop)?; count.set(c_int::from(gpus())) }
     [cudaGetDevice, _cudaGetDevice: (Runtime, zeros INVALID_VALUE)]
     [cuCtxGetDevice: (Current, zeros INVALID_VALUE, since 2_000)]
     [cuCtxGetDevice_v2: (Current, zeros INVALID_VALUE, since 13_000)]
-    fn (number: Out<c_int>) { number.set(0) }
+    fn (number: Out<c_int>) { number.set(c_int::from(contexts::current_gpu())) }
     [cuDeviceGet: (Init, zeros INVALID_VALUE, since 2_000)]
     [_cuDeviceGet: (Init, zeros INVALID_VALUE)]
-    fn (number: Out<c_int>, ordinal: c_int) { the_one(ordinal)?; number.set(0) }
-    [cudaSetDevice, _cudaSetDevice: (Primary, zeros SUCCESS)]
-    fn (number: c_int) { the_one(number)?; device().map(drop) }
+    fn (number: Out<c_int>, ordinal: c_int) { known(ordinal)?; number.set(ordinal) }
+    [cudaSetDevice, _cudaSetDevice: (Runtime, zeros SUCCESS)]
+    fn (number: c_int) {
+        let number = gpu(number)?;
+        device().map(drop)?;
+        contexts::select(number)
+    }
     [cudaInitDevice: (Runtime, zeros SUCCESS)]
-    fn (number: c_int, _device_flags: u32, _flags: u32) { the_one(number) }
+    fn (number: c_int, _device_flags: u32, _flags: u32) { known(number) }
     [cudaChooseDevice: (Primary, zeros INVALID_VALUE)]
     fn (number: Out<c_int>, _properties: u64) { number.set(0) }
     [cudaSetValidDevices: (Primary, zeros SUCCESS)]
@@ -125,7 +167,7 @@ entry_points! {
     fn (_flags: u32) { Ok(()) }
     [cuDeviceGetName: (Init, zeros INVALID_VALUE, since 2_000)]
     fn (to: Out<u8>, len: c_int, number: c_int) {
-        the_one(number)?;
+        known(number)?;
         let mut name = device()?.gpu.name.as_bytes().to_vec();
         name.truncate((len.max(1) - 1) as usize);
         name.push(0);
@@ -133,17 +175,30 @@ entry_points! {
     }
     [cuDeviceGetUuid: (Init, zeros INVALID_VALUE, since 9_020)]
     [cuDeviceGetUuid_v2: (Init, zeros INVALID_VALUE, since 11_040)]
-    fn (to: Out<[u8; 16]>, _number: c_int) { put_host_bytes(to.address(), UUID) }
+    fn (to: Out<[u8; 16]>, number: c_int) { put_host_bytes(to.address(), &uuid_of(gpu(number)?)) }
     [cuDeviceTotalMem_v2: (Init, zeros INVALID_VALUE, since 3_020)]
-    fn (len: Out<usize>, _number: c_int) { len.set(device()?.gpu.memory as usize) }
+    fn (len: Out<usize>, number: c_int) {
+        known(number)?;
+        len.set(device()?.gpu.memory as usize)
+    }
     [cudaDeviceGetAttribute, _cudaDeviceGetAttribute: (Runtime, zeros INVALID_VALUE)]
     [cuDeviceGetAttribute: (Init, zeros INVALID_VALUE, since 2_000)]
     fn (value: Out<c_int>, attribute: c_int, number: c_int) {
-        the_one(number)?;
-        value.set(device()?.gpu.attribute(attribute))
+        let number = gpu(number)?;
+        let mut device = device()?;
+        let held = match attribute {
+            PCI_BUS => i32::from(bus_of(number)),
+            PAGEABLE if device.gpu.integrated => {
+                device.results.remark(NO_PAGEABLE.to_owned());
+                0
+            }
+            _ => device.gpu.attribute(attribute),
+        };
+        value.set(held)
     }
     [cuDeviceComputeCapability: (Init, zeros INVALID_VALUE, since 2_000)]
-    fn (major: Out<c_int>, minor: Out<c_int>, _number: c_int) {
+    fn (major: Out<c_int>, minor: Out<c_int>, number: c_int) {
+        known(number)?;
         let (a, b) = device()?.gpu.capability;
         major.set(a as c_int)?;
         minor.set(b as c_int)
@@ -155,40 +210,59 @@ entry_points! {
     [cudaDeviceGetPCIBusId: (Primary, zeros INVALID_VALUE)]
     [cuDeviceGetPCIBusId: (Init, zeros INVALID_VALUE, since 4_010)]
     fn (id: Out<u8>, len: c_int, number: c_int) {
-        the_one(number)?;
-        if len < BUS.len() as c_int { return Err(Status::INVALID_VALUE); }
-        put_host_bytes(id.address(), BUS)
+        let number = gpu(number)?;
+        if len < BUS_LEN { return Err(Status::INVALID_VALUE); }
+        put_host_bytes(id.address(), format!("0000:{:02x}:00.0\0", bus_of(number)).as_bytes())
     }
     [cudaDeviceGetByPCIBusId: (Primary, zeros INVALID_VALUE)]
     [cuDeviceGetByPCIBusId: (Init, zeros INVALID_VALUE, since 4_010)]
     fn (number: Out<c_int>, id: Text) {
         // The domain is optional; the numbers are hexadecimal.
         let id = id.text()?;
-        let fits = id.trim_start_matches("0000:").trim_end_matches(".0") == "01:00";
-        if fits { number.set(0) } else { Err(Status::INVALID_DEVICE) }
+        let bus = id.trim_start_matches("0000:").trim_end_matches(".0").strip_suffix(":00");
+        let bus = bus.and_then(|bus| c_int::from_str_radix(bus, 16).ok()).ok_or(Status::INVALID_DEVICE)?;
+        number.set(c_int::from(gpu(bus - 1)?))
     }
     [cudaDeviceCanAccessPeer: (Primary, zeros INVALID_VALUE)]
     [cuDeviceCanAccessPeer: (Init, zeros INVALID_VALUE, since 4_000)]
-    fn (can: Out<c_int>, one: c_int, other: c_int) { the_one(one)?; the_one(other)?; can.set(0) }
+    fn (can: Out<c_int>, one: c_int, other: c_int) { can.set(c_int::from(gpu(one)? != gpu(other)?)) }
     [cudaDeviceEnablePeerAccess: (Primary, zeros INVALID_DEVICE, valid INVALID_DEVICE)]
-    fn (_peer: c_int, _flags: u32) { Err(Status::INVALID_DEVICE) }
+    fn (peer: c_int, flags: u32) {
+        let peer = gpu(peer)?;
+        if flags != 0 { return Err(Status::INVALID_VALUE); }
+        device()?.peers.enable(contexts::current_gpu(), peer, Status::INVALID_DEVICE)
+    }
     [cudaDeviceDisablePeerAccess: (Primary, zeros PEER_NOT_ENABLED, valid PEER_NOT_ENABLED)]
-    fn (peer: c_int) { the_one(peer)?; Err(Status::PEER_NOT_ENABLED) }
+    fn (peer: c_int) { let peer = gpu(peer)?; device()?.peers.disable(contexts::current_gpu(), peer) }
     [cuCtxEnablePeerAccess: (Current, zeros INVALID_CONTEXT, valid PEER_ACCESS, since 4_000)]
-    fn (context: u64, _flags: u32) { Err(refused_peer(context, Status::PEER_ACCESS)) }
+    fn (context: u64, flags: u32) {
+        let peer = peer_of(context)?;
+        if flags != 0 { return Err(Status::INVALID_VALUE); }
+        device()?.peers.enable(contexts::current_gpu(), peer, Status::PEER_ACCESS)
+    }
     [cuCtxDisablePeerAccess: (Current, zeros INVALID_CONTEXT, valid PEER_NOT_ENABLED, since 4_000)]
-    fn (context: u64) { Err(refused_peer(context, Status::PEER_NOT_ENABLED)) }
+    fn (context: u64) {
+        let peer = peer_of(context)?;
+        device()?.peers.disable(contexts::current_gpu(), peer)
+    }
     // A device has no link to itself.
     [cudaDeviceGetP2PAttribute: (Primary, zeros INVALID_VALUE, valid INVALID_DEVICE)]
     [cuDeviceGetP2PAttribute: (Init, zeros INVALID_VALUE, valid INVALID_DEVICE, since 8_000)]
-    fn (value: Out<c_int>, _attribute: c_int, _one: c_int, _other: c_int) {
-        Err(if value.is_null() { Status::INVALID_VALUE } else { Status::INVALID_DEVICE })
+    fn (value: Out<c_int>, attribute: c_int, one: c_int, other: c_int) {
+        if value.is_null() { return Err(Status::INVALID_VALUE); }
+        if gpu(one)? == gpu(other)? { return Err(Status::INVALID_DEVICE); }
+        // Rank, access, native atomics, access to arrays.
+        match attribute {
+            1 => value.set(0),
+            2..=4 => value.set(1),
+            _ => Err(Status::INVALID_VALUE),
+        }
     }
     [cudaDeviceGetStreamPriorityRange: (Primary, zeros SUCCESS)]
     [cuCtxGetStreamPriorityRange: (Current, zeros SUCCESS, since 5_050)]
     fn (least: Out<c_int>, greatest: Out<c_int>) {
         least.set_if(0);
-        greatest.set_if(-5);
+        greatest.set_if(HIGHEST_PRIORITY);
         Ok(())
     }
     [cudaDeviceSynchronize, _cudaDeviceSynchronize: (Primary, zeros SUCCESS)]
@@ -197,8 +271,10 @@ entry_points! {
     fn () { synchronized() }
     [cudaDeviceReset: (Runtime, zeros SUCCESS)]
     fn () {
-        contexts::reset_primary();
-        device()?.stack_bytes = None;
+        contexts::reset_primary(contexts::current_gpu());
+        let mut device = device()?;
+        device.stack_bytes = None;
+        device.peers.forget(contexts::current_gpu());
         Ok(())
     }
     [cudaDeviceGetLimit: (Primary, zeros INVALID_VALUE)]
@@ -210,6 +286,9 @@ entry_points! {
     [cudaDeviceSetLimit: (Primary, zeros SUCCESS)]
     [cuCtxSetLimit: (Current, zeros SUCCESS, since 3_010)]
     fn (number: c_int, value: usize) {
+        if number == PERSISTING_L2 && value > 0 {
+            device()?.results.remark(PERSISTENCE.to_owned());
+        }
         if number == STACK {
             // Nothing is a request for the default.
             device()?.stack_bytes = Some(value).filter(|bytes| *bytes > 0);
@@ -230,10 +309,10 @@ entry_points! {
     fn (config: Out<c_int>) { config.set(1) }
     [cudaCtxResetPersistingL2Cache: (Primary, zeros SUCCESS)]
     [cuCtxResetPersistingL2Cache: (Current, zeros SUCCESS, since 11_000)]
-    fn () { Ok(()) }
+    fn () { device()?.results.remark(PERSISTENCE.to_owned()); Ok(()) }
     [cudaProfilerStart, cudaProfilerStop, _cudaProfilerStart, _cudaProfilerStop: (Primary, zeros SUCCESS)]
     [cuProfilerStart, cuProfilerStop: (Current, zeros SUCCESS, since 4_000)]
-    fn () { Ok(()) }
+    fn () { device()?.results.remark(PROFILER.to_owned()); Ok(()) }
 
     // The driver's log of errors, which has no entries here: what a call violates is in the report.
     [cudaLogsRegisterCallback: (Nothing, zeros INVALID_VALUE)]
@@ -253,20 +332,26 @@ entry_points! {
 
     [cuDevicePrimaryCtxRetain: (Init, zeros INVALID_VALUE, since 7_000)]
     fn (to: Out<u64>, number: c_int) {
-        the_one(number)?;
+        let number = gpu(number)?;
         device().map(drop)?;
-        to.set(contexts::retain_primary())
+        to.set(contexts::retain_primary(number))
     }
     [cuDevicePrimaryCtxRelease_v2: (Init, zeros SUCCESS, since 11_000)]
-    fn (number: c_int) { the_one(number)?; contexts::release_primary() }
+    fn (number: c_int) { contexts::release_primary(gpu(number)?) }
     [cuDevicePrimaryCtxReset_v2: (Init, zeros SUCCESS, since 11_000)]
-    fn (number: c_int) { the_one(number)?; contexts::reset_primary(); Ok(()) }
+    fn (number: c_int) {
+        let number = gpu(number)?;
+        contexts::reset_primary(number);
+        device()?.peers.forget(number);
+        Ok(())
+    }
     [cuDevicePrimaryCtxSetFlags_v2: (Init, zeros SUCCESS, since 11_000)]
-    fn (number: c_int, _flags: u32) { the_one(number) }
+    fn (number: c_int, _flags: u32) { known(number) }
     [cuDevicePrimaryCtxGetState: (Init, zeros INVALID_VALUE, since 7_000)]
-    fn (_number: c_int, flags: Out<u32>, active: Out<c_int>) {
+    fn (number: c_int, flags: Out<u32>, active: Out<c_int>) {
+        let number = gpu(number)?;
         flags.set(0)?;
-        active.set(c_int::from(contexts::primary_is_active()))
+        active.set(c_int::from(contexts::primary_is_active(number)))
     }
     [cuCtxCreate_v2: (Init, zeros INVALID_VALUE, since 3_020)]
     fn (to: Out<u64>, _flags: u32, number: c_int) { new_context(to, number) }
@@ -303,14 +388,15 @@ entry_points! {
     [cudaPointerGetAttributes: (Runtime, zeros INVALID_VALUE)]
     fn (to: Out<u8>, at: u64) {
         // Type (0 unregistered, 1 host, 2 device, 3 managed), device, device pointer, host pointer.
-        let kind = device()?.around(at).map(|(_, a)| a.kind);
+        let found = device()?.around(at).map(|(_, a)| a);
+        let kind = found.map(|a| a.kind);
         let (word, on_device, on_host) = match kind {
             None => (0u32, 0, at),
             Some(Kind::Pinned | Kind::Registered) => (1, at, at),
-            Some(Kind::Device | Kind::Graph) => (2, at, 0),
+            Some(Kind::Device | Kind::Graph | Kind::Mapped) => (2, at, 0),
             Some(Kind::Managed | Kind::ManagedVariable) => (3, at, at),
         };
-        let number = if kind.is_none() { -1i32 } else { 0 };
+        let number = found.map_or(-1i32, |a| i32::from(a.gpu));
         let bytes = [&word.to_le_bytes()[..], &number.to_le_bytes(), &on_device.to_le_bytes(), &on_host.to_le_bytes()];
         put_host_bytes(to.address(), &bytes.concat())
     }

@@ -7,8 +7,8 @@ use crate::api::call::VERSION;
 use crate::api::table::{Call, EntryPoint, entry_points};
 use crate::api::{
     array_calls, cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls, launch_calls,
-    link_calls, memory_calls, module_calls, registration, stream_calls, tensor_map_calls, texture_calls,
-    unserved,
+    link_calls, managed_calls, memory_calls, module_calls, registration, stream_calls, tensor_map_calls,
+    texture_calls, unserved, virtual_memory_calls,
 };
 use crate::device::state::device;
 use crate::program::caller::runtime_is_12;
@@ -16,9 +16,11 @@ use crate::program::pointers::{In, Out, Text};
 use crate::status::{Answer, Status};
 
 /// The tables of all files, with how to call their functions.
-static TABLES: [(&[EntryPoint], &[Call]); 18] = [
+static TABLES: [(&[EntryPoint], &[Call]); 20] = [
     (device_calls::DEVICE, device_calls::DEVICE_CALLS),
     (memory_calls::MEMORY, memory_calls::MEMORY_CALLS),
+    (virtual_memory_calls::VIRTUAL_MEMORY, virtual_memory_calls::VIRTUAL_MEMORY_CALLS),
+    (managed_calls::MANAGED, managed_calls::MANAGED_CALLS),
     (module_calls::MODULE, module_calls::MODULE_CALLS),
     (launch_calls::LAUNCH, launch_calls::LAUNCH_CALLS),
     (stream_calls::STREAM, stream_calls::STREAM_CALLS),

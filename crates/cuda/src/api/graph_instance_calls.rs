@@ -10,6 +10,8 @@ use crate::api::parameters::{
     Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work,
 };
 use crate::api::table::entry_points;
+use crate::device::allocations::Kind;
+use crate::device::contexts::gpu;
 use crate::device::handles::Handle;
 use crate::device::state::device;
 use crate::device::submit::perform;
@@ -198,6 +200,24 @@ entry_points! {
         node.set_if(done.node);
         result.set_if(done.result);
         updated(done.result)
+    }
+    // Memory of graphs lives as long as the process: what is reserved is used, now and at most.
+    [cudaDeviceGetGraphMemAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuDeviceGetGraphMemAttribute: (Init, zeros INVALID_VALUE, since 11_040)]
+    fn (number: c_int, attribute: c_int, value: Out<u64>) {
+        let of = gpu(number)?;
+        if !matches!(attribute, 0..=3) { return Err(Status::INVALID_VALUE); }
+        let device = device()?;
+        let held = device.allocations.values().filter(|a| a.kind == Kind::Graph && a.gpu == of);
+        value.set(held.map(|a| a.len as u64).sum())
+    }
+    // The highest values may be set to zero, from which they rise to what is in use.
+    [cudaDeviceSetGraphMemAttribute: (Primary, zeros INVALID_VALUE)]
+    [cuDeviceSetGraphMemAttribute: (Init, zeros INVALID_VALUE, since 11_040)]
+    fn (number: c_int, attribute: c_int, value: In<u64>) {
+        gpu(number)?;
+        if !matches!(attribute, 1 | 3) || value.get()? != 0 { return Err(Status::INVALID_VALUE); }
+        Ok(())
     }
     [cudaDeviceGraphMemTrim: (Primary, zeros SUCCESS)]
     [cuDeviceGraphMemTrim: (Init, zeros SUCCESS, since 11_040)]

@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "structs of a C program")]
 
 use crate::device::arguments::Packed;
+use crate::device::state::device;
 use crate::device::work::Shape;
 use crate::program::pointers::{In, host_bytes};
 use crate::status::{Answer, Status};
@@ -20,6 +21,13 @@ impl From<Dim3> for [u32; 3] {
         [dim.x, dim.y, dim.z]
     }
 }
+
+/// `cudaLaunchAttributeAccessPolicyWindow`.
+pub(crate) const ACCESS_POLICY_WINDOW: u32 = 1;
+
+/// What is said of a program that asks for persistence in L2.
+pub(crate) const PERSISTENCE: &str = "the program asks for persistence in L2 (cudaLimitPersistingL2CacheSize, an access policy window, \
+                                      cudaCtxResetPersistingL2Cache): it changes times and no result, and does nothing here";
 
 /// `cudaLaunchAttribute` and `CUlaunchAttribute`.
 #[repr(C)]
@@ -46,6 +54,7 @@ pub(crate) unsafe fn attributed(shape: &mut Shape, attributes: In<LaunchAttribut
         let attribute = unsafe { attributes.nth(n) }?;
         let [x, y, z, ..] = attribute.value;
         match attribute.id {
+            ACCESS_POLICY_WINDOW => device()?.results.remark(PERSISTENCE.to_owned()),
             2 => shape.cooperative = x != 0,
             4 if [x, y, z] != [0, 0, 0] => shape.cluster = Some([x.max(1), y.max(1), z.max(1)]),
             // Other attributes change no result; a programmatic launch may begin when its predecessor has ended.

@@ -3,9 +3,13 @@
 
 use std::ffi::{c_int, c_void};
 
-use crate::api::parameters::{Copy2D, Copy3D, Extent3D, Memcpy3D, Memcpy3DPeer, Pitched};
+use crate::api::parameters::{
+    AccessDescriptor, Copy2D, Copy3D, DEVICE_LOCATION, Extent3D, Location, Memcpy3D, Memcpy3DPeer, Pitched,
+};
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
+use crate::device::contexts::{self, gpu};
+use crate::device::pools::default_of;
 use crate::device::registry::variable;
 use crate::device::state::device;
 use crate::device::submit::{fill, submit};
@@ -20,16 +24,18 @@ const LEGACY: u64 = 0;
 /// Alignment of the rows of pitched memory in bytes.
 const PITCH: usize = 512;
 
-/// The pool of the device.
-const POOL: u64 = 16;
-
-/// `cudaMemLocation`, by value.
+/// The beginning of `cudaMemPoolProps` and `CUmemPoolProps`.
 #[repr(C)]
 #[derive(Clone, Copy)]
-pub(crate) struct Location {
-    kind: c_int,
-    id: c_int,
+pub(crate) struct PoolProperties {
+    allocation: c_int,
+    handle_types: c_int,
+    location: Location,
 }
+
+/// Why memory of a pool cannot be shared, or be of the host.
+const NO_SHARED_POOL: &str = "cuMemPoolCreate: pools of the host, and pools that other processes share, do not exist on the simulated GPU; \
+                              ask for CU_MEM_LOCATION_TYPE_DEVICE and no handle types";
 
 /// Checks that a blocking call is allowed: active captures may forbid it.
 fn waits() -> Answer {
@@ -48,12 +54,14 @@ fn driver_allocate(at: Out<u64>, len: usize, kind: Kind) -> Answer {
     if len == 0 { Err(Status::INVALID_VALUE) } else { allocate(at, len, kind) }
 }
 
-/// A stream-ordered allocation; during a capture it becomes a node, and the graph owns the memory.
-fn allocate_in_order(at: Out<u64>, len: usize, stream: u64) -> Answer {
+/// A stream-ordered allocation from a pool, the default one if `None`; during a capture it becomes a node, and the graph owns the memory.
+fn allocate_in_order(at: Out<u64>, len: usize, stream: u64, pool: Option<u64>) -> Answer {
     let mut device = device()?;
     let captured = device.streams.capturing(stream)?.is_some();
     let kind = if captured { Kind::Graph } else { Kind::Device };
-    let address = if len == 0 { 0 } else { device.allocate(len, kind)? };
+    let pool = pool.unwrap_or_else(|| device.pools.current(device.streams.gpu(stream)));
+    let gpu = device.pools.gpu(pool)?;
+    let address = if len == 0 { 0 } else { device.allocate_from(pool, gpu, len, kind)? };
     drop(device);
     if captured {
         // SAFETY: neither a copy nor a fill.
@@ -149,17 +157,6 @@ unsafe fn fill_rows(
     unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }
 
-/// Checks that the driver may move bytes between the memories of CPU and device: they are managed, or memory of the program.
-fn managed(at: u64, len: usize) -> Answer {
-    if at == 0 || len == 0 {
-        return Err(Status::INVALID_VALUE);
-    }
-    match device()?.around(at) {
-        Some((_, held)) if !held.kind.is_managed() => Err(Status::INVALID_VALUE),
-        _ => Ok(()),
-    }
-}
-
 entry_points! {
     MEMORY, MEMORY_CALLS;
 
@@ -170,15 +167,14 @@ entry_points! {
     [cudaMallocAsync, cudaMallocAsync_ptsz, _cudaMallocAsync: (Primary, zeros INVALID_VALUE)]
     [cuMemAllocAsync, cuMemAllocAsync_ptsz: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (at: Out<u64>, len: usize, stream: u64) {
-        allocate_in_order(at, len, stream)
+        allocate_in_order(at, len, stream, None)
     }
     [cudaMallocFromPoolAsync, cudaMallocFromPoolAsync_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuMemAllocFromPoolAsync, cuMemAllocFromPoolAsync_ptsz: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (
         at: Out<u64>, len: usize, pool: u64, stream: u64,
     ) {
-        device()?.pools.known(pool)?;
-        allocate_in_order(at, len, stream)
+        allocate_in_order(at, len, stream, Some(pool))
     }
     [cudaMallocManaged, _cudaMallocManaged: (Primary, zeros INVALID_VALUE)]
     fn (at: Out<u64>, len: usize, _flags: u32) { allocate(at, len, Kind::Managed) }
@@ -236,7 +232,7 @@ entry_points! {
     [cuMemGetInfo_v2: (Current, zeros SUCCESS, since 3_020)]
     fn (free: Out<usize>, total: Out<usize>) {
         let device = device()?;
-        free.set_if(device.free_bytes() as usize);
+        free.set_if(device.free_bytes(contexts::current_gpu()) as usize);
         total.set_if(device.gpu.memory as usize);
         Ok(())
     }
@@ -277,8 +273,15 @@ entry_points! {
         copy(stream, plain((to, Memory::Device), (from, Memory::Device), len))
     }
     [cudaMemcpyPeer: (Primary, zeros SUCCESS)]
-    [cuMemcpyPeer, cuMemcpyPeer_ptds: (Current, zeros SUCCESS, since 4_000)]
-    fn (to: u64, _one: u64, from: u64, _other: u64, len: usize) {
+    fn (to: u64, one: c_int, from: u64, other: c_int, len: usize) {
+        gpu(one)?;
+        gpu(other)?;
+        wait_copy(plain((to, Memory::Device), (from, Memory::Device), len))
+    }
+    [cuMemcpyPeer, cuMemcpyPeer_ptds: (Current, zeros INVALID_CONTEXT, since 4_000)]
+    fn (to: u64, context: u64, from: u64, other: u64, len: usize) {
+        contexts::gpu_of(context)?;
+        contexts::gpu_of(other)?;
         wait_copy(plain((to, Memory::Device), (from, Memory::Device), len))
     }
     // CUDA 12 passes the place of the index of a copy that fails before the stream.
@@ -295,10 +298,21 @@ entry_points! {
         to: In<u64>, from: In<u64>, sizes: In<usize>, count: usize, _attributes: u64, _indices: u64, _number: usize, last: u64, next: u64,
     ) { batch(to, from, sizes, count, if runtime_is_12() { next } else { last }) }
     [cudaMemcpyPeerAsync: (Primary, zeros SUCCESS)]
-    [cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz: (Init, zeros SUCCESS, since 4_000)]
     fn (
-        to: u64, _one: u64, from: u64, _other: u64, len: usize, stream: u64,
-    ) { copy(stream, plain((to, Memory::Device), (from, Memory::Device), len)) }
+        to: u64, one: c_int, from: u64, other: c_int, len: usize, stream: u64,
+    ) {
+        gpu(one)?;
+        gpu(other)?;
+        copy(stream, plain((to, Memory::Device), (from, Memory::Device), len))
+    }
+    [cuMemcpyPeerAsync, cuMemcpyPeerAsync_ptsz: (Init, zeros INVALID_CONTEXT, since 4_000)]
+    fn (
+        to: u64, context: u64, from: u64, other: u64, len: usize, stream: u64,
+    ) {
+        contexts::gpu_of(context)?;
+        contexts::gpu_of(other)?;
+        copy(stream, plain((to, Memory::Device), (from, Memory::Device), len))
+    }
     [cudaMemcpy2D, cudaMemcpy2D_ptds: (Primary, zeros SUCCESS)]
     fn (
         to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int,
@@ -417,34 +431,40 @@ entry_points! {
     [cudaGetSymbolSize: (Primary, zeros INVALID_SYMBOL)]
     fn (to: Out<usize>, name: u64) { to.set(variable(&mut *device()?, name)?.1) }
 
-    // Pages are always where the CPU and kernels access them, so prefetching does nothing.
-    [cudaMemPrefetchAsync, cudaMemPrefetchAsync_ptsz, cudaMemPrefetchAsync_v2, cudaMemPrefetchAsync_v2_ptsz: (Primary, zeros INVALID_VALUE)]
-    [cuMemPrefetchAsync, cuMemPrefetchAsync_ptsz: (Init, zeros INVALID_VALUE, since 8_000)]
-    [cuMemPrefetchAsync_v2, cuMemPrefetchAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 12_020)]
-    fn (at: u64, len: usize, _a: u64, _b: u64, _c: u64) { managed(at, len) }
-    [cudaMemAdvise, cudaMemAdvise_v2: (Primary, zeros INVALID_VALUE)]
-    [cuMemAdvise: (Current, zeros INVALID_VALUE, since 8_000)]
-    [cuMemAdvise_v2: (Current, zeros INVALID_VALUE, since 12_020)]
-    fn (at: u64, len: usize, _advice: c_int, _where: u64) { managed(at, len) }
-
     [cudaDeviceGetDefaultMemPool: (Runtime, zeros INVALID_VALUE)]
     [cuDeviceGetDefaultMemPool, cuDeviceGetMemPool: (Init, zeros INVALID_VALUE, since 11_020)]
     [cudaDeviceGetMemPool: (Primary, zeros INVALID_VALUE)]
     fn (pool: Out<u64>, number: c_int) {
-        if number != 0 { return Err(Status::INVALID_DEVICE); }
-        pool.set(POOL)
+        let number = gpu(number)?;
+        pool.set(device()?.pools.current(number))
     }
     [cudaMemGetDefaultMemPool, cudaMemGetMemPool: (Primary, zeros INVALID_VALUE)]
     [cuMemGetDefaultMemPool, cuMemGetMemPool: (Init, zeros INVALID_VALUE, since 13_000)]
-    fn (pool: Out<u64>, _where: u64, _kind: c_int) {
-        pool.set(POOL)
+    fn (pool: Out<u64>, place: In<Location>, _kind: c_int) {
+        if pool.is_null() { return Err(Status::INVALID_VALUE); }
+        let Location { kind, id } = place.get()?;
+        if kind != DEVICE_LOCATION {
+            device()?.miss(NO_SHARED_POOL);
+            return Err(Status::NOT_SUPPORTED);
+        }
+        pool.set(default_of(gpu(id)?))
     }
     [cudaDeviceSetMemPool: (Primary, zeros INVALID_VALUE)]
     [cuDeviceSetMemPool: (Init, zeros INVALID_VALUE, since 11_020)]
-    fn (_number: c_int, pool: u64) { device()?.pools.known(pool) }
+    fn (number: c_int, pool: u64) { device()?.pools.set_current(gpu(number)?, pool) }
     [cudaMemPoolCreate: (Primary, zeros INVALID_VALUE)]
     [cuMemPoolCreate: (Init, zeros INVALID_VALUE, since 11_020)]
-    fn (pool: Out<u64>, _properties: u64) { let made = device()?.pools.create(); pool.set(made) }
+    fn (pool: Out<u64>, properties: In<PoolProperties>) {
+        if pool.is_null() { return Err(Status::INVALID_VALUE); }
+        let PoolProperties { handle_types, location: Location { kind, id }, .. } = properties.get()?;
+        if handle_types != 0 || kind > DEVICE_LOCATION {
+            device()?.miss(NO_SHARED_POOL);
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let of = gpu(id)?;
+        let made = device()?.pools.create(of);
+        pool.set(made)
+    }
     [cudaMemPoolDestroy: (Primary, zeros INVALID_VALUE)]
     [cuMemPoolDestroy: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64) { device()?.pools.destroy(pool) }
@@ -462,8 +482,8 @@ entry_points! {
     fn (pool: u64, attribute: c_int, value: u64) {
         let device = device()?;
         let held = match attribute {
-            5..=8 => { device.pools.known(pool)?; device.used() }
-            _ => device.pools.get(pool, attribute)?,
+            5..=8 => device.used(device.pools.gpu(pool)?),
+            _ => device.pools.attribute(pool, attribute)?,
         };
         // The first three attributes are of type int, the others of type uint64_t.
         put_host_bytes(value, &held.to_le_bytes()[..if attribute <= 3 { 4 } else { 8 }])
@@ -473,14 +493,25 @@ entry_points! {
     fn (pool: u64, _least: usize) { device()?.pools.known(pool) }
     [cudaMemPoolSetAccess: (Primary, zeros INVALID_VALUE)]
     [cuMemPoolSetAccess: (Init, zeros INVALID_VALUE, since 11_020)]
-    fn (pool: u64, _list: u64, _count: usize) { device()?.pools.known(pool) }
+    fn (pool: u64, list: In<AccessDescriptor>, count: usize) {
+        let mut device = device()?;
+        device.pools.known(pool)?;
+        for n in 0..count {
+            let AccessDescriptor { location: Location { kind, id }, flags } = list.nth(n)?;
+            if kind != DEVICE_LOCATION || !matches!(flags, 0 | 3) { return Err(Status::INVALID_VALUE); }
+            device.pools.set_access(pool, gpu(id)?, flags != 0)?;
+        }
+        Ok(())
+    }
     [cudaMemPoolGetAccess: (Primary, zeros INVALID_VALUE)]
     [cuMemPoolGetAccess: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (flags: Out<u32>, pool: u64, location: In<Location>) {
-        device()?.pools.known(pool)?;
+        let device = device()?;
+        device.pools.known(pool)?;
         let Location { kind, id } = location.get()?;
-        // Read and write access, for the device only.
-        flags.set(if (kind, id) == (1, 0) { 3 } else { 0 })
+        // Read and write access.
+        let is_for = kind == DEVICE_LOCATION && gpu(id).is_ok_and(|gpu| device.pools.is_for(pool, gpu));
+        flags.set(if is_for { 3 } else { 0 })
     }
     [cuMemPoolExportPointer: (Init, zeros NOT_SUPPORTED, valid NOT_SUPPORTED, since 11_020)]
     [cudaMemPoolExportPointer: (Primary, zeros NOT_SUPPORTED, valid NOT_SUPPORTED)]

@@ -6,6 +6,7 @@ use std::ffi::{c_char, c_int};
 use emulator::Stop;
 
 use crate::api::table::entry_points;
+use crate::device::contexts;
 use crate::device::handles::Handle;
 use crate::device::registry::kernel;
 use crate::device::state::{Device, device};
@@ -21,13 +22,13 @@ fn module_of(handle: u64) -> Result<usize, Status> {
     Handle::Module.index(handle).ok_or(Status::INVALID_HANDLE)
 }
 
-/// Loads a module at the program's request. If it contains only machine code, this is reported here: none of its kernels can run.
-fn load(module: Out<u64>, image: Image) -> Answer {
+/// Loads a module at the program's request, for one GPU, or for all if it is a library. If it contains only machine code, this is reported here: none of its kernels can run.
+fn load(module: Out<u64>, image: Image, gpu: Option<u8>) -> Answer {
     if module.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     let mut device = device()?;
-    let number = device.load(image);
+    let number = device.load(image, gpu);
     let usable = is_usable(&mut device, number);
     if usable.is_err() {
         device.unload(number)?;
@@ -181,11 +182,11 @@ entry_points! {
     MODULE, MODULE_CALLS;
 
     [cuModuleLoad: (Current, zeros INVALID_VALUE, since 2_000)]
-    fn (module: Out<u64>, path: Text) { load(module, file(path)?.into()) }
+    fn (module: Out<u64>, path: Text) { load(module, file(path)?.into(), Some(contexts::current_gpu())) }
     [cuModuleLoadData: (Current, zeros INVALID_VALUE, since 2_000)]
     [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
     [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
-    fn (module: Out<u64>, code: u64) { load(module, image(code)?) }
+    fn (module: Out<u64>, code: u64) { load(module, image(code)?, Some(contexts::current_gpu())) }
     [cuModuleUnload: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuLibraryUnload: (Init, zeros INVALID_HANDLE, since 12_000)]
     [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros INVALID_HANDLE)]
@@ -229,13 +230,13 @@ entry_points! {
     [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros INVALID_VALUE)]
     [_cuLibraryLoadData: (Init, zeros INVALID_VALUE)]
     fn (library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
-        load(library, image(code)?)
+        load(library, image(code)?, None)
     }
     [cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE, since 12_000)]
     [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros INVALID_VALUE)]
     [_cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE)]
     fn (library: Out<u64>, path: Text, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
-        load(library, file(path)?.into())
+        load(library, file(path)?.into(), None)
     }
     [cuLibraryGetModule: (Current, zeros INVALID_HANDLE, since 12_000)]
     [_cuLibraryGetModule: (Current, zeros INVALID_HANDLE)]
@@ -284,10 +285,12 @@ entry_points! {
     }
     [cuFuncGetParamInfo: (Init, zeros INVALID_HANDLE, since 12_040)]
     [cuKernelGetParamInfo: (Current, zeros INVALID_HANDLE, since 12_040)]
+    [cudaFuncGetParamInfo: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (function: u64, n: usize, offset: Out<usize>, size: Out<usize>) {
         parameter(function, n, offset, size)
     }
     [cuFuncGetParamCount, cuKernelGetParamCount: (Init, zeros INVALID_HANDLE, since 13_020)]
+    [cudaFuncGetParamCount: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (function: u64, count: Out<usize>) {
         let mut device = device()?;
         let function = kernel(&mut device, function)?;

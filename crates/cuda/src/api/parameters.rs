@@ -1,6 +1,8 @@
 //! C structs that describe copies and graph nodes, and their conversion to work.
 #![expect(unsafe_code, reason = "structs of a C program")]
 
+use std::ffi::c_int;
+
 use crate::api::launch_parameters::packed;
 use crate::device::arguments::Pointers;
 use crate::device::handles::Handle;
@@ -128,6 +130,25 @@ impl Memcpy3D {
             kind: 4,
         }
     }
+}
+
+/// `CU_MEM_LOCATION_TYPE_DEVICE`.
+pub(crate) const DEVICE_LOCATION: c_int = 1;
+
+/// `cudaMemLocation` and `CUmemLocation`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Location {
+    pub(crate) kind: c_int,
+    pub(crate) id: c_int,
+}
+
+/// `cudaMemAccessDesc` and `CUmemAccessDesc`.
+#[repr(C)]
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct AccessDescriptor {
+    pub(crate) location: Location,
+    pub(crate) flags: u32,
 }
 
 /// `cudaMemcpy3DPeerParms`.

@@ -64,11 +64,11 @@ fn texture_sizes(f: &mut Fields, old: bool) {
 }
 
 /// The bytes of the struct; `old` is the layout of CUDA 12 (`cudaGetDeviceProperties_v2`).
-pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
+pub(crate) fn device_properties(gpu: &Gpu, uuid: &[u8; 16], bus: i32, old: bool) -> Vec<u8> {
     let at = |number: i32| gpu.attribute(number);
     let mut f = Fields(vec![0; 256 + 16 + 8 + 4]);
     f.0[..gpu.name.len()].copy_from_slice(gpu.name.as_bytes());
-    f.0[256..264].copy_from_slice(b"sm121prb");
+    f.0[256..272].copy_from_slice(uuid);
     let only_old = |f: &mut Fields, value: i32| {
         if old {
             f.word(value);
@@ -86,7 +86,7 @@ pub(crate) fn device_properties(gpu: &Gpu, old: bool) -> Vec<u8> {
     texture_sizes(&mut f, old);
     f.long(512);
     // Concurrent kernels, ECC, PCI bus, device, domain, TCC, copy engines, unified addressing.
-    f.words(&[1, 0, 1, 0, 0, 0, 2, 1]);
+    f.words(&[1, 0, bus, 0, 0, 0, at(40), 1]);
     only_old(&mut f, at(36));
     f.words(&[at(37), at(38), 0, at(39), 1, 1, 1]).long(at(81) as u64);
     f.words(&[at(82), 1, 0, 0, 0]);
@@ -111,7 +111,7 @@ mod tests {
     #[test]
     fn both_layouts_have_the_sizes_of_the_headers() {
         let gpu = Gpu::with_key("gb10").unwrap();
-        assert_eq!(device_properties(gpu, true).len(), 1032);
-        assert_eq!(device_properties(gpu, false).len(), 1008);
+        assert_eq!(device_properties(gpu, &[0; 16], 1, true).len(), 1032);
+        assert_eq!(device_properties(gpu, &[0; 16], 1, false).len(), 1008);
     }
 }

@@ -4,6 +4,7 @@
 use std::ffi::{c_int, c_void};
 
 use crate::api::graph_parameters::nodes;
+use crate::api::launch_parameters::{ACCESS_POLICY_WINDOW, PERSISTENCE};
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::{Device, device};
@@ -14,8 +15,8 @@ use crate::program::caller::runtime_is_12;
 use crate::program::pointers::{In, Out};
 use crate::status::{Answer, Status};
 
-fn created(stream: Out<u64>, flags: u32) -> Answer {
-    let handle = device()?.streams.stream(flags);
+fn created(stream: Out<u64>, flags: u32, priority: c_int) -> Answer {
+    let handle = device()?.streams.stream(flags, priority);
     stream.set(handle)
 }
 
@@ -107,13 +108,13 @@ entry_points! {
     STREAM, STREAM_CALLS;
 
     [cudaStreamCreate, _cudaStreamCreate: (Primary, zeros INVALID_VALUE)]
-    fn (to: Out<u64>) { created(to, 0) }
+    fn (to: Out<u64>) { created(to, 0, 0) }
     [cudaStreamCreateWithFlags: (Primary, zeros INVALID_VALUE)]
     [cuStreamCreate: (Current, zeros INVALID_VALUE, since 2_000)]
-    fn (to: Out<u64>, flags: u32) { created(to, flags) }
+    fn (to: Out<u64>, flags: u32) { created(to, flags, 0) }
     [cudaStreamCreateWithPriority: (Primary, zeros INVALID_VALUE)]
     [cuStreamCreateWithPriority: (Current, zeros INVALID_VALUE, since 5_050)]
-    fn (to: Out<u64>, flags: u32, _priority: c_int) { created(to, flags) }
+    fn (to: Out<u64>, flags: u32, priority: c_int) { created(to, flags, priority) }
     [cudaStreamDestroy, _cudaStreamDestroy: (Primary, zeros INVALID_HANDLE)]
     [cuStreamDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (stream: u64) { device()?.streams.end_stream(stream) }
@@ -131,7 +132,8 @@ entry_points! {
     [cudaStreamGetPriority, cudaStreamGetPriority_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamGetPriority, cuStreamGetPriority_ptsz: (Init, zeros INVALID_VALUE, since 5_050)]
     fn (stream: u64, priority: Out<c_int>) {
-        priority.set(0)
+        let held = device()?.streams.priority_of(stream);
+        priority.set(held)
     }
     [cudaStreamGetFlags, cudaStreamGetFlags_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamGetFlags, cuStreamGetFlags_ptsz: (Init, zeros INVALID_VALUE, since 5_050)]
@@ -141,7 +143,10 @@ entry_points! {
     }
     [cudaStreamGetDevice, cudaStreamGetDevice_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamGetDevice, cuStreamGetDevice_ptsz: (Init, zeros INVALID_VALUE, since 12_080)]
-    fn (stream: u64, number: Out<c_int>) { number.set(0) }
+    fn (stream: u64, number: Out<c_int>) {
+        let gpu = device()?.streams.gpu(stream);
+        number.set(c_int::from(gpu))
+    }
     [cudaStreamGetId, cudaStreamGetId_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamGetId, cuStreamGetId_ptsz: (Init, zeros INVALID_VALUE, since 12_000)]
     fn (stream: u64, id: Out<u64>) { id.set(stream) }
@@ -154,8 +159,12 @@ entry_points! {
     [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
     fn (
-        stream: u64, _attribute: c_int, value: u64,
-    ) { if value == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
+        stream: u64, attribute: u32, value: u64,
+    ) {
+        if value == 0 { return Err(Status::INVALID_VALUE); }
+        if attribute == ACCESS_POLICY_WINDOW { device()?.results.remark(PERSISTENCE.to_owned()); }
+        Ok(())
+    }
     [cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz: (Primary, zeros SUCCESS)]
     [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Current, zeros SUCCESS, since 11_000)]
     fn (_to: u64, _from: u64) { Ok(()) }
@@ -171,6 +180,7 @@ entry_points! {
     [cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuLaunchHostFunc, cuLaunchHostFunc_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
     [cuLaunchHostFunc_v2: (Init, zeros INVALID_VALUE, since 13_010)]
+    [cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (stream: u64, function: HostFunction, data: u64) {
         submit(stream, Work::Host { function, data })
     }

@@ -15,6 +15,8 @@ pub(crate) enum Kind {
     Graph,
     /// A `__managed__` variable.
     ManagedVariable,
+    /// Physical memory that is mapped to reserved addresses (`cuMemMap`).
+    Mapped,
 }
 
 impl Kind {
@@ -43,6 +45,10 @@ impl Kind {
 pub(crate) struct Allocation {
     pub(crate) len: usize,
     pub(crate) kind: Kind,
+    /// The GPU that has it.
+    pub(crate) gpu: u8,
+    /// The pool from which it was allocated; 0 if none.
+    pub(crate) pool: u64,
     /// What copies have done with it.
     pub(crate) copied: Copied,
 }
@@ -57,7 +63,7 @@ pub(crate) struct Copied {
 }
 
 impl Allocation {
-    pub(crate) fn new(len: usize, kind: Kind) -> Self {
-        Self { len, kind, copied: Copied::default() }
+    pub(crate) fn new(len: usize, kind: Kind, gpu: u8) -> Self {
+        Self { len, kind, gpu, pool: 0, copied: Copied::default() }
     }
 }

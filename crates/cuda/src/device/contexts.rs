@@ -1,8 +1,12 @@
 //! Contexts: which one is current in a thread, and what a call requires of it. What each entry point requires, in its row of the table, was
-//! measured call by call on an H200 with driver 580.
+//! measured call by call on an H200 with driver 580. Each GPU has a primary context; a thread's current GPU is that of its current context.
 
 use std::cell::Cell;
-use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
+use std::ffi::c_int;
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
+
+use emulator::events::{self, MOST_GPUS};
 
 use crate::status::{Answer, Status};
 
@@ -28,17 +32,34 @@ impl Needs {
     }
 }
 
-/// The handle of the primary context; those of created contexts follow at multiples of `STEP`.
+/// The handle of the first GPU's primary context; those of the other GPUs and of created contexts follow at multiples of `STEP`.
 const PRIMARY: u64 = 0x0059_0000_0000_0010;
 const STEP: u64 = 16;
 
 static INITIALIZED: AtomicBool = AtomicBool::new(false);
-/// One bit per live context; bit 0 is the primary context.
+/// One bit per live context; the first [`MOST_GPUS`] bits are the primary contexts of the GPUs.
 static LIVE: AtomicU64 = AtomicU64::new(0);
-/// How often the program has retained the primary context through the driver.
-static RETAINED: AtomicU32 = AtomicU32::new(0);
-/// Whether the runtime holds the primary context.
-static HELD_BY_RUNTIME: AtomicBool = AtomicBool::new(false);
+/// How often the program has retained the primary context of a GPU through the driver.
+static RETAINED: [AtomicU32; MOST_GPUS as usize] = [const { AtomicU32::new(0) }; MOST_GPUS as usize];
+/// Whether the runtime holds the primary context of a GPU.
+static HELD_BY_RUNTIME: [AtomicBool; MOST_GPUS as usize] =
+    [const { AtomicBool::new(false) }; MOST_GPUS as usize];
+/// The GPU of each context.
+static GPU_OF: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
+
+/// The number of GPUs.
+pub(crate) fn gpus() -> u8 {
+    static COUNT: OnceLock<u8> = OnceLock::new();
+    *COUNT.get_or_init(|| {
+        let text = std::env::var(events::GPUS).unwrap_or_default();
+        text.parse().unwrap_or(1).clamp(1, MOST_GPUS)
+    })
+}
+
+/// The GPU with this number.
+pub(crate) fn gpu(number: c_int) -> Result<u8, Status> {
+    u8::try_from(number).ok().filter(|number| *number < gpus()).ok_or(Status::INVALID_DEVICE)
+}
 
 /// The context stack of a thread, as bit numbers. It has no destructor, because programs make calls from their exit handlers.
 #[derive(Clone, Copy)]
@@ -67,6 +88,8 @@ impl Stack {
 
 thread_local! {
     static STACK: Cell<Stack> = const { Cell::new(Stack { len: 0, bits: [0; 32] }) };
+    /// The GPU that the thread has selected with the runtime.
+    static SELECTED: Cell<u8> = const { Cell::new(0) };
     static CALLED_AS: Cell<Option<(Needs, &'static str)>> = const { Cell::new(None) };
 }
 
@@ -125,13 +148,48 @@ fn enter_primary() -> Answer {
     INITIALIZED.store(true, Ordering::SeqCst);
     match STACK.get().top() {
         Some(bit) if lives(bit) => Ok(()),
-        Some(bit) if bit != 0 => Err(Status::CONTEXT_IS_DESTROYED),
+        Some(bit) if bit >= MOST_GPUS => Err(Status::CONTEXT_IS_DESTROYED),
         top => {
-            HELD_BY_RUNTIME.store(true, Ordering::SeqCst);
-            LIVE.fetch_or(1, Ordering::SeqCst);
-            if top.is_none() { change(|stack| stack.push(0)) } else { Ok(()) }
+            let gpu = top.unwrap_or(SELECTED.get());
+            hold(gpu);
+            if top.is_none() { change(|stack| stack.push(gpu)) } else { Ok(()) }
         }
     }
+}
+
+/// The runtime holds the primary context of a GPU.
+fn hold(gpu: u8) {
+    HELD_BY_RUNTIME[usize::from(gpu)].store(true, Ordering::SeqCst);
+    LIVE.fetch_or(1 << gpu, Ordering::SeqCst);
+}
+
+/// Makes the primary context of a GPU the thread's current one (`cudaSetDevice`).
+pub(crate) fn select(gpu: u8) -> Answer {
+    SELECTED.set(gpu);
+    hold(gpu);
+    change(|stack| {
+        stack.pop();
+        stack.push(gpu)
+    })
+}
+
+fn gpu_of_bit(bit: u8) -> u8 {
+    if bit < MOST_GPUS { bit } else { GPU_OF[usize::from(bit)].load(Ordering::SeqCst) }
+}
+
+/// The thread's current GPU.
+pub(crate) fn current_gpu() -> u8 {
+    STACK.get().top().map_or_else(|| SELECTED.get(), gpu_of_bit)
+}
+
+/// The GPU of a live context.
+pub(crate) fn gpu_of(context: u64) -> Result<u8, Status> {
+    known(context).map(gpu_of_bit)
+}
+
+/// The primary context of a GPU, live or not.
+pub(crate) fn primary_of(gpu: u8) -> u64 {
+    handle(gpu)
 }
 
 /// `cuInit`.
@@ -160,7 +218,7 @@ pub(crate) fn current_handle() -> u64 {
 
 /// The context that owns what the program creates: the current one, or the primary one in a thread without a context.
 pub(crate) fn owner() -> u64 {
-    STACK.get().top().map_or(PRIMARY, handle)
+    STACK.get().top().map_or_else(|| handle(SELECTED.get()), handle)
 }
 
 /// Replaces the thread's current context; 0 pops it.
@@ -181,11 +239,6 @@ fn known(context: u64) -> Result<u8, Status> {
     if lives(bit) { Ok(bit) } else { Err(Status::CONTEXT_IS_DESTROYED) }
 }
 
-/// Whether a handle is that of a live context.
-pub(crate) fn is_live(context: u64) -> bool {
-    known(context).is_ok()
-}
-
 /// Makes a context current until it is popped.
 pub(crate) fn push(context: u64) -> Answer {
     if context == 0 {
@@ -200,13 +253,14 @@ pub(crate) fn pop() -> Result<u64, Status> {
     change(Stack::pop).map(handle).ok_or(Status::INVALID_CONTEXT)
 }
 
-/// Creates a context and makes it current.
-pub(crate) fn create() -> Result<u64, Status> {
+/// Creates a context of a GPU and makes it current.
+pub(crate) fn create(gpu: u8) -> Result<u64, Status> {
     let mut live = LIVE.load(Ordering::SeqCst);
     loop {
-        let bit = (1..64).find(|bit| live >> bit & 1 == 0).ok_or(Status::OUT_OF_MEMORY)?;
+        let bit = (MOST_GPUS..64).find(|bit| live >> bit & 1 == 0).ok_or(Status::OUT_OF_MEMORY)?;
         match LIVE.compare_exchange(live, live | 1 << bit, Ordering::SeqCst, Ordering::SeqCst) {
             Ok(_) => {
+                GPU_OF[usize::from(bit)].store(gpu, Ordering::SeqCst);
                 change(|stack| stack.push(bit))?;
                 return Ok(handle(bit));
             }
@@ -218,7 +272,7 @@ pub(crate) fn create() -> Result<u64, Status> {
 /// Destroys a context that the program created.
 pub(crate) fn destroy(context: u64) -> Answer {
     let bit = known(context)?;
-    if bit == 0 {
+    if bit < MOST_GPUS {
         return Err(Status::INVALID_CONTEXT);
     }
     end(bit);
@@ -230,37 +284,37 @@ pub(crate) fn destroy(context: u64) -> Answer {
     Ok(())
 }
 
-/// Retains the primary context.
-pub(crate) fn retain_primary() -> u64 {
-    RETAINED.fetch_add(1, Ordering::SeqCst);
-    LIVE.fetch_or(1, Ordering::SeqCst);
-    PRIMARY
+/// Retains the primary context of a GPU.
+pub(crate) fn retain_primary(gpu: u8) -> u64 {
+    RETAINED[usize::from(gpu)].fetch_add(1, Ordering::SeqCst);
+    LIVE.fetch_or(1 << gpu, Ordering::SeqCst);
+    handle(gpu)
 }
 
-/// Releases the primary context; it is destroyed with its last holder.
-pub(crate) fn release_primary() -> Answer {
-    let before =
-        RETAINED.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |retained| retained.checked_sub(1));
+/// Releases the primary context of a GPU; it is destroyed with its last holder.
+pub(crate) fn release_primary(gpu: u8) -> Answer {
+    let before = RETAINED[usize::from(gpu)]
+        .fetch_update(Ordering::SeqCst, Ordering::SeqCst, |retained| retained.checked_sub(1));
     match before {
         Err(_) => Err(Status::INVALID_CONTEXT),
-        Ok(1) if !HELD_BY_RUNTIME.load(Ordering::SeqCst) => {
-            end(0);
+        Ok(1) if !HELD_BY_RUNTIME[usize::from(gpu)].load(Ordering::SeqCst) => {
+            end(gpu);
             Ok(())
         }
         Ok(_) => Ok(()),
     }
 }
 
-/// Destroys the primary context, regardless of its holders.
-pub(crate) fn reset_primary() {
-    RETAINED.store(0, Ordering::SeqCst);
-    HELD_BY_RUNTIME.store(false, Ordering::SeqCst);
-    end(0);
+/// Destroys the primary context of a GPU, regardless of its holders.
+pub(crate) fn reset_primary(gpu: u8) {
+    RETAINED[usize::from(gpu)].store(0, Ordering::SeqCst);
+    HELD_BY_RUNTIME[usize::from(gpu)].store(false, Ordering::SeqCst);
+    end(gpu);
 }
 
-/// Whether the primary context is live.
-pub(crate) fn primary_is_active() -> bool {
-    lives(0)
+/// Whether the primary context of a GPU is live.
+pub(crate) fn primary_is_active(gpu: u8) -> bool {
+    lives(gpu)
 }
 
 /// The requirements and the name of this call: those of the name it was called by, if recorded.

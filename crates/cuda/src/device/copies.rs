@@ -10,6 +10,7 @@ use emulator::Rule;
 use emulator::events::ViolationRecord;
 
 use crate::device::allocations::Kind;
+use crate::device::contexts;
 use crate::device::state::Device;
 use crate::device::undefined::UndefinedBytes;
 use crate::device::work::{CopyWork, Extent, FillWork, Memory, Side};
@@ -57,6 +58,12 @@ impl Device {
             // A copy may go on behind what the program has registered.
             Some((_, a)) if a.kind == Kind::Registered => return Ok(Home::Host),
             Some((base, a)) if inside(base, a.len) => {
+                // Other memory of another GPU may be copied without peer access: the driver stages it.
+                let is_mapped = a.kind == Kind::Mapped;
+                if let Some(why) = self.no_access(contexts::current_gpu(), base, &a).filter(|_| is_mapped) {
+                    let what = format!("{len} bytes at {address:#x} lie in {why}");
+                    return Err(self.misused(span, Rule::OutOfBounds, &what));
+                }
                 return Ok(if a.kind.on_host() { Home::Host } else { Home::Device });
             }
             _ => {}
@@ -86,6 +93,18 @@ impl Device {
         Err(self.misused(span, Rule::OutOfBounds, &what))
     }
 
+    /// The number of bytes of a range up to the end of a mapping that another one follows.
+    fn piece(&self, address: u64, len: usize) -> usize {
+        match self.around(address) {
+            Some((base, a)) if a.kind == Kind::Mapped => {
+                let end = base + a.len as u64;
+                let goes_on = self.allocations.get(&end).is_some_and(|next| next.kind == Kind::Mapped);
+                if goes_on { len.min((end - address) as usize) } else { len }
+            }
+            _ => len,
+        }
+    }
+
     /// Reports that a call of the program uses memory that is not there.
     fn misused(&mut self, span: Span, rule: Rule, what: &str) -> Status {
         let record = ViolationRecord::of_call(
@@ -108,9 +127,29 @@ impl Device {
         len: usize,
         undefined: &mut UndefinedBytes,
     ) -> Answer {
-        if len == 0 {
-            return Ok(());
+        let mut done = 0;
+        while done < len {
+            let at = |(address, memory): (u64, Memory)| (address.wrapping_add(done as u64), memory);
+            let (to, from) = (at(to), at(from));
+            let piece = self.piece(to.0, len - done).min(self.piece(from.0, len - done));
+            // SAFETY: as promised by the caller.
+            unsafe { self.copy_piece(to, from, piece, undefined)? };
+            done += piece;
         }
+        Ok(())
+    }
+
+    /// Copies bytes of which none lie in two mappings.
+    ///
+    /// # Safety
+    /// As [`Device::copy`].
+    unsafe fn copy_piece(
+        &mut self,
+        to: (u64, Memory),
+        from: (u64, Memory),
+        len: usize,
+        undefined: &mut UndefinedBytes,
+    ) -> Answer {
         let source = self.home(Span { address: from.0, len, memory: from.1, does: "reads" })?;
         let target = self.home(Span { address: to.0, len, memory: to.1, does: "writes" })?;
         let ((to, _), (from, _)) = (to, from);
@@ -171,9 +210,22 @@ impl Device {
     /// # Safety
     /// As [`Device::copy_box`].
     unsafe fn fill(&mut self, to: u64, memory: Memory, pattern: &[u8], len: usize) -> Answer {
-        if len == 0 {
-            return Ok(());
+        let mut done = 0;
+        while done < len {
+            let at = to.wrapping_add(done as u64);
+            let piece = self.piece(at, len - done);
+            // SAFETY: as promised by the caller.
+            unsafe { self.fill_piece(at, memory, pattern, piece)? };
+            done += piece;
         }
+        Ok(())
+    }
+
+    /// Fills bytes of which none lie in two mappings.
+    ///
+    /// # Safety
+    /// As [`Device::copy_box`].
+    unsafe fn fill_piece(&mut self, to: u64, memory: Memory, pattern: &[u8], len: usize) -> Answer {
         let home = self.home(Span { address: to, len, memory, does: "fills" })?;
         let piece = pattern.repeat((PIECE / pattern.len().max(1)).min(len.div_ceil(pattern.len().max(1))));
         for at in (0..len).step_by(piece.len().max(1)) {

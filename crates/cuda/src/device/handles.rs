@@ -12,6 +12,7 @@ pub(crate) enum Handle {
     Mipmap = 7,
     Texture = 8,
     Link = 9,
+    Physical = 10,
 }
 
 const HANDLE: u64 = 0x0057_0000_0000_0000;

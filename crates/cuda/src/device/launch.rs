@@ -19,7 +19,7 @@ use crate::device::limits::Limits;
 use crate::device::record::Recorder;
 use crate::device::results::{Results, refusal};
 use crate::device::state::Device;
-use crate::device::work::{Function, Shape};
+use crate::device::work::{Function, KernelWork, Shape};
 use crate::program::host_memory;
 use crate::status::Status;
 
@@ -72,24 +72,24 @@ impl Device {
     }
 
     /// Runs a kernel.
-    pub(crate) fn launch(&mut self, function: &Function, shape: &Shape, params: &[u8]) -> Launched {
+    pub(crate) fn launch(&mut self, kernel: &KernelWork) -> Launched {
         let mut printed = Vec::new();
-        let status = self.run(function, shape, params, &mut printed);
+        let status = self.run(kernel, &mut printed);
         Launched { status, printed }
     }
 
     fn run(
         &mut self,
-        function: &Function,
-        shape: &Shape,
-        params: &[u8],
+        KernelWork { function, gpu, shape, params, .. }: &KernelWork,
         printed: &mut Vec<String>,
     ) -> Result<(), Status> {
         self.healthy()?;
         self.results.begins(&function.name);
         let began = Instant::now();
         let progress = self.progress(function);
+        let hidden = self.hide_from(*gpu);
         let result = self.emulate(function, shape, params, (progress.as_ref(), printed));
+        self.show(hidden);
         self.give_shared();
         let late = progress.is_some_and(|progress| end_message(&progress));
         let (verdict, stop) = match result {

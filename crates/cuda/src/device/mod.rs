@@ -4,18 +4,21 @@
 //! copies, launches, and work that is run at once or kept for a graph. No file here knows an entry point: entry points call the device,
 //! never the other way round.
 
+pub(crate) mod advice;
 pub(crate) mod allocations;
 pub(crate) mod arguments;
 pub(crate) mod arrays;
 pub(crate) mod contexts;
-mod device_code;
+pub(crate) mod device_code;
 pub(crate) mod graphs;
 pub(crate) mod handles;
 mod kept_ptx;
 mod limits;
 pub(crate) mod links;
+pub(crate) mod mappings;
 mod module;
-mod pools;
+mod peers;
+pub(crate) mod pools;
 mod record;
 pub(crate) mod results;
 mod separate;
@@ -24,9 +27,11 @@ pub(crate) mod work;
 
 pub(crate) mod state;
 
+mod access;
 mod array_memory;
 mod copies;
 mod launch;
 pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;
+pub(crate) mod virtual_memory;

@@ -1,55 +1,120 @@
 //! Memory pools, which only store their attributes: memory is released as soon as it is freed.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::ffi::c_int;
+
+use emulator::events::MOST_GPUS;
 
 use crate::status::{Answer, Status};
 
-/// The default pool of the device.
-const DEFAULT: u64 = 16;
+/// The distance between the handles of pools.
+const STEP: u64 = 16;
+
+/// The default pool of a GPU.
+pub(crate) const fn default_of(gpu: u8) -> u64 {
+    STEP * (gpu as u64 + 1)
+}
+
+/// A pool.
+#[derive(Debug, Default)]
+struct Pool {
+    gpu: u8,
+    attributes: HashMap<c_int, u64>,
+    /// The other GPUs that have access.
+    others: BTreeSet<u8>,
+}
 
 /// Pools by handle.
 #[derive(Debug)]
 pub(crate) struct Pools {
     next: u64,
-    attributes: HashMap<u64, HashMap<c_int, u64>>,
+    held: HashMap<u64, Pool>,
+    /// The pools that GPUs use instead of their default ones.
+    current: HashMap<u8, u64>,
 }
 
 impl Default for Pools {
     fn default() -> Self {
-        Self { next: DEFAULT, attributes: HashMap::from([(DEFAULT, HashMap::new())]) }
+        let pool = |gpu| (default_of(gpu), Pool { gpu, ..Pool::default() });
+        Self {
+            next: default_of(MOST_GPUS),
+            held: (0..MOST_GPUS).map(pool).collect(),
+            current: HashMap::new(),
+        }
     }
 }
 
 impl Pools {
-    pub(crate) fn create(&mut self) -> u64 {
-        self.next += 16;
-        self.attributes.insert(self.next, HashMap::new());
+    /// Makes a pool of a GPU; returns its handle.
+    pub(crate) fn create(&mut self, gpu: u8) -> u64 {
+        self.next += STEP;
+        self.held.insert(self.next, Pool { gpu, ..Pool::default() });
         self.next
     }
 
-    pub(crate) fn known(&self, pool: u64) -> Answer {
-        if self.attributes.contains_key(&pool) { Ok(()) } else { Err(Status::INVALID_VALUE) }
+    fn get(&self, pool: u64) -> Result<&Pool, Status> {
+        self.held.get(&pool).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Destroys a pool; the default pool cannot be destroyed.
-    pub(crate) fn destroy(&mut self, pool: u64) -> Answer {
-        self.known(pool)?;
-        if pool == DEFAULT {
+    /// The GPU of a pool.
+    pub(crate) fn gpu(&self, pool: u64) -> Result<u8, Status> {
+        self.get(pool).map(|pool| pool.gpu)
+    }
+
+    pub(crate) fn known(&self, pool: u64) -> Answer {
+        self.get(pool).map(drop)
+    }
+
+    /// The pool from which a GPU's stream-ordered allocations come.
+    pub(crate) fn current(&self, gpu: u8) -> u64 {
+        self.current.get(&gpu).copied().unwrap_or(default_of(gpu))
+    }
+
+    /// Sets the pool from which a GPU's stream-ordered allocations come.
+    pub(crate) fn set_current(&mut self, gpu: u8, pool: u64) -> Answer {
+        if self.gpu(pool)? != gpu {
             return Err(Status::INVALID_VALUE);
         }
-        self.attributes.remove(&pool);
+        self.current.insert(gpu, pool);
+        Ok(())
+    }
+
+    /// Whether a GPU may access memory of a pool.
+    pub(crate) fn is_for(&self, pool: u64, gpu: u8) -> bool {
+        self.get(pool).is_ok_and(|pool| pool.gpu == gpu || pool.others.contains(&gpu))
+    }
+
+    /// Gives a GPU access to memory of a pool, or ends it; that of its own GPU cannot end.
+    pub(crate) fn set_access(&mut self, pool: u64, gpu: u8, allowed: bool) -> Answer {
+        let pool = self.held.get_mut(&pool).ok_or(Status::INVALID_VALUE)?;
+        match (allowed, pool.gpu == gpu) {
+            (true, true) => {}
+            (false, true) => return Err(Status::INVALID_VALUE),
+            (true, false) => _ = pool.others.insert(gpu),
+            (false, false) => _ = pool.others.remove(&gpu),
+        }
+        Ok(())
+    }
+
+    /// Destroys a pool; a default pool cannot be destroyed.
+    pub(crate) fn destroy(&mut self, pool: u64) -> Answer {
+        self.known(pool)?;
+        if pool <= default_of(MOST_GPUS) {
+            return Err(Status::INVALID_VALUE);
+        }
+        self.held.remove(&pool);
+        self.current.retain(|_, current| *current != pool);
         Ok(())
     }
 
     pub(crate) fn set(&mut self, pool: u64, attribute: c_int, value: u64) -> Answer {
-        self.attributes.get_mut(&pool).ok_or(Status::INVALID_VALUE)?.insert(attribute, value);
+        self.held.get_mut(&pool).ok_or(Status::INVALID_VALUE)?.attributes.insert(attribute, value);
         Ok(())
     }
 
     /// Returns an attribute; the three kinds of reuse (1 to 3) are enabled by default.
-    pub(crate) fn get(&self, pool: u64, attribute: c_int) -> Result<u64, Status> {
-        let held = self.attributes.get(&pool).ok_or(Status::INVALID_VALUE)?;
+    pub(crate) fn attribute(&self, pool: u64, attribute: c_int) -> Result<u64, Status> {
+        let held = &self.get(pool)?.attributes;
         Ok(held.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)))
     }
 }

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock, Mutex, MutexGuard, PoisonError};
 
+use crate::device::contexts;
 use crate::device::handles::Handle;
 use crate::device::state::Device;
 use crate::device::work::Function;
@@ -15,7 +16,10 @@ use crate::status::Status;
 /// A fatbin of the program.
 struct Binary {
     image: u64,
-    module: Option<usize>,
+    /// The module of each GPU.
+    modules: HashMap<u8, usize>,
+    /// Whether it has `__managed__` variables, which all GPUs share: then they share its module.
+    is_shared: bool,
 }
 
 /// The registered objects.
@@ -46,12 +50,14 @@ fn registry() -> MutexGuard<'static, Registry> {
 impl Registry {
     fn module(&mut self, device: &mut Device, binary: usize) -> Result<usize, Status> {
         let binary = self.binaries.get_mut(binary).ok_or(Status::INVALID_IMAGE)?;
-        if let Some(module) = binary.module {
-            return Ok(module);
+        let gpu = (!binary.is_shared).then(contexts::current_gpu);
+        let key = gpu.unwrap_or_default();
+        if let Some(module) = binary.modules.get(&key) {
+            return Ok(*module);
         }
         // SAFETY: the program registered the image, which is part of it.
-        let module = device.load(unsafe { image(binary.image) }?);
-        binary.module = Some(module);
+        let module = device.load(unsafe { image(binary.image) }?, gpu);
+        binary.modules.insert(key, module);
         Ok(module)
     }
 
@@ -99,7 +105,7 @@ pub(crate) fn add_binary(wrapper: u64) -> usize {
     if let Some(known) = registry.binaries.iter().position(|binary| binary.image == wrapper) {
         return known;
     }
-    registry.binaries.push(Binary { image: wrapper, module: None });
+    registry.binaries.push(Binary { image: wrapper, modules: HashMap::new(), is_shared: false });
     registry.binaries.len() - 1
 }
 
@@ -126,6 +132,9 @@ pub(crate) fn add_managed(binary: usize, place: Out<u64>, name: String) {
     let known = registry.variables.insert(place.address(), (binary, name.clone()));
     if known.is_some_and(|(of, _)| of == binary) {
         return;
+    }
+    if let Some(of) = registry.binaries.get_mut(binary) {
+        of.is_shared = true;
     }
     registry.managed.push(Managed { binary, place, name });
 }

@@ -1,4 +1,5 @@
-//! The simulated device of the process: memory, modules and functions, behind one lock.
+//! The simulated GPUs of the process: memory, modules and functions, behind one lock. All GPUs are of one kind and share the address
+//! space; every allocation and every module belongs to one.
 #![expect(unsafe_code, reason = "memory that the program shares")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
@@ -6,16 +7,20 @@ use std::ffi::{CString, c_char};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use emulator::GlobalMemory;
-use emulator::events::{self, Event};
+use emulator::events::{self, Event, MOST_GPUS};
 use emulator::trials::{ContractedPrograms, Plan};
 
+use crate::device::advice::Advices;
 use crate::device::allocations::{Allocation, Copied, Kind};
 use crate::device::arrays::Arrays;
+use crate::device::contexts;
 use crate::device::graphs::{Graphs, Unlaunched};
 use crate::device::handles::Handle;
 use crate::device::limits::{Limits, plan};
 use crate::device::links::Links;
+use crate::device::mappings::Mappings;
 use crate::device::module::Module;
+use crate::device::peers::Peers;
 use crate::device::pools::Pools;
 use crate::device::record::Recorder;
 use crate::device::results::{REPORTED, Results, say};
@@ -27,7 +32,7 @@ use crate::program::image::Image;
 use crate::status::{Answer, Status};
 use emulator::gpus::{GPUS, Gpu};
 
-/// The simulated device.
+/// The simulated GPUs.
 pub(crate) struct Device {
     pub(crate) gpu: &'static Gpu,
     pub(crate) memory: GlobalMemory,
@@ -37,6 +42,8 @@ pub(crate) struct Device {
     /// Loaded modules by number. Numbers are never used again, so that a handle of an unloaded module is invalid.
     pub(crate) modules: HashMap<usize, Module>,
     modules_loaded: usize,
+    /// The GPU for which a module was loaded; those of libraries are for every GPU.
+    gpu_of_module: HashMap<usize, u8>,
     /// Kernels to which the program has handles, by number.
     pub(crate) functions: HashMap<usize, Function>,
     functions_named: usize,
@@ -61,13 +68,17 @@ pub(crate) struct Device {
     pub(crate) streams: Streams,
     pub(crate) graphs: Graphs,
     pub(crate) pools: Pools,
+    pub(crate) peers: Peers,
+    pub(crate) mappings: Mappings,
+    pub(crate) advices: Advices,
     pub(crate) arrays: Arrays,
     pub(crate) links: Links,
     /// The number of textures and surfaces made; handles are never used again.
     pub(crate) textures_made: usize,
     pub(crate) results: Results,
     pub(crate) recorder: Option<Recorder>,
-    used: u64,
+    /// Bytes in use of each GPU.
+    used: [u64; MOST_GPUS as usize],
     missing: HashSet<String>,
     /// Names to which the program has pointers.
     texts: HashMap<Arc<str>, CString>,
@@ -109,7 +120,8 @@ pub(crate) fn end() {
     let unlaunched = device.graphs.unlaunched();
     unlaunched.into_iter().for_each(|of| device.remark_unlaunched(Some(of)));
     let owned = device.allocations.values().filter(|a| a.kind.is_owned());
-    let (leaks, leaked) = owned.fold((0, 0), |(n, bytes), a| (n + 1, bytes + a.len as u64));
+    let unreleased = device.mappings.unreleased();
+    let (leaks, leaked) = owned.fold(unreleased, |(n, bytes), a| (n + 1, bytes + a.len as u64));
     device.results.end(leaks, leaked);
 }
 
@@ -130,6 +142,7 @@ impl Device {
             shared: BTreeMap::new(),
             modules: HashMap::new(),
             modules_loaded: 0,
+            gpu_of_module: HashMap::new(),
             functions: HashMap::new(),
             functions_named: 0,
             by_name: HashMap::new(),
@@ -145,23 +158,28 @@ impl Device {
             streams: Streams::default(),
             graphs: Graphs::default(),
             pools: Pools::default(),
+            peers: Peers::default(),
+            mappings: Mappings::default(),
+            advices: Advices::default(),
             arrays: Arrays::default(),
             links: Links::default(),
             textures_made: 0,
             results,
             recorder: Recorder::of_environment(),
-            used: 0,
+            used: [0; MOST_GPUS as usize],
             missing: HashSet::new(),
             texts: HashMap::new(),
             pid,
         }
     }
 
-    /// Reports an API function that is not supported, once.
+    /// Reports an API function that is not supported, once; the text may go on with the cause.
     pub(crate) fn miss(&mut self, function: &str) {
         REPORTED.set(true);
         if self.missing.insert(function.to_owned()) {
-            say(&format!("{function} is not supported; it returns CUDA_ERROR_NOT_SUPPORTED"));
+            let (name, cause) = function.split_once(": ").unwrap_or((function, ""));
+            let cause = if cause.is_empty() { String::new() } else { format!(": {cause}") };
+            say(&format!("{name} is not supported; it returns CUDA_ERROR_NOT_SUPPORTED{cause}"));
             self.results.tell(&Event::Missing { function: function.to_owned() });
         }
     }
@@ -171,38 +189,74 @@ impl Device {
         self.sticky.map_or(Ok(()), Err)
     }
 
-    /// The number of free bytes.
-    pub(crate) fn free_bytes(&self) -> u64 {
-        self.gpu.memory.saturating_sub(self.used)
+    /// The number of free bytes of a GPU.
+    pub(crate) fn free_bytes(&self, gpu: u8) -> u64 {
+        self.gpu.memory.saturating_sub(self.used(gpu))
     }
 
-    /// Allocates memory and returns its address.
+    /// Takes bytes of a GPU's memory into use.
+    pub(crate) fn use_bytes(&mut self, gpu: u8, len: u64) -> Answer {
+        if len > self.free_bytes(gpu) {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        self.used[usize::from(gpu)] += len;
+        Ok(())
+    }
+
+    /// Bytes of a GPU's memory are no longer in use.
+    pub(crate) fn give_back_bytes(&mut self, gpu: u8, len: u64) {
+        let used = &mut self.used[usize::from(gpu)];
+        *used = used.saturating_sub(len);
+    }
+
+    /// Allocates memory of a pool of a GPU and returns its address.
+    pub(crate) fn allocate_from(
+        &mut self,
+        pool: u64,
+        gpu: u8,
+        len: usize,
+        kind: Kind,
+    ) -> Result<u64, Status> {
+        let base = self.allocate_on(gpu, len, kind)?;
+        if let Some(made) = self.allocations.get_mut(&base) {
+            made.pool = pool;
+        }
+        Ok(base)
+    }
+
+    /// Allocates memory of the current GPU and returns its address.
     pub(crate) fn allocate(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
+        self.allocate_on(contexts::current_gpu(), len, kind)
+    }
+
+    fn allocate_on(&mut self, gpu: u8, len: usize, kind: Kind) -> Result<u64, Status> {
         self.healthy()?;
-        if kind.counts() && len as u64 > self.free_bytes() {
+        if kind.counts() && len as u64 > self.free_bytes(gpu) {
             return Err(Status::OUT_OF_MEMORY);
         }
         let len = len.max(1);
         if kind.on_host() {
-            return self.allocate_shared(len, kind);
+            return self.allocate_shared(gpu, len, kind);
         }
-        // The host may have less memory than the device; a failed reservation here is not an abort. Bytes other than zeros are written,
-        // so that they take memory of the host.
+        self.host_can_hold(len)?;
+        match self.memory.allocate(len) {
+            0 => Err(Status::OUT_OF_MEMORY),
+            address => Ok(self.insert(address, gpu, len, kind)),
+        }
+    }
+
+    /// The host may have less memory than the device; a failed reservation here is not an abort. Bytes other than zeros are written, so
+    /// that they take memory of the host.
+    pub(crate) fn host_can_hold(&self, len: usize) -> Answer {
         let fits = match self.limits.poison {
             0 => Vec::<u8>::new().try_reserve_exact(len).is_ok(),
             _ => host_has(len),
         };
-        if len > 1 << 28 && !fits {
-            return Err(Status::OUT_OF_MEMORY);
-        }
-        match self.memory.allocate(len) {
-            0 => Err(Status::OUT_OF_MEMORY),
-            address => Ok(self.insert(address, len, kind)),
-        }
+        if len > 1 << 28 && !fits { Err(Status::OUT_OF_MEMORY) } else { Ok(()) }
     }
 
     /// Allocates memory whose pages the CPU accesses at the same address.
-    fn allocate_shared(&mut self, len: usize, kind: Kind) -> Result<u64, Status> {
+    fn allocate_shared(&mut self, gpu: u8, len: usize, kind: Kind) -> Result<u64, Status> {
         let address = self.memory.reserve_next(len as u64).ok_or(Status::OUT_OF_MEMORY)?;
         // SAFETY: the addresses are new.
         if !unsafe { host_memory::map(address, len) } {
@@ -217,14 +271,14 @@ impl Device {
             unsafe { std::ptr::write_bytes(address as *mut u8, self.limits.poison, len) };
         }
         self.shared.insert(address, len);
-        Ok(self.insert(address, len, kind))
+        Ok(self.insert(address, gpu, len, kind))
     }
 
-    fn insert(&mut self, address: u64, len: usize, kind: Kind) -> u64 {
+    fn insert(&mut self, address: u64, gpu: u8, len: usize, kind: Kind) -> u64 {
         if kind.counts() {
-            self.used += len as u64;
+            self.used[usize::from(gpu)] += len as u64;
         }
-        self.allocations.insert(address, Allocation::new(len, kind));
+        self.allocations.insert(address, Allocation::new(len, kind, gpu));
         address
     }
 
@@ -242,19 +296,20 @@ impl Device {
         self.remark_unread(address);
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
         self.memory.free(address);
+        self.advices.forget(&(address..address + gone.len as u64));
         if self.shared.remove(&address).is_some() {
             // SAFETY: `allocate_shared` mapped the pages, and the emulator no longer has them.
             unsafe { host_memory::unmap(address, gone.len) };
         }
         if gone.kind.counts() {
-            self.used = self.used.saturating_sub(gone.len as u64);
+            self.give_back_bytes(gone.gpu, gone.len as u64);
         }
         Ok(())
     }
 
-    /// The number of device bytes in use.
-    pub(crate) const fn used(&self) -> u64 {
-        self.used
+    /// The number of bytes of a GPU in use.
+    pub(crate) fn used(&self, gpu: u8) -> u64 {
+        self.used.get(usize::from(gpu)).copied().unwrap_or_default()
     }
 
     /// Remarks that kernels were recorded and did not run; a violation may have kept them from running.
@@ -315,7 +370,7 @@ impl Device {
             return Err(Status::NOT_SUPPORTED);
         }
         self.shared.insert(address, len);
-        self.allocations.insert(address, Allocation::new(len, Kind::Registered));
+        self.allocations.insert(address, Allocation::new(len, Kind::Registered, contexts::current_gpu()));
         Ok(())
     }
 
@@ -346,7 +401,8 @@ impl Device {
         // SAFETY: as above.
         self.memory.lend(address, unsafe { host_memory::lent(address, len) });
         self.shared.insert(address, len);
-        self.allocations.insert(address, Allocation::new(len, Kind::ManagedVariable));
+        self.allocations
+            .insert(address, Allocation::new(len, Kind::ManagedVariable, contexts::current_gpu()));
         Ok(())
     }
 
@@ -356,11 +412,12 @@ impl Device {
         (address - base < allocation.len as u64).then_some((*base, *allocation))
     }
 
-    /// Loads a module.
-    pub(crate) fn load(&mut self, image: Image) -> usize {
+    /// Loads a module for a GPU; for any GPU if `None`.
+    pub(crate) fn load(&mut self, image: Image, gpu: Option<u8>) -> usize {
         let number = self.modules_loaded;
         self.modules_loaded += 1;
         self.modules.insert(number, Module::from_image(image, self.gpu, self.contracts));
+        self.gpu_of_module.extend(gpu.map(|gpu| (number, gpu)));
         number
     }
 
@@ -371,6 +428,7 @@ impl Device {
             self.functions.remove(&number);
         }
         self.contracted.remove(&module);
+        self.gpu_of_module.remove(&module);
         for address in gone.free(&mut self.memory) {
             if let Some(variable) = self.allocations.remove(&address) {
                 self.shared.remove(&address);
@@ -379,6 +437,11 @@ impl Device {
             }
         }
         Ok(())
+    }
+
+    /// The GPU for which a module was loaded; `None` if it is for every GPU.
+    pub(crate) fn gpu_of_module(&self, module: usize) -> Option<u8> {
+        self.gpu_of_module.get(&module).copied()
     }
 
     /// Returns the handle of a kernel.

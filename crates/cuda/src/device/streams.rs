@@ -4,10 +4,14 @@
 use std::collections::{BTreeSet, HashMap};
 use std::thread::{ThreadId, current};
 
+use crate::device::contexts;
 use crate::status::{Answer, Status};
 
 /// `cudaStreamLegacy`, which is also denoted by 0.
 const LEGACY: [u64; 2] = [0, 1];
+
+/// The priority of the most urgent stream; that of the others is 0.
+pub(crate) const HIGHEST_PRIORITY: i32 = -5;
 
 /// Flag of a stream that does not synchronise with the legacy stream.
 const NON_BLOCKING: u32 = 1;
@@ -67,6 +71,15 @@ impl Capture {
     }
 }
 
+/// A stream that the program has created.
+#[derive(Debug, Clone, Copy)]
+struct Stream {
+    flags: u32,
+    /// Stored and returned: all work runs in call order.
+    priority: i32,
+    gpu: u8,
+}
+
 #[derive(Debug, Default)]
 struct Event {
     /// Virtual time in nanoseconds; `None` if the event was never recorded.
@@ -88,7 +101,7 @@ pub(crate) enum CaptureStatus {
 pub(crate) struct Streams {
     next: u64,
     captures_begun: u64,
-    flags: HashMap<u64, u32>,
+    streams: HashMap<u64, Stream>,
     events: HashMap<u64, Event>,
     captures: Vec<Capture>,
     /// The capture modes of threads (`cudaThreadExchangeStreamCaptureMode`).
@@ -106,28 +119,39 @@ impl Streams {
         FIRST + self.next
     }
 
-    /// Creates a stream.
-    pub(crate) fn stream(&mut self, flags: u32) -> u64 {
+    /// Creates a stream of the current GPU.
+    pub(crate) fn stream(&mut self, flags: u32, priority: i32) -> u64 {
         let handle = self.handle();
-        self.flags.insert(handle, flags);
+        let priority = priority.clamp(HIGHEST_PRIORITY, 0);
+        self.streams.insert(handle, Stream { flags, priority, gpu: contexts::current_gpu() });
         handle
     }
 
     /// Destroys a stream, and the capture that began on it.
     pub(crate) fn end_stream(&mut self, stream: u64) -> Answer {
-        self.flags.remove(&stream).ok_or(Status::INVALID_HANDLE)?;
+        self.streams.remove(&stream).ok_or(Status::INVALID_HANDLE)?;
         self.captures.retain(|c| c.origin != stream);
         Ok(())
     }
 
     /// Checks that a stream exists: one of the default streams (0 to 2), or one that the program has created and not destroyed.
     pub(crate) fn known(&self, stream: u64) -> Answer {
-        if stream <= 2 || self.flags.contains_key(&stream) { Ok(()) } else { Err(Status::INVALID_HANDLE) }
+        if stream <= 2 || self.streams.contains_key(&stream) { Ok(()) } else { Err(Status::INVALID_HANDLE) }
     }
 
     /// The flags of a stream.
     pub(crate) fn flags_of(&self, stream: u64) -> u32 {
-        self.flags.get(&stream).copied().unwrap_or(0)
+        self.streams.get(&stream).map_or(0, |stream| stream.flags)
+    }
+
+    /// The priority of a stream.
+    pub(crate) fn priority_of(&self, stream: u64) -> i32 {
+        self.streams.get(&stream).map_or(0, |stream| stream.priority)
+    }
+
+    /// The GPU of a stream; that of a default stream is the current one.
+    pub(crate) fn gpu(&self, stream: u64) -> u8 {
+        self.streams.get(&stream).map_or_else(contexts::current_gpu, |stream| stream.gpu)
     }
 
     /// Creates an event.
@@ -192,8 +216,8 @@ impl Streams {
             return if capture.broken { Err(Status::CAPTURE_INVALIDATED) } else { Ok(Some(capture)) };
         }
         if LEGACY.contains(&stream) {
-            let flags = &self.flags;
-            let waits = |s: &u64| flags.get(s).is_some_and(|f| f & NON_BLOCKING == 0);
+            let streams = &self.streams;
+            let waits = |s: &u64| streams.get(s).is_some_and(|stream| stream.flags & NON_BLOCKING == 0);
             let mut implicit = false;
             for capture in self.captures.iter_mut().filter(|c| c.heads.keys().any(waits)) {
                 (capture.broken, implicit) = (true, true);
@@ -355,7 +379,7 @@ mod tests {
     #[test]
     fn streams_fork_and_join_by_events() {
         let mut s = Streams::default();
-        let (a, b, fork, join) = (s.stream(0), s.stream(0), s.event(), s.event());
+        let (a, b, fork, join) = (s.stream(0, 0), s.stream(0, 0), s.event(), s.event());
         s.begin(a, Mode::Global, 7, Vec::new()).unwrap();
         s.capturing(a).unwrap().unwrap().advance(a, 1);
         assert!(s.mark(fork, a).unwrap());
@@ -375,7 +399,7 @@ mod tests {
     #[test]
     fn what_breaks_a_capture_says_how() {
         let mut s = Streams::default();
-        let (a, b, c, event) = (s.stream(0), s.stream(NON_BLOCKING), s.stream(0), s.event());
+        let (a, b, c, event) = (s.stream(0, 0), s.stream(NON_BLOCKING, 0), s.stream(0, 0), s.event());
         let begin = |s: &mut Streams, stream| s.begin(stream, Mode::Global, 7, Vec::new()).unwrap();
         assert_eq!(s.begin(0, Mode::Global, 7, Vec::new()), Err(Status::CAPTURE_UNSUPPORTED));
         begin(&mut s, a);

@@ -4,6 +4,7 @@
 use std::ffi::c_void;
 
 use crate::device::arguments::Arguments;
+use crate::device::contexts;
 use crate::device::registry;
 use crate::device::state::{Device, device};
 use crate::device::work::{FillWork, KernelWork, Shape, Work};
@@ -39,7 +40,7 @@ pub(crate) unsafe fn submit(stream: u64, work: Work) -> Answer {
 pub(crate) unsafe fn perform(work: &Work) -> Answer {
     match work {
         Work::Launch(kernel) => {
-            let launched = device()?.launch(&kernel.function, &kernel.shape, &kernel.params);
+            let launched = device()?.launch(kernel);
             print(&launched.printed);
             launched.status
         }
@@ -59,6 +60,10 @@ pub(crate) unsafe fn perform(work: &Work) -> Answer {
 /// Submits a launch to a stream.
 pub(crate) fn launch(stream: u64, symbol: u64, shape: Shape, arguments: &dyn Arguments) -> Answer {
     let work = kernel_work(symbol, shape, arguments)?;
+    // A stream of another GPU than that of the kernel.
+    if device()?.streams.gpu(stream) != work.gpu {
+        return Err(Status::INVALID_HANDLE);
+    }
     // SAFETY: a launch has its arguments, and accesses memory by itself.
     unsafe { submit(stream, Work::Launch(Box::new(work))) }
 }
@@ -73,7 +78,8 @@ pub(crate) fn kernel_work(
     device.healthy()?;
     let function = registry::kernel(&mut device, symbol)?;
     let params = device.gather(&function, arguments)?.into();
-    Ok(KernelWork { symbol, function, shape, params })
+    let gpu = device.gpu_of_module(function.module).unwrap_or_else(contexts::current_gpu);
+    Ok(KernelWork { symbol, function, gpu, shape, params })
 }
 
 /// Submits a fill to a stream.

@@ -31,6 +31,8 @@ pub(crate) struct KernelWork {
     /// The kernel as named by the program: a host symbol or a handle.
     pub(crate) symbol: u64,
     pub(crate) function: Function,
+    /// The GPU that runs it.
+    pub(crate) gpu: u8,
     pub(crate) shape: Shape,
     /// The bytes of all parameters.
     pub(crate) params: Arc<[u8]>,

@@ -5,6 +5,8 @@
 //! and the libraries that it is linked with before anything of the program runs, and in a library that is loaded later as soon as it is
 //! loaded (`loading.rs`). `objects.rs` lists what is loaded.
 //!
+//! nvPTXCompiler is static as well, and served in the same way (`ptx_compiler.rs`).
+//!
 //! A run-time compiler, NVRTC or nvJitLink, returns machine code. It has the PTX too: `run_time_compilers.rs` returns that instead, as
 //! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them. `linker.rs` has
 //! the functions of C that stand behind.
@@ -14,6 +16,7 @@ mod code;
 mod linker;
 mod loading;
 mod objects;
+mod ptx_compiler;
 mod run_time_compilers;
 mod static_runtime;
 

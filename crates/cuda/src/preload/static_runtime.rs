@@ -10,6 +10,7 @@ use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::code;
 use super::objects::{Function, Loaded, PROGRAM, functions, loaded};
+use super::ptx_compiler;
 use crate::api::entry_points::entry_points;
 use crate::program::caller::set_runtime_version;
 
@@ -30,6 +31,7 @@ pub(super) fn serve() {
         loaded().into_iter().filter(|file| known.insert((file.path.clone(), file.base))).collect()
     };
     for file in new {
+        ptx_compiler::serve(&file);
         serve_file(&file);
     }
 }

@@ -54,6 +54,9 @@ const PTX: &str = "
 /// The bytes of each copy and fill.
 const BYTES: u64 = 64;
 
+/// The bytes of each piece of physical memory.
+const PIECE: u64 = 2 << 20;
+
 /// What the arguments refer to.
 pub(crate) struct Scene {
     text: CString,
@@ -422,14 +425,63 @@ impl Scene {
         })
     }
 
+    /// The arguments of functions about virtual and managed memory, pools and peers.
+    fn of_memory(&mut self, name: &str, plain: &str) -> Option<Vec<u64>> {
+        let managed = |_: &Self| made("cuMemAllocManaged", &[4096, 1]);
+        Some(match plain {
+            "cuMemAddressReserve" => vec![self.place(), PIECE, 0, 0, 0],
+            "cuMemAddressFree" => vec![Self::reserved(), PIECE],
+            "cuMemCreate" => vec![self.place(), PIECE, self.properties(), 0],
+            "cuMemRelease" => vec![self.physical()],
+            "cuMemMap" => vec![Self::reserved(), PIECE, 0, self.physical(), 0],
+            "cuMemUnmap" => vec![self.mapped().0, PIECE],
+            "cuMemSetAccess" => vec![self.mapped().0, PIECE, self.block(&[1, 3]), 1],
+            "cuMemGetAccess" => vec![self.place(), self.block(&[1]), self.mapped().0],
+            "cuMemGetAllocationGranularity" => vec![self.place(), self.properties(), 0],
+            "cuMemRetainAllocationHandle" => vec![self.place(), self.mapped().0],
+            "cuMemGetAllocationPropertiesFromHandle" => vec![self.place(), self.mapped().1],
+            "cudaMemGetDefaultMemPool"
+            | "cudaMemGetMemPool"
+            | "cuMemGetDefaultMemPool"
+            | "cuMemGetMemPool" => {
+                vec![self.place(), self.block(&[1]), 1]
+            }
+            "cudaDeviceSetMemPool" | "cuDeviceSetMemPool" => {
+                vec![0, made("cuMemPoolCreate", &[self.place()])]
+            }
+            "cudaMemPoolSetAccess" | "cuMemPoolSetAccess" => {
+                vec![made("cuMemPoolCreate", &[self.place()]), self.block(&[1, 3]), 1]
+            }
+            "cuMemcpyPeer" | "cuMemcpyPeerAsync" => {
+                let context = made("cuDevicePrimaryCtxRetain", &[0]);
+                vec![Self::device_memory(), context, Self::device_memory(), context, BYTES, self.stream()]
+            }
+            // The first GPU, by its number and by its location.
+            "cuMemPrefetchAsync" if name == plain => vec![managed(self), BYTES, 0, 0],
+            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" => vec![managed(self), BYTES, 1, 0, 0],
+            "cuMemAdvise" if name == plain => vec![managed(self), BYTES, 3, 0],
+            "cudaMemAdvise" | "cuMemAdvise" => vec![managed(self), BYTES, 3, 1],
+            "cudaMemRangeGetAttribute" | "cuMemRangeGetAttribute" => {
+                vec![self.place(), 4, 1, managed(self), BYTES]
+            }
+            "cudaMemRangeGetAttributes" | "cuMemRangeGetAttributes" => {
+                let (one, other) = (self.place(), self.place());
+                let (places, sizes) = (self.block(&[one, other]), self.block(&[4, 8]));
+                vec![places, sizes, self.block(&[2 | 3 << 32]), 2, managed(self), BYTES]
+            }
+            "cudaDeviceSetGraphMemAttribute" | "cuDeviceSetGraphMemAttribute" => vec![0, 3, self.place()],
+            _ => return None,
+        })
+    }
+
     /// The arguments of functions whose parameters do not tell enough.
     fn special(&mut self, name: &str) -> Option<Vec<u64>> {
         let plain =
             name.rsplit_once("_v").filter(|(_, version)| version.len() == 1).map_or(name, |(plain, _)| plain);
-        if let Some(words) = self.of_arrays(plain).or_else(|| self.of_links(plain)) {
+        let other = self.of_arrays(plain).or_else(|| self.of_links(plain));
+        if let Some(words) = other.or_else(|| self.of_memory(name, plain)) {
             return Some(words);
         }
-        let managed = |_: &Self| made("cuMemAllocManaged", &[4096, 1]);
         let variable = &raw const *self.variable as u64;
         Some(match plain {
             "cuCtxDestroy" => vec![made("cuCtxCreate_v2", &[0, 0])],
@@ -448,9 +500,6 @@ impl Scene {
                 let host = Self::lasting_page();
                 named("cuMemHostRegister_v2", &[host, BYTES, 0]);
                 vec![host]
-            }
-            "cudaMemPrefetchAsync" | "cuMemPrefetchAsync" | "cudaMemAdvise" | "cuMemAdvise" => {
-                vec![managed(self), BYTES, 1, 0, 0]
             }
             "cudaMemcpyToSymbol" | "cudaMemcpyToSymbolAsync" => {
                 vec![variable, Self::device_memory(), 4, 0, 3, 0]
@@ -521,6 +570,28 @@ impl Scene {
         })
     }
 
+    /// `CUmemAllocationProp`: pinned memory of the first GPU.
+    fn properties(&mut self) -> u64 {
+        self.block(&[1, 1, 0, 0])
+    }
+
+    /// Physical memory.
+    fn physical(&mut self) -> u64 {
+        made("cuMemCreate", &[PIECE, self.properties(), 0])
+    }
+
+    /// Reserved addresses.
+    fn reserved() -> u64 {
+        made("cuMemAddressReserve", &[PIECE, 0, 0, 0])
+    }
+
+    /// Mapped physical memory: its address and its handle.
+    fn mapped(&mut self) -> (u64, u64) {
+        let (at, physical) = (Self::reserved(), self.physical());
+        named("cuMemMap", &[at, PIECE, 0, physical, 0]);
+        (at, physical)
+    }
+
     /// The arguments of `cuTensorMapEncodeTiled`: 64 bytes, in boxes of 16.
     fn tiled(&mut self) -> Vec<u64> {
         let (dims, boxes, steps, map) =
@@ -551,9 +622,9 @@ pub(crate) fn first_word(row: &EntryPoint, n: usize) -> usize {
 
 /// Whether a parameter is the handle of an object.
 pub(crate) fn is_handle(parameter: &str) -> bool {
-    const OBJECTS: [&str; 14] = [
-        "stream", "event", "start", "end", "module", "library", "function", "kernel", "symbol", "graph",
-        "node", "instance", "context", "pool",
+    const OBJECTS: [&str; 15] = [
+        "memory", "stream", "event", "start", "end", "module", "library", "function", "kernel", "symbol",
+        "graph", "node", "instance", "context", "pool",
     ];
     let (name, ty) = parameter.split_once(": ").unwrap();
     ty == "u64" && OBJECTS.contains(&name)

@@ -8,6 +8,7 @@
 #![expect(unsafe_code, reason = "calls of exported functions")]
 
 mod arguments;
+mod documents;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
@@ -200,6 +201,8 @@ fn pass_with_valid_arguments() {
         pass.call(row, call, &words, row.valid);
         scene.leave();
     }
+    // No exported function is left out.
+    assert_eq!(pass.calls, entry_points().count());
     pass.end();
 }
 

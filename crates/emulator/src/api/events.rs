@@ -10,6 +10,10 @@ use crate::api::trap::{OtherAccess, Place, Rule, Trap};
 pub const RESULTS: &str = "SM121PROBE_EXEC_RESULTS";
 /// Environment variable: key of the GPU.
 pub const GPU: &str = "SM121PROBE_EXEC_GPU";
+/// Environment variable: the number of GPUs.
+pub const GPUS: &str = "SM121PROBE_EXEC_GPUS";
+/// The largest number of GPUs.
+pub const MOST_GPUS: u8 = 8;
 /// Environment variable: continue after violations.
 pub const KEEP_GOING: &str = "SM121PROBE_EXEC_KEEP_GOING";
 /// Environment variable: number of schedules per launch.

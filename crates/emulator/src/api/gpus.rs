@@ -1,5 +1,10 @@
 //! The GPUs that can be simulated, with figures from their data sheets and the CUDA C++ Programming Guide ("Technical Specifications per
 //! Compute Capability").
+//!
+//! The figures of GB10 are those that `deviceQuery` (CUDA samples, CUDA 13.0) prints on a DGX Spark, as published in "The DGX Spark
+//! Unpacked" (blog.kubesimplify.com): compute capability 12.1, 122,570 MB of memory, 48 multiprocessors, 2418 MHz, memory at 8533 MHz with 256
+//! bits, 24 MB of L2, one copy engine, an integrated GPU. GPUDirect RDMA and DMA-BUF are not supported there (NVIDIA's developer forum,
+//! thread 348787).
 
 /// A simulated GPU.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -32,6 +37,8 @@ pub struct Gpu {
     pub bus: u32,
     /// Whether it shares memory with the CPU.
     pub integrated: bool,
+    /// Number of engines that copy while kernels run.
+    pub copy_engines: u32,
 }
 
 const GIB: u64 = 1 << 30;
@@ -51,6 +58,7 @@ const SM12X: Gpu = Gpu {
     memory_clock: 14_001_000,
     bus: 512,
     integrated: false,
+    copy_engines: 2,
 };
 
 /// All GPUs; the first is the default.
@@ -60,12 +68,13 @@ pub const GPUS: [Gpu; 4] = [
         name: "NVIDIA GB10",
         capability: (12, 1),
         sms: 48,
-        memory: 128 * GIB,
+        memory: 122_570 << 20,
         l2: 24 * MIB,
         clock: 2_418_000,
-        memory_clock: 4_267_000,
+        memory_clock: 8_533_000,
         bus: 256,
         integrated: true,
+        copy_engines: 1,
         ..SM12X
     },
     Gpu {
@@ -101,6 +110,7 @@ pub const GPUS: [Gpu; 4] = [
         memory_clock: 2_619_000,
         bus: 5120,
         integrated: false,
+        copy_engines: 3,
     },
 ];
 
@@ -145,8 +155,8 @@ impl Gpu {
             16 => self.sms,
             18 => u32::from(self.integrated),
             // Overlapping copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
-            // memory, cooperative launch, registration of host memory, memory pools.
-            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 115 => 1,
+            // memory, cooperative launch, registration of host memory, virtual memory, memory pools, tensor maps.
+            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 102 | 115 | 127 => 1,
             21..=29 => 16_384,
             30 | 51 => 512,
             33 => 1,
@@ -154,7 +164,7 @@ impl Gpu {
             37 => self.bus,
             38 => self.l2,
             39 => self.threads_sm,
-            40 => 2,
+            40 => self.copy_engines,
             75 => self.capability.0,
             76 => self.capability.1,
             81 => self.shared_sm,
@@ -181,6 +191,10 @@ mod tests {
         assert_eq!(block, [1024, 1024, 1024, 64, i32::MAX, 65_535, 65_535]);
         assert_eq!((gpu.attribute(75), gpu.attribute(76), gpu.attribute(16)), (12, 1, 48));
         assert_eq!((gpu.attribute(97), gpu.attribute(92)), (101_376, 0));
+        // What a DGX Spark answers: L2, memory clock, bus, copy engines, integrated, GPUDirect RDMA, DMA-BUF.
+        let spark = [38, 36, 37, 40, 18, 116, 124].map(|n| gpu.attribute(n));
+        assert_eq!(spark, [25_165_824, 8_533_000, 256, 1, 1, 0, 0]);
+        assert_eq!((gpu.memory >> 20, gpu.attribute(13)), (122_570, 2_418_000));
         assert!(Gpu::with_key("gb11").is_none());
     }
 }

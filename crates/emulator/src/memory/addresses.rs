@@ -70,7 +70,8 @@ impl GlobalMemory {
             let n = self.allocations.partition_point(|a| a.end() + GUARD <= base);
             let allocation = self.allocations.get(n).map(|a| (a.base, a.end()));
             let sparse = self.sparse.iter().map(|s| (s.start, s.end));
-            match allocation.into_iter().chain(sparse).find(|(from, to)| near(*from, *to)) {
+            let other = sparse.chain(self.withheld.ranges());
+            match allocation.into_iter().chain(other).find(|(from, to)| near(*from, *to)) {
                 None => return Some(base),
                 Some((_, to)) => base = behind(to),
             }

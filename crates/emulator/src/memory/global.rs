@@ -14,6 +14,7 @@ use crate::memory::held::Held;
 use crate::memory::lent::HostBytes;
 pub(crate) use crate::memory::region::{Region, bits};
 use crate::memory::window::{Window, window_of};
+use crate::memory::withheld::Withheld;
 use crate::rules::float_sums::FloatSums;
 
 /// Default fill byte of unwritten memory.
@@ -58,6 +59,8 @@ pub struct GlobalMemory {
     /// Address ranges of sparse buffers. Their written parts are in `allocations`, one per contiguous piece; the rest uses no
     /// memory.
     pub(crate) sparse: Vec<Range<u64>>,
+    /// Address ranges in which nothing may be accessed, with reasons.
+    pub(crate) withheld: Withheld,
     /// Address ranges of the most recently freed allocations.
     freed: VecDeque<Range<u64>>,
     /// Where the next buffer is looked for.
@@ -71,7 +74,7 @@ pub struct GlobalMemory {
     /// Ranges in which stores left undefined bytes, with the violation to report if they are used as a result.
     pub(crate) undefined: Vec<LeftUndefined>,
     /// Fill byte of unwritten memory; [`POISON`] by default.
-    poison: Option<u8>,
+    pub(crate) poison: Option<u8>,
     /// Names of buffers, for messages.
     pub(crate) names: Names,
     /// Sums made by float atomics.
@@ -107,7 +110,7 @@ impl GlobalMemory {
         self.place(address, Region::lent(bytes))
     }
 
-    fn place(&mut self, address: u64, region: Region) -> bool {
+    pub(crate) fn place(&mut self, address: u64, region: Region) -> bool {
         let Some(end) = address.checked_add(region.len() as u64) else { return false };
         let global = |at| matches!(window_of(at), (Window::Global, _));
         let n = self.allocations.partition_point(|a| a.base < end);
@@ -215,7 +218,8 @@ impl GlobalMemory {
     #[must_use]
     pub fn layout(&self) -> Self {
         let ranges = self.allocations.iter().map(|a| a.base..a.end()).chain(self.sparse.iter().cloned());
-        Self { sparse: ranges.collect(), cursor: self.cursor, ..Self::default() }
+        let (sparse, withheld) = (ranges.collect(), self.withheld.clone());
+        Self { sparse, withheld, cursor: self.cursor, ..Self::default() }
     }
 
     /// The address of the first byte that differs from `other`, which has the same buffers.
@@ -296,12 +300,17 @@ impl GlobalMemory {
         let Ok(at) = self.allocations.binary_search_by_key(&base, |a| a.base) else { return false };
         let end = self.allocations.remove(at).end();
         self.forget_undefined(base, end);
+        self.add_freed(base..end);
+        self.last = 0;
+        true
+    }
+
+    /// Remembers that addresses were freed.
+    pub(crate) fn add_freed(&mut self, range: Range<u64>) {
         if self.freed.len() == FREED {
             self.freed.pop_front();
         }
-        self.freed.push_back(base..end);
-        self.last = 0;
-        true
+        self.freed.push_back(range);
     }
 
     pub(crate) fn held(&self, base: u64) -> Option<&Held> {
@@ -499,6 +508,9 @@ impl GlobalMemory {
 
     #[cold]
     pub(crate) fn outside(&self, address: u64, len: usize) -> Fault {
+        if let Some(fault) = self.withheld_fault(address, len) {
+            return fault;
+        }
         if self.sparse.iter().any(|s| s.start <= address && address.saturating_add(len as u64) <= s.end) {
             let what = format!(
                 "{len} bytes at global address {address:#x} of a sparse buffer, which were never written"

@@ -2,7 +2,7 @@
 //!
 //! [`global`] has the allocations, each a [`region`] of bytes with their initialisation state; [`held`] shares a region between
 //! views, [`lent`] reads the host's bytes in place, and [`views`] merges what a view has written. Invariant: an access is located
-//! in exactly one allocation, or it is a fault. [`addresses`] finds those of new buffers, and [`defined`] says which bytes are
+//! in exactly one allocation, or it is a fault; [`withheld`] has the reasons of some. [`addresses`] finds those of new buffers, and [`defined`] says which bytes are
 //! undefined when the host reads them. Begin with [`global`].
 
 pub(crate) mod addresses;
@@ -17,3 +17,4 @@ pub(crate) mod remote;
 pub(crate) mod spans;
 pub(crate) mod views;
 pub(crate) mod window;
+pub(crate) mod withheld;

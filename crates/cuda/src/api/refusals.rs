@@ -1,0 +1,99 @@
+//! Why functions are refused, and what works instead.
+
+/// Why the functions with such a part in their names are not supported, and what works instead; the first that fits.
+const CAUSES: &[(&str, &str)] = &[
+    ("Ipc", "memory and events belong to one process; run the ranks as threads of one process with --gpus N"),
+    (
+        "ShareableHandle",
+        "memory belongs to one process; run the ranks as threads of one process with --gpus N",
+    ),
+    (
+        "PoolImportPointer",
+        "memory belongs to one process; run the ranks as threads of one process with --gpus N",
+    ),
+    ("GetHandleForAddressRange", "there is no DMA-BUF, as on GB10; copy through memory of cudaMallocHost"),
+    ("ExternalMemory", "there is no other device that shares memory; use memory of cudaMalloc"),
+    ("ExternalSemaphore", "there is no other device that signals; use events"),
+    ("Graphics", "there is no graphics API; use memory of cudaMalloc"),
+    ("cudaGL", "there is no graphics API; use memory of cudaMalloc"),
+    ("EGL", "there is no graphics API; use memory of cudaMalloc"),
+    ("VDPAU", "there is no graphics API; use memory of cudaMalloc"),
+    (
+        "Conditional",
+        "a graph's conditional nodes are not emulated; decide on the host between launches of two graphs",
+    ),
+    ("UserObject", "a graph keeps no object of the program; keep it until the graph is destroyed"),
+    ("Multicast", "there is no NVLink switch; use peer copies (cudaMemcpyPeer)"),
+    ("LogicalEndpoint", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
+    ("Fabric", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
+    ("GreenCtx", "multiprocessors are not partitioned; use the primary context"),
+    ("ExecutionCtx", "multiprocessors are not partitioned; use the primary context"),
+    ("DevResource", "multiprocessors are not partitioned; use the primary context"),
+    ("DevSmResource", "multiprocessors are not partitioned; use the primary context"),
+    ("Coredump", "there are no core dumps of a GPU; the report names the kernel, the line and the thread"),
+    ("Checkpoint", "the state of a process is not saved; --record writes each launch as a case"),
+    ("TexRef", "texture references are not emulated; use texture objects (cudaCreateTextureObject)"),
+    ("WaitValue", "streams do not wait for words in memory; use events"),
+    ("WriteValue", "streams do not write words; use cudaMemsetAsync"),
+    ("BatchMemOp", "streams neither wait for words in memory nor write them; use events and cudaMemsetAsync"),
+    ("AsyncNotification", "the GPU sends no notifications"),
+    ("Sparse", "arrays are not sparse; use cudaMallocArray"),
+    ("MapArray", "arrays are not sparse; use cudaMallocArray"),
+    (
+        "Symbol",
+        "a graph's copies have addresses; ask cudaGetSymbolAddress, and use the form without a symbol",
+    ),
+    ("Discard", "pages keep their bytes; leave the call out, or fill the memory with cudaMemsetAsync"),
+    (
+        "PrefetchBatch",
+        "pages are always where they are accessed; leave the call out, or use cudaMemPrefetchAsync",
+    ),
+    ("WithAttributes", "copies have no attributes; use the form without them"),
+    ("3DBatch", "copies of boxes are made one by one; use cudaMemcpy3DAsync"),
+    ("Decompress", "there is no engine that decompresses; decompress in a kernel or on the host"),
+    ("ResourceDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("ResourceViewDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("TextureDesc", "objects are not described; keep the descriptor from which the object was made"),
+    ("StreamGetAttribute", "attributes of streams change nothing; keep what was set"),
+    ("MemoryRequirements", "memory of arrays is not mapped; use cudaMallocArray"),
+    ("GetPlane", "arrays have no planes; use one array for each"),
+    ("DebugDotPrint", "graphs are not drawn; ask cudaGraphGetNodes and cudaGraphGetEdges"),
+    ("GetId", "graphs have no numbers for tools; use their handles"),
+    ("GetLocalId", "nodes have no numbers for tools; use their handles"),
+    ("GetToolsId", "nodes have no numbers for tools; use their handles"),
+    ("NodeGetParams", "use the function for the node's type (cudaGraphKernelNodeGetParams)"),
+    ("Recapture", "graphs are captured anew; use cudaStreamBeginCapture"),
+    ("Cig", "there is no graphics API; use cudaStreamBeginCapture"),
+    ("UnifiedFunction", "the host and the GPU share no code; use a pointer to a device function"),
+    ("Logs", "the driver keeps no log; what a call violates is in the report"),
+    ("NvSci", "there are no other devices; use events"),
+    ("GPUDirect", "there is no GPUDirect RDMA, as on GB10; leave the call out"),
+    ("AtomicCapabilities", "ask cudaDeviceGetP2PAttribute, or cudaDevAttrHostNativeAtomicSupported"),
+    ("ExportTable", "these functions are not documented; use those of the headers"),
+    ("Clique", "there is no fabric; use cudaDeviceCanAccessPeer"),
+    ("Luid", "a LUID exists on Windows alone; use cuDeviceGetUuid"),
+    ("Affinity", "multiprocessors are not partitioned; use the primary context"),
+    ("Subgrid", "multiprocessors are not partitioned; launch grids"),
+    ("CtxRecordEvent", "events are recorded in streams; use cuEventRecord"),
+    ("CtxWaitEvent", "streams wait for events; use cuStreamWaitEvent"),
+    ("Im2colWide", "the mode im2col::w is not emulated; use cuTensorMapEncodeIm2col"),
+    ("AllocationClass", "tensor maps have no classes; leave the call out"),
+    ("SetMemPool", "pools are set for a device; use cudaDeviceSetMemPool"),
+    ("GetLocationInfo", "memory has no nodes; ask cudaPointerGetAttributes"),
+    ("1DLinearMaxWidth", "ask cudaDevAttrMaxTexture1DLinearWidth"),
+    ("ArrayToArray", "use cudaMemcpy3D or cudaMemcpy2DArrayToArray"),
+    ("cuArray", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+    ("cuMemcpy", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+    ("cuMemset", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+];
+
+/// Why a function is not supported, and what works instead.
+#[must_use]
+pub fn cause(name: &str) -> Option<&'static str> {
+    CAUSES.iter().find(|(part, _)| name.contains(part)).map(|(_, cause)| *cause)
+}
+
+/// The name of an unserved function, with the cause and the remedy if there are any to tell.
+pub(crate) fn refusal(name: &str) -> String {
+    cause(name).map_or_else(|| name.to_owned(), |cause| format!("{name}: {cause}"))
+}
