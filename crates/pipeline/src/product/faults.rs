@@ -96,8 +96,11 @@ pub(crate) const SCALES: [(&str, Elsewhere); 23] = [
     ("of the row 128 apart", |r, c, rows, _| (apart(r, 128, rows), c)),
 ];
 
+/// The index that is read for an index, of so many.
+type Other = fn(usize, usize) -> usize;
+
 /// The row that is read for a row, of so many, in the words of "the operand of … is read".
-pub(crate) const ROWS: [(&str, fn(usize, usize) -> usize); 13] = [
+pub(crate) const ROWS: [(&str, Other); 13] = [
     ("the row before", |row, rows| (row + rows - 1) % rows),
     ("the next row", |row, rows| (row + 1) % rows),
     ("the other row of a pair", |row, rows| apart(row, 1, rows)),
@@ -114,7 +117,7 @@ pub(crate) const ROWS: [(&str, fn(usize, usize) -> usize); 13] = [
 ];
 
 /// The tile along K that is read for a tile, of so many, in the words of "the codes of … are read".
-pub(crate) const STAGES: [(&str, fn(usize, usize) -> usize); 4] = [
+pub(crate) const STAGES: [(&str, Other); 4] = [
     ("the tile before", |tile, _| tile.saturating_sub(1)),
     ("the next tile", |tile, tiles| (tile + 1).min(tiles - 1)),
     ("the other tile of a pair", |tile, tiles| apart(tile, 1, tiles)),
@@ -127,8 +130,11 @@ pub(crate) const TILES: [usize; 5] = [16, 32, 64, 128, 256];
 /// The most tiles of K of which each is left out alone.
 pub(crate) const MOST_TILES: usize = 32;
 
+/// Whether an element of K counts, of a part and a depth.
+type Counts = fn(usize, usize, usize) -> bool;
+
 /// The elements of K that count, of a part and a depth, in the words of "… of K are left out".
-pub(crate) const PARTS: [(&str, fn(usize, usize, usize) -> bool); 7] = [
+pub(crate) const PARTS: [(&str, Counts); 7] = [
     ("the last", |d, part, depth| d + part < depth),
     ("the first", |d, part, _| d >= part),
     ("all but the last", |d, part, depth| d + part >= depth),
@@ -138,8 +144,11 @@ pub(crate) const PARTS: [(&str, fn(usize, usize, usize) -> bool); 7] = [
     ("all behind the last whole", |d, part, depth| d < depth / part * part),
 ];
 
+/// What two codes that share a byte are read as.
+type ReadPair = fn([u8; 2]) -> [u8; 2];
+
 /// What codes of e2m1 are read as, in pairs that share a byte: what is read of `X`, where to look, and the function.
-pub(crate) const PAIRS: [(&str, &str, fn([u8; 2]) -> [u8; 2]); 7] = [
+pub(crate) const PAIRS: [(&str, &str, ReadPair); 7] = [
     (
         "the two codes of each byte of the X are exchanged",
         "the order of codes in a byte: the even element is in the low bits",
@@ -204,8 +213,11 @@ pub(crate) const STORES: [(&str, Elsewhere); 28] = [
     ("every row in reverse", |r, c, rows, _| (rows - 1 - r, c)),
 ];
 
+/// A change of the biases of all columns.
+type OfBias = fn(&mut [f64]);
+
 /// What becomes of the bias of each column, in the words of "the bias is …".
-pub(crate) const BIASES: [(&str, fn(&mut [f64])); 8] = [
+pub(crate) const BIASES: [(&str, OfBias); 8] = [
     ("added twice", |row| row.iter_mut().for_each(|x| *x *= 2.0)),
     ("halved", |row| row.iter_mut().for_each(|x| *x *= 0.5)),
     ("subtracted", |row| row.iter_mut().for_each(|x| *x = -*x)),
