@@ -104,7 +104,7 @@ fn a_gpu_runs_random_kernels_and_a_miscompile_is_found_made_small_and_kept() {
     let (keep_to, record_to) = (keep.to_str().unwrap(), record.to_str().unwrap());
     let common =
         ["--device", "gpu:0", "--toolkit", &ptxas, "--toolkit", "driver", "--level", "0", "--level", "3"];
-    let small = ["fuzz", "ptx", "--kernels", "8", "--seed", "1", "--keep", keep_to, "--record", record_to];
+    let small = ["fuzz", "ptx", "--kernels", "32", "--seed", "1", "--keep", keep_to, "--record", record_to];
     let output =
         on_simulated_gpu(&[small.as_slice(), &common, &["--shrink", "1", "--shrink-limit", "15"]].concat());
     let told = text(&output);
@@ -113,7 +113,7 @@ fn a_gpu_runs_random_kernels_and_a_miscompile_is_found_made_small_and_kept() {
     let of = |n: usize, key: &str| builds[n][key].as_u64().unwrap();
     assert_eq!(builds.len(), 3, "{counts}");
     for n in 0..3 {
-        assert_eq!(of(n, "compared"), 8, "{counts}");
+        assert_eq!(of(n, "compared"), 32, "{counts}");
         // The last compiler is the driver's, the first ptxas at -O0: both are right.
         assert_eq!(of(n, "unexplained") > 0, n == 1, "{counts}");
     }
@@ -162,7 +162,7 @@ fn bisect_names_what_is_known_and_says_when_the_kernel_is_at_fault() {
 }
 
 #[test]
-fn a_known_miscompile_explains_what_a_gpu_shows() {
+fn a_campaign_without_kernels_or_a_gpu_checks_nothing() {
     let (folder, ptxas) = with_ptxas();
     let record = folder.path().join("counts.json");
     let args = ["fuzz", "ptx", "--kernels", "0", "--device", "gpu:0", "--toolkit", &ptxas];

@@ -131,7 +131,7 @@ pub struct Ask {
 }
 
 /// How often progress is told.
-const TELL: Duration = Duration::from_secs(60);
+const TELL: Duration = Duration::from_secs(10);
 
 /// Compilers and a GPU.
 pub struct Campaign<'a> {
