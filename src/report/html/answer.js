@@ -71,7 +71,8 @@ const familyTable = (forms) => {
     const cellsOf = own().map((target, n) => {
       const yes = some.filter((form) => accepts(letterAt(form, n, newest))).length;
       const kind = yes === some.length ? "yes" : yes === 0 ? "no" : "part";
-      return el("td", { class: `answer ${kind}` }, el("a", { href: address("forms", { family, target, answer: "accepted" }), "aria-label": `${yes ? yes.toLocaleString("en") : "none"} of ${some.length} forms of ${family} accepted on ${target}` }, some.length && yes === some.length ? "all" : yes ? yes.toLocaleString("en") : "none"));
+      const shown = some.length && yes === some.length ? "all" : yes ? yes.toLocaleString("en") : "none";
+      return el("td", { class: `answer ${kind}` }, el("a", { href: address("forms", { family, target, answer: "accepted" }), "aria-label": `${shown} of ${some.length} forms of ${family} accepted on ${target}` }, shown));
     });
     return el("tr", {}, el("th", { scope: "row" }, el("a", { href: address("forms", { family }) }, family)), el("td", { class: "number" }, some.length.toLocaleString("en")), cellsOf);
   });
