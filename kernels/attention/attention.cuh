@@ -184,6 +184,18 @@ DEVICE u32 from_halves(u32 two)
 #endif
 }
 
+// The value of a ue4m3 as both halves of a pair of T16: exact, for it has four significant bits. Its sign bit does not count.
+DEVICE u32 twice_ue4m3(u32 code)
+{
+#if __CUDA_ARCH__ < 890
+    return pack(from_ue4m3(code), from_ue4m3(code));
+#else
+    u32 halves;
+    asm("cvt.rn.f16x2.e4m3x2 %0, %1;" : "=r"(halves) : "h"((u16)((code & 0x7F) * 0x101)));
+    return from_halves(halves);
+#endif
+}
+
 // Eight elements of the cache as T16; NVFP4 has the scale of their block, a ue4m3.
 DEVICE uint4 widened(Eight codes, u32 scale)
 {
@@ -212,7 +224,7 @@ DEVICE uint4 widened(Eight codes, u32 scale)
     }
     return make_uint4(d[0], d[1], d[2], d[3]);
 #else
-    u32 factor = pack(from_ue4m3(scale), from_ue4m3(scale));
+    u32 factor = twice_ue4m3(scale);
     // A code and a scale have at most six significant bits together: nothing is rounded.
     return make_uint4(multiply(from_e2m1(codes & 0xFF), factor), multiply(from_e2m1(codes >> 8 & 0xFF), factor),
                       multiply(from_e2m1(codes >> 16 & 0xFF), factor), multiply(from_e2m1(codes >> 24), factor));
@@ -286,13 +298,38 @@ DEVICE float capped(float score, float cap)
     return cap * tanh_approx(score / cap);
 }
 
-// A score in units of log2 from the product of a query and a key.
-DEVICE float score(const Problem& p, float product, float slope, i32 distance)
+// Whether a lane's rows see keys: bit i is that of score i, which belongs to row i / 2 % 2. `range` is what the CTA computes of each row.
+template <u32 SCORES, class KeyOf>
+DEVICE u32 seen_scores(const Problem& p, u32 request, i32 length, const i32 (&row_of)[2], const Range (&range)[2], KeyOf key_of)
 {
-    float s = product * p.scale;
+    u32 seen = 0;
+    // Rolled up: unrolled, it is most of a kernel.
+#pragma unroll 1
+    for (u32 i = 0; i < SCORES; ++i) {
+        bool lower = i & 2;
+        i32 key = key_of(i), row = lower ? row_of[1] : row_of[0];
+        bool in_range = key >= (lower ? range[1].first : range[0].first) && key < (lower ? range[1].end : range[0].end);
+        seen |= (u32)(in_range && is_visible(p, request, row, length, key)) << i;
+    }
+    return seen;
+}
+
+// Turns the products of queries and keys into scores in units of log2, -infinity where the row does not see the key.
+template <u32 SCORES, class KeyOf>
+DEVICE void score_products(float (*s)[4], const Problem& p, u32 seen, const float (&slope)[2], const i32 (&position)[2], KeyOf key_of)
+{
+#pragma unroll
+    for (u32 i = 0; i < SCORES; ++i)
+        s[i / 4][i % 4] *= p.scale;
     if (p.sloped)
-        s += slope * (float)distance;
+#pragma unroll
+        for (u32 i = 0; i < SCORES; ++i)
+            s[i / 4][i % 4] += slope[i / 2 % 2] * (float)(key_of(i) - position[i / 2 % 2]);
     if (p.cap > 0.0f)
-        s = capped(s, p.cap);
-    return s * LOG2_E;
+#pragma unroll
+        for (u32 i = 0; i < SCORES; ++i)
+            s[i / 4][i % 4] = capped(s[i / 4][i % 4], p.cap);
+#pragma unroll
+    for (u32 i = 0; i < SCORES; ++i)
+        s[i / 4][i % 4] = seen >> i & 1 ? s[i / 4][i % 4] * LOG2_E : -INFINITE;
 }

@@ -16,6 +16,8 @@
 // Bytes of a row in shared memory, and 16-byte chunks of it.
 #define ROW (HEAD * 2)
 #define CHUNKS (HEAD / 8)
+// Scores of a tile that a lane has: four of each eight keys, two of each of its rows.
+#define SCORES (TILE_N / 2)
 
 // The address of a chunk: neighbouring rows put it into different banks.
 DEVICE u32 place(u32 row, u32 chunk)
@@ -93,7 +95,7 @@ attention_prefill(const u16* queries, const u8* keys, const u8* values, const u8
         }
         store16(q_at + place(m, c), x);
     }
-    // Of a lane's two rows: row, position, range and slope.
+    // Of a lane's two rows: row, position, range of keys in this split, and slope.
     i32 row_of[2], position[2];
     Range range[2];
     float slope[2], most[2] = {-INFINITE, -INFINITE}, sum[2] = {0.0f, 0.0f};
@@ -102,6 +104,7 @@ attention_prefill(const u16* queries, const u8* keys, const u8* values, const u8
         row_of[h] = (i32)(min(of, packed_rows - 1) / group);
         position[h] = offset + row_of[h];
         range[h] = range_of(p, length, position[h]);
+        range[h].end = min(range[h].end, end);
         slope[h] = sloped ? slopes[kv_head * group + min(of, packed_rows - 1) % group] : 0.0f;
     }
     float out[HEAD / 8][4] = {};
@@ -123,18 +126,13 @@ attention_prefill(const u16* queries, const u8* keys, const u8* values, const u8
                 mma(s[n * 2 + 1], a, b + 2);
             }
         }
+        auto key_of = [&](u32 i) { return tile + (i32)(i / 4 * 8 + (lane & 3) * 2 + i % 2); };
+        u32 seen = seen_scores<SCORES>(p, request, length, row_of, range, key_of);
+        score_products<SCORES>(s, p, seen, slope, position, key_of);
         float best[2] = {most[0], most[1]};
 #pragma unroll
-        for (u32 n = 0; n < TILE_N / 8; ++n)
-#pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-                u32 h = i / 2;
-                i32 key = tile + (i32)(n * 8 + (lane & 3) * 2 + i % 2);
-                bool seen = key >= range[h].first && key < min(range[h].end, end)
-                            && is_visible(p, request, row_of[h], length, key);
-                s[n][i] = seen ? score(p, s[n][i], slope[h], key - position[h]) : -INFINITE;
-                best[h] = fmaxf(best[h], s[n][i]);
-            }
+        for (u32 i = 0; i < SCORES; ++i)
+            best[i / 2 % 2] = fmaxf(best[i / 2 % 2], s[i / 4][i % 4]);
         float shift[2];
 #pragma unroll
         for (u32 h = 0; h < 2; ++h) {

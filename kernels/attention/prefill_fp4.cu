@@ -21,6 +21,8 @@
 #define SCALES (HEAD / 16)
 #define COLUMN (TILE_N / 2)
 #define COLUMN_SCALES (TILE_N / 16)
+// Scores of a tile that a lane has: a quarter of the keys for each of its two rows.
+#define SCORES (TILE_N / 2)
 // The largest weight of a tile: that of an element of 6 with a scale of 448.
 #define LARGEST 2688.0f
 
@@ -183,7 +185,7 @@ attention_prefill_fp4(const u8* query_codes, const u8* query_scales, const u8* k
     i32 begin = max(range_of(p, length, offset + (i32)(first / group)).first, (i32)(split * chunk));
     i32 end = min(range_of(p, length, offset + last_row).end, (i32)((split + 1) * chunk));
     fetch_queries(tiles, p, query_codes, query_scales, (u32)start, first, packed_rows, kv_head);
-    // Of a lane's two rows: row, position, range and slope; the largest score so far, and the sum of weights relative to it.
+    // Of a lane's two rows: row, position, range of keys in this split, and slope; the largest score so far, and the sum of weights relative to it.
     i32 row_of[2], position[2];
     Range range[2];
     float slope[2], most[2] = {-INFINITE, -INFINITE}, sum[2] = {0.0f, 0.0f};
@@ -192,6 +194,7 @@ attention_prefill_fp4(const u8* query_codes, const u8* query_scales, const u8* k
         row_of[h] = (i32)(of / group);
         position[h] = offset + row_of[h];
         range[h] = range_of(p, length, position[h]);
+        range[h] = {max(range[h].first, begin), min(range[h].end, end)};
         slope[h] = sloped ? slopes[kv_head * group + of % group] : 0.0f;
     }
     float out[HEAD / 8][4] = {};
@@ -201,18 +204,13 @@ attention_prefill_fp4(const u8* query_codes, const u8* query_scales, const u8* k
         __syncthreads();
         float s[TILE_N / 8][4];
         score_tile(s, tiles, warp, lane);
+        auto key_of = [&](u32 i) { return tile + (i32)(i / 16 * 32 + lane % 4 * 8 + i / 4 % 4 * 2 + i % 2); };
+        u32 seen = seen_scores<SCORES>(p, request, length, row_of, range, key_of);
+        score_products<SCORES>(s, p, seen, slope, position, key_of);
         float best[2] = {-INFINITE, -INFINITE};
 #pragma unroll
-        for (u32 n = 0; n < TILE_N / 8; ++n)
-#pragma unroll
-            for (u32 i = 0; i < 4; ++i) {
-                u32 h = i / 2;
-                i32 key = tile + (i32)(n / 4 * 32 + lane % 4 * 8 + n % 4 * 2 + i % 2);
-                bool seen = key >= max(range[h].first, begin) && key < min(range[h].end, end)
-                            && is_visible(p, request, row_of[h], length, key);
-                s[n][i] = seen ? score(p, s[n][i], slope[h], key - position[h]) : -INFINITE;
-                best[h] = fmaxf(best[h], s[n][i]);
-            }
+        for (u32 i = 0; i < SCORES; ++i)
+            best[i / 2 % 2] = fmaxf(best[i / 2 % 2], s[i / 4][i % 4]);
         // The first level: weights are relative to the largest score of the tile, and the tile has a factor for each row.
         float before[2], factor[2];
 #pragma unroll
