@@ -277,19 +277,29 @@ fn byte(x: u32, n: u32, signed: bool) -> i32 {
     if signed { i32::from(byte as i8) } else { i32::from(byte) }
 }
 
+/// The product of byte `n` of `a` and of `b`.
 #[inline(always)]
-fn dot4(a: u32, b: u32, c: u32, signed: (bool, bool)) -> u32 {
-    (0..4).fold(c, |sum, n| sum.wrapping_add((byte(a, n, signed.0) * byte(b, n, signed.1)) as u32))
+fn product<const A: bool, const B: bool>(a: u32, b: u32, n: u32) -> u32 {
+    (byte(a, n, A) * byte(b, n, B)) as u32
+}
+
+/// Written out: a fold over the bytes is not inlined, so that a row of vector instructions would call it for each lane.
+#[inline(always)]
+fn dot4<const A: bool, const B: bool>(a: u32, b: u32, c: u32) -> u32 {
+    let low = product::<A, B>(a, b, 0).wrapping_add(product::<A, B>(a, b, 1));
+    let high = product::<A, B>(a, b, 2).wrapping_add(product::<A, B>(a, b, 3));
+    c.wrapping_add(low).wrapping_add(high)
 }
 
 /// Two halfwords of `a` with two bytes of `b`, starting at byte `first`.
 #[inline(always)]
-fn dot2(a: u32, b: u32, c: u32, first: u32, signed: (bool, bool)) -> u32 {
-    (0..2).fold(c, |sum, n| {
+fn dot2<const A: bool, const B: bool>(a: u32, b: u32, c: u32, first: u32) -> u32 {
+    let half = |n: u32| {
         let half = (a >> (16 * n)) as u16;
-        let half = if signed.0 { i32::from(half as i16) } else { i32::from(half) };
-        sum.wrapping_add((half * byte(b, first + n, signed.1)) as u32)
-    })
+        if A { i32::from(half as i16) } else { i32::from(half) }
+    };
+    let product = |n: u32| (half(n) * byte(b, first + n, B)) as u32;
+    c.wrapping_add(product(0)).wrapping_add(product(1))
 }
 
 /// Whether each of the two types is signed.
@@ -307,10 +317,10 @@ fn dp4a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let signed = signs(&mut words)?;
     words.done()?;
     let exec: Exec = match signed {
-        (false, false) => w!(|a, b, c| dot4(a, b, c, (false, false))),
-        (false, true) => w!(|a, b, c| dot4(a, b, c, (false, true))),
-        (true, false) => w!(|a, b, c| dot4(a, b, c, (true, false))),
-        (true, true) => w!(|a, b, c| dot4(a, b, c, (true, true))),
+        (false, false) => w!(|a, b, c| dot4::<false, false>(a, b, c)),
+        (false, true) => w!(|a, b, c| dot4::<false, true>(a, b, c)),
+        (true, false) => w!(|a, b, c| dot4::<true, false>(a, b, c)),
+        (true, true) => w!(|a, b, c| dot4::<true, true>(a, b, c)),
     };
     same(d, i, Type::B32, 3, exec)
 }
@@ -321,10 +331,18 @@ fn dp2a(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let signed = signs(&mut words)?;
     words.done()?;
     let exec: Exec = match signed {
-        (false, false) => |m, row| m.map3(row, |a, b, c| dot2(a, b, c, row.imm as u32, (false, false))),
-        (false, true) => |m, row| m.map3(row, |a, b, c| dot2(a, b, c, row.imm as u32, (false, true))),
-        (true, false) => |m, row| m.map3(row, |a, b, c| dot2(a, b, c, row.imm as u32, (true, false))),
-        (true, true) => |m, row| m.map3(row, |a, b, c| dot2(a, b, c, row.imm as u32, (true, true))),
+        (false, false) => {
+            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 { dot2::<false, false>(a, b, c, imm as u32) })
+        }
+        (false, true) => {
+            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 { dot2::<false, true>(a, b, c, imm as u32) })
+        }
+        (true, false) => {
+            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 { dot2::<true, false>(a, b, c, imm as u32) })
+        }
+        (true, true) => {
+            by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 { dot2::<true, true>(a, b, c, imm as u32) })
+        }
     };
     push(d, i, Type::B32, &[Type::B32; 3], exec, if high { 2 } else { 0 })
 }
