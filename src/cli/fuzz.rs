@@ -40,7 +40,7 @@ pub(super) struct FuzzArgs {
     /// Number of kernels
     #[arg(long, value_name = "N", default_value_t = 1000)]
     kernels: u64,
-    /// Begin no kernels after this time, in seconds
+    /// Begin no kernels after this time, in seconds, and make none smaller
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Duration>,
     /// Seed of the first kernel
@@ -55,8 +55,8 @@ pub(super) struct FuzzArgs {
     /// Run the machine code on this GPU and compare the results with the emulator's: gpu:0
     #[arg(long, value_name = "D", default_value = "emulator")]
     device: DeviceName,
-    /// With --device: time limit of the launches of one module, in seconds; then their process is killed, and each runs alone
-    #[arg(long, value_name = "S", default_value = "10", value_parser = seconds)]
+    /// With --device: time limit of a launch, in seconds; then its process is killed
+    #[arg(long, value_name = "S", default_value = "2", value_parser = seconds)]
     launch_limit: Duration,
     /// Let this compiler assemble every kernel, too: 13.5, 13.5.37, `all`, a path, or with --device `driver` (repeatable) [default: none;
     /// with --device all, and on a simulated GPU driver]

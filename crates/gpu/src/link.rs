@@ -13,6 +13,9 @@ use toolchain::worker::{self, Session};
 /// The argument after the worker verb that selects a GPU worker.
 pub const GPU_WORKER: &str = "gpu";
 
+/// The least time limit of the first request to a worker: it loads the driver and creates a context, which takes seconds on a busy machine.
+const START: Duration = Duration::from_secs(60);
+
 /// How to start workers.
 #[derive(Debug, Clone)]
 pub struct Launcher {
@@ -20,7 +23,7 @@ pub struct Launcher {
     pub program: PathBuf,
     /// The GPU's CUDA ordinal.
     pub ordinal: String,
-    /// The time limit of one request.
+    /// The time limit of one request; that of the first of a worker is at least a minute.
     pub limit: Duration,
 }
 
@@ -77,11 +80,11 @@ impl Link {
 
     fn exchange(&mut self, request: &Request, payload: &[u8]) -> io::Result<(Reply, Vec<u8>)> {
         let limit = self.launcher.limit;
-        let live = match &mut self.live {
-            Some(live) => live,
+        let (live, limit) = match &mut self.live {
+            Some(live) => (live, limit),
             none => {
                 self.started += 1;
-                none.insert(start(&self.launcher)?)
+                (none.insert(start(&self.launcher)?), limit.max(START))
             }
         };
         let mut timed = live.timed(limit);

@@ -7,7 +7,7 @@ use compiler::fuzz::{check, outputs, place, shrink};
 use compiler::known::{find, without};
 use emulator::device::{Failure, first_difference};
 
-use super::{Campaign, CampaignError, Case, Finding, Wrong};
+use super::{Campaign, CampaignError, Case, Finding, Shrinks, Wrong};
 use crate::job::build::Build;
 use crate::job::ptxas::Failed;
 
@@ -39,7 +39,7 @@ impl Campaign<'_> {
         &self,
         case: &Case,
         wrong: Vec<(usize, Wrong)>,
-        shrinks: bool,
+        shrinks: Option<Shrinks>,
     ) -> Result<Examined, CampaignError> {
         let mut examined = Examined::default();
         let mut left: Vec<Left> = Vec::new();
@@ -90,16 +90,17 @@ impl Campaign<'_> {
     }
 
     /// The finding of builds that are wrong in the same way, with the kernel made small for the first of them.
-    fn finding(&self, alike: Vec<Left>, shrinks: bool) -> Result<Option<Finding>, CampaignError> {
+    fn finding(&self, alike: Vec<Left>, shrinks: Option<Shrinks>) -> Result<Option<Finding>, CampaignError> {
         let builds: Vec<usize> = alike.iter().map(|left| left.build).collect();
         let Some(Left { build, case, wrong, only_together }) = alike.into_iter().next() else {
             return Ok(None);
         };
         let (mut small, mut wrong) = (case, wrong);
-        if shrinks && !only_together {
+        if let (Some(shrinks), false) = (shrinks, only_together) {
             let last = RefCell::new((small.clone(), wrong.clone()));
             let failed = RefCell::new(None);
-            let until = Instant::now() + self.shrink_limit;
+            let limit = Instant::now() + self.shrink_limit;
+            let until = shrinks.until.map_or(limit, |end| end.min(limit));
             let is_same = kind(&wrong);
             shrink(&small.text, |text| {
                 if Instant::now() >= until || failed.borrow().is_some() {

@@ -9,8 +9,8 @@ use super::{Campaign, CampaignError, Case, Wrong};
 use crate::gpu::GpuDevice;
 
 impl Campaign<'_> {
-    /// Runs entries of an image and compares their results; nothing without a GPU. If the launches fail together, each runs alone in a
-    /// context of its own, so that one failure loses one kernel.
+    /// Runs entries of an image and compares their results; nothing without a GPU. After a failure the others run again in a context of
+    /// their own, so that it loses one kernel.
     pub(super) fn run(
         &self,
         image: &[u8],
@@ -19,46 +19,57 @@ impl Campaign<'_> {
         let Some(device) = self.device else { return Ok(Vec::new()) };
         // A thread that panicked held no half of a message: the worker is asked to start over.
         let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
-        match together(&mut device, image, kernels) {
-            Ok(results) => Ok(results
-                .into_iter()
-                .zip(kernels)
-                .map(|(got, (_, case))| (got != case.expected).then_some(Wrong::Differs(got)))
-                .collect()),
-            Err(lost @ Failure::DeviceLost(_)) => Err(CampaignError::Device(lost)),
-            Err(failure) if kernels.len() == 1 => Ok(vec![Some(Wrong::Stopped(failure))]),
-            Err(_) => {
-                let mut all = Vec::new();
-                for (entry, case) in kernels {
-                    let kernel = [(entry.clone(), *case)];
-                    all.push(match together(&mut device, image, &kernel) {
-                        Ok(results) => results
-                            .into_iter()
-                            .next()
-                            .and_then(|got| (got != case.expected).then_some(Wrong::Differs(got))),
-                        Err(lost @ Failure::DeviceLost(_)) => return Err(CampaignError::Device(lost)),
-                        Err(failure) => Some(Wrong::Stopped(failure)),
-                    });
+        let mut all: Vec<Option<Wrong>> = kernels.iter().map(|_| None).collect();
+        let mut left: Vec<usize> = (0..kernels.len()).collect();
+        while !left.is_empty() {
+            let now: Vec<_> = left.iter().map(|n| &kernels[*n]).collect();
+            match together(&mut device, image, &now) {
+                Ok(results) => {
+                    for (n, got) in left.drain(..).zip(results) {
+                        all[n] = (got != kernels[n].1.expected).then_some(Wrong::Differs(got));
+                    }
                 }
-                Ok(all)
+                Err(Ended { failure: lost @ Failure::DeviceLost(_), .. }) => {
+                    return Err(CampaignError::Device(lost));
+                }
+                Err(Ended { kernel: Some(at), failure }) => all[left.remove(at)] = Some(Wrong::Stopped(failure)),
+                // No kernel ran: the image is not loaded, or there is no memory.
+                Err(Ended { kernel: None, failure }) => {
+                    for n in left.drain(..) {
+                        all[n] = Some(Wrong::Stopped(failure.clone()));
+                    }
+                }
             }
         }
+        Ok(all)
     }
 }
 
-/// Launches all kernels in one stream; their memory is one buffer, so that few messages carry it. Returns the results of each.
+/// A failure, and the kernel in whose launch it was.
+struct Ended {
+    kernel: Option<usize>,
+    failure: Failure,
+}
+
+impl From<Failure> for Ended {
+    fn from(failure: Failure) -> Self {
+        Self { kernel: None, failure }
+    }
+}
+
+/// Launches kernels one after the other, so that it is known which one fails; their memory is one buffer, so that few messages carry it.
+/// Returns the results of each. A failure loses the memory, and with it the results of the kernels before.
 fn together(
     device: &mut GpuDevice,
     image: &[u8],
-    kernels: &[(String, &Case)],
-) -> Result<Vec<Vec<u8>>, Failure> {
+    kernels: &[&(String, &Case)],
+) -> Result<Vec<Vec<u8>>, Ended> {
     device.reset()?;
     let (module, _) = device.load_image(image)?;
     let sizes = before(0).map(|part| part.len());
     let buffer = device.allocate(kernels.iter().flat_map(|(_, case)| &case.memory).copied().collect())?;
     let mut address = device.address(buffer)?;
-    let mut launches = Vec::new();
-    for (entry, _) in kernels {
+    for (kernel, (entry, _)) in kernels.iter().enumerate() {
         let arguments = sizes
             .iter()
             .map(|size| {
@@ -67,7 +78,7 @@ fn together(
                 Argument::Value(part.to_le_bytes().to_vec())
             })
             .collect();
-        launches.push(Launch {
+        let launch = Launch {
             module,
             entry: entry.clone(),
             grid: [CTAS, 1, 1],
@@ -77,9 +88,11 @@ fn together(
             programmatic: false,
             cluster: [1; 3],
             cooperative: false,
-        });
+        };
+        device
+            .run(std::slice::from_ref(&launch))
+            .map_err(|stopped| Ended { kernel: Some(kernel), failure: stopped.failure })?;
     }
-    device.run(&launches)?;
     let all: usize = sizes.iter().sum();
     Ok(device.read(buffer)?.chunks(all).map(|memory| memory[sizes[0]..].to_vec()).collect())
 }

@@ -124,10 +124,19 @@ pub struct Ask {
     pub seed: u64,
     /// How many.
     pub kernels: u64,
-    /// The time after which no more begin.
+    /// The time after which no more begin, and none is made smaller.
     pub time: Option<Duration>,
     /// How many kernels that nothing explains are made smaller.
     pub shrinks: usize,
+}
+
+/// How many kernels are made smaller, and until when.
+#[derive(Debug, Clone, Copy)]
+pub struct Shrinks {
+    /// The most kernels.
+    pub most: usize,
+    /// The end of the campaign; `None` if it has none.
+    pub until: Option<Instant>,
 }
 
 /// How often progress is told.
@@ -188,7 +197,9 @@ impl Campaign<'_> {
         let end = ask.seed.saturating_add(ask.kernels);
         let mut next = ask.seed;
         while next < end && ask.time.is_none_or(|limit| begin.elapsed() < limit) {
-            let count = (MODULE * rayon::current_num_threads()) as u64;
+            // Few enough that the time limit and the news are not late: each core gets two modules.
+            let modules = (2 * rayon::current_num_threads()).div_ceil(self.builds.len().max(1));
+            let count = (MODULE * modules) as u64;
             let kernels: Vec<RandomKernel> =
                 (next..end.min(next.saturating_add(count))).map(|seed| generator.kernel(seed)).collect();
             next += kernels.len() as u64;
@@ -207,7 +218,8 @@ impl Campaign<'_> {
                 }
             }
             let shrinks = ask.shrinks.saturating_sub(findings.len());
-            findings.extend(self.block(&cases, &mut table.builds, shrinks)?);
+            let until = ask.time.map(|limit| begin + limit);
+            findings.extend(self.block(&cases, &mut table.builds, Shrinks { most: shrinks, until })?);
             if told.elapsed() >= TELL {
                 told = Instant::now();
                 let text = format!(
@@ -251,8 +263,8 @@ impl Campaign<'_> {
         Ok(left_out)
     }
 
-    /// Lets every compiler assemble every kernel, runs and compares them, and adds to `counts`. Of what nothing explains, `shrinks` kernels
-    /// are made smaller.
+    /// Lets every compiler assemble every kernel, runs and compares them, and adds to `counts`. Of what nothing explains, some kernels are
+    /// made smaller.
     ///
     /// # Errors
     /// [`CampaignError`].
@@ -260,7 +272,7 @@ impl Campaign<'_> {
         &self,
         cases: &[Case],
         counts: &mut [FuzzBuild],
-        shrinks: usize,
+        shrinks: Shrinks,
     ) -> Result<Vec<Finding>, CampaignError> {
         let modules = (0..cases.len()).step_by(MODULE);
         let jobs: Vec<(usize, usize)> =
@@ -289,7 +301,7 @@ impl Campaign<'_> {
             .enumerate()
             .collect::<Vec<_>>()
             .into_par_iter()
-            .map(|(n, (case, wrong))| self.examine(&cases[case], wrong, n < shrinks))
+            .map(|(n, (case, wrong))| self.examine(&cases[case], wrong, (n < shrinks.most).then_some(shrinks)))
             .collect::<Result<_, CampaignError>>()?;
         let mut findings = Vec::new();
         for of_kernel in examined {
