@@ -32,7 +32,9 @@ impl Campaign<'_> {
                 Err(Ended { failure: lost @ Failure::DeviceLost(_), .. }) => {
                     return Err(CampaignError::Device(lost));
                 }
-                Err(Ended { kernel: Some(at), failure }) => all[left.remove(at)] = Some(Wrong::Stopped(failure)),
+                Err(Ended { kernel: Some(at), failure }) => {
+                    all[left.remove(at)] = Some(Wrong::Stopped(failure))
+                }
                 // No kernel ran: the image is not loaded, or there is no memory.
                 Err(Ended { kernel: None, failure }) => {
                     for n in left.drain(..) {

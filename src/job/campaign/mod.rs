@@ -301,7 +301,9 @@ impl Campaign<'_> {
             .enumerate()
             .collect::<Vec<_>>()
             .into_par_iter()
-            .map(|(n, (case, wrong))| self.examine(&cases[case], wrong, (n < shrinks.most).then_some(shrinks)))
+            .map(|(n, (case, wrong))| {
+                self.examine(&cases[case], wrong, (n < shrinks.most).then_some(shrinks))
+            })
             .collect::<Result<_, CampaignError>>()?;
         let mut findings = Vec::new();
         for of_kernel in examined {

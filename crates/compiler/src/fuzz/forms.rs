@@ -218,12 +218,21 @@ fn is_simple_kind(kind: &str) -> bool {
 /// Writes an operand of a kind.
 fn operand(kind: &str, types: &[&str], opcode: &str, random: &mut Random) -> Option<String> {
     if let Some((first, second)) = kind.split_once('|') {
-        let pair = [operand(first, types, opcode, random)?, operand(second, types, opcode, random)?];
-        return Some(pair.join("|"));
+        let first = operand(first, types, opcode, random)?;
+        let mut other = operand(second, types, opcode, random)?;
+        // Which of two results the same register gets is open.
+        while other == first {
+            other = operand(second, types, opcode, random)?;
+        }
+        return Some(format!("{first}|{other}"));
     }
     if let Some(inner) = kind.strip_prefix('{').and_then(|k| k.strip_suffix('}')) {
         let digits = inner.chars().take_while(char::is_ascii_digit).count();
         let count: usize = inner[..digits].parse().ok()?;
+        // Of one register `mov` makes no vector.
+        if count == 1 && opcode == "mov" {
+            return None;
+        }
         let element = inner[digits..].trim_start_matches('~');
         let mut parts = Vec::new();
         for _ in 0..count {

@@ -579,7 +579,7 @@ fn remote_store(random: &mut Random, labels: &mut usize) -> Unit {
     };
     Unit::new(
         format!(
-            "bar.sync 0;\nst.shared.v2.b64 [bl], {{d2, d3}};\nbar.sync 0;\nsetp.ne.u32 tp, tid, 0;\n@tp bra {skip};\nmbarrier.init.shared.b64 [mb], 1;\nfence.mbarrier_init.release.cluster;\nmapa.shared::cluster.u32 t1, bb, 0;\nmapa.shared::cluster.u32 t2, mb, 0;\nmbarrier.arrive.expect_tx.shared.b64 u5, [mb], 8;\n{line}\n{again}:\nmbarrier.try_wait.parity.shared.b64 tq, [mb], 0;\n@!tq bra {again};\nmbarrier.inval.shared.b64 [mb];\n{skip}:\nbar.sync 0;\nld.shared.v2.b64 {{d0, d1}}, [bl];\nbar.sync 0;"
+            "bar.sync 0;\nst.shared.v2.b64 [bl], {{d2, d3}};\nbar.sync 0;\nsetp.ne.u32 tp, tid, 0;\n@tp bra {skip};\nmbarrier.init.shared.b64 [mb], 1;\nfence.mbarrier_init.release.cluster;\nmov.u32 t2, %cluster_ctarank;\nmapa.shared::cluster.u32 t1, bb, t2;\nmapa.shared::cluster.u32 t2, mb, t2;\nmbarrier.arrive.expect_tx.shared.b64 u5, [mb], 8;\n{line}\n{again}:\nmbarrier.try_wait.parity.shared.b64 tq, [mb], 0;\n@!tq bra {again};\nmbarrier.inval.shared.b64 [mb];\n{skip}:\nbar.sync 0;\nld.shared.v2.b64 {{d0, d1}}, [bl];\nbar.sync 0;"
         ),
         key,
     )

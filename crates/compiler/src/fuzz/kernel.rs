@@ -278,12 +278,20 @@ impl Generator {
         taken
     }
 
+    /// The directives of a cluster of one CTA, where there are clusters: without a cluster, `st.async` and `red.async` are illegal instructions on
+    /// an H200, whichever ptxas wrote them.
+    fn cluster(&self) -> &'static str {
+        let has_clusters = self.target.number >= 90 && self.isa >= PtxIsa { major: 7, minor: 8 };
+        if has_clusters { " .explicitcluster .reqnctapercluster 1, 1, 1" } else { "" }
+    }
+
     /// The module with a body.
     fn module(&self, body: &str) -> String {
         let mut out = format!(".version {}\n.target {}\n.address_size 64\n", self.isa, self.target);
         out.push_str(".const .align 16 .b32 cm[16] = {1, 0x7FFFFFFF, 0x80000000, 0x3F800000, 7, 0x7FC00000, 31, 0xFFFF, 0x3C003C00, 0xFFFFFFFF, 0, 2, 0x41200000, 0x38383838, 0x11223344, 5};\n");
         out.push_str(&format!(
-            ".visible .entry {ENTRY}(.param .u64 p_in, .param .u64 p_out, .param .u64 p_own, .param .u64 p_bulk) .reqntid {THREADS}, 1, 1\n{{\n"
+            ".visible .entry {ENTRY}(.param .u64 p_in, .param .u64 p_out, .param .u64 p_own, .param .u64 p_bulk) .reqntid {THREADS}, 1, 1{}\n{{\n",
+            self.cluster()
         ));
         out.push_str(&declarations());
         out.push_str(PROLOGUE);
@@ -307,11 +315,24 @@ fn register_unit(text: &str, form: &str, random: &mut Random) -> String {
             _ => text.to_owned(),
         },
         // The base is the number of a bit.
-        "fns" => match operands.get(2) {
-            Some(base) if base.starts_with('r') => format!("and.b32 {base}, {base}, 31;\n{text}"),
+        // ptxas finds a bit at an offset of -2^31 (`fns_least_offset`): offsets are small.
+        "fns" => match (operands.get(2), operands.get(3)) {
+            (Some(base), Some(offset))
+                if base.starts_with('r') && offset.starts_with('r') && base != offset =>
+            {
+                format!("and.b32 {base}, {base}, 31;\nbfe.s32 {offset}, {offset}, 0, 7;\n{text}")
+            }
             _ => String::new(),
         },
-        "addc" | "subc" | "madc" => format!("add.cc.u32 t4, r0, r1;\n{text}"),
+        // ptxas may compute an approximation of a constant by itself, and PTX lets it be another one than the GPU's.
+        _ if (form.contains(".approx") || form.contains(".full"))
+            && operands.iter().skip(1).any(|operand| operand.starts_with(|c: char| c.is_ascii_digit())) =>
+        {
+            String::new()
+        }
+        "addc" | "madc" => format!("add.cc.u32 t4, r0, r1;\n{text}"),
+        // A borrow: ptxas has its complement in the flag, so that a borrow and a carry do not mix (`carry_as_borrow`).
+        "subc" => format!("sub.cc.u32 t4, r0, r1;\n{text}"),
         _ if form.contains(".cc") => text.to_owned(),
         _ if random.one_in(6) => {
             let sign = if random.one_in(2) { "!" } else { "" };

@@ -138,10 +138,53 @@ pub fn place(at: usize) -> String {
     format!("{what}{number} {}", of_thread(thread))
 }
 
-/// The kernel with products and sums that round by themselves: ptxas may contract what PTX lets it, and then results are open. Kernels
-/// without that choice keep their text.
+/// The kernel without what PTX leaves open: products and sums round by themselves, for ptxas may contract what PTX lets it, and a NaN of f64 is the
+/// same one wherever two could meet, for either may be the result.
 #[must_use]
 pub fn without_choice(text: &str) -> String {
+    let rounded = without_contraction(text);
+    let Ok(tree) = ptx::parse(&rounded) else { return rounded };
+    let mut instructions = Vec::new();
+    super::each_instruction(&tree, &mut |i| instructions.push(i));
+    let (mut out, mut end) = (String::with_capacity(rounded.len() + 64), 0);
+    let canonical = |names: &[&str], nan: &str| -> String {
+        let one = |name: &&str| format!("\ntestp.notanumber.f64 tq, {name};\n@tq mov.b64 {name}, {nan};");
+        names.iter().map(one).collect()
+    };
+    for i in instructions.into_iter().filter(|i| i.has("f64")) {
+        let (at, text) = match i.opcode.as_str() {
+            "add" | "sub" | "mul" | "fma" | "mad" | "div" | "mma" => {
+                let Some(semicolon) = rounded[i.span.end as usize - 1..].find(';') else { continue };
+                let results: Vec<&str> = i.operands.first().map(names).unwrap_or_default();
+                (i.span.end as usize + semicolon, canonical(&results, "0x7FF8000000000000"))
+            }
+            // The number in memory may be a NaN: the other one is none.
+            "atom" | "red" => {
+                let line = rounded[..i.span.start as usize].rfind('\n').map_or(0, |n| n);
+                let added: Vec<&str> = i.operands.last().map(names).unwrap_or_default();
+                (line, canonical(&added, "0"))
+            }
+            _ => continue,
+        };
+        out.push_str(&rounded[end..at]);
+        out.push_str(&text);
+        end = at;
+    }
+    out.push_str(&rounded[end..]);
+    out
+}
+
+/// The registers of an operand.
+fn names(operand: &ptx::Operand) -> Vec<&str> {
+    match operand {
+        ptx::Operand::Name(name) => vec![name],
+        ptx::Operand::Vector(list) => list.iter().flat_map(names).collect(),
+        _ => Vec::new(),
+    }
+}
+
+/// The kernel with products and sums that round by themselves. Kernels without that choice keep their text.
+fn without_contraction(text: &str) -> String {
     let Ok(tree) = ptx::parse(text) else { return text.to_owned() };
     if !ptx::contraction::may_contract(&tree, ENTRY) {
         return text.to_owned();

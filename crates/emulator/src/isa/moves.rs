@@ -86,6 +86,10 @@ fn decode_mov(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     words.done()?;
     let [to, from] = i.operands.as_slice() else { return Err("mov takes two operands".to_owned()) };
     match (to, from) {
+        // PTX has vectors of two and four. ptxas takes one of one register, too, and moves its lowest byte (`docs/emulator.md`).
+        (Operand::Vector(parts), _) | (_, Operand::Vector(parts)) if parts.len() == 1 => {
+            Err("a vector of one register: mov packs and unpacks two or more".to_owned())
+        }
         (Operand::Vector(parts), _) => unpack(d, parts, from, ty),
         (_, Operand::Vector(parts)) => pack(d, to, parts, ty),
         (Operand::Name(name), Operand::Name(source))
