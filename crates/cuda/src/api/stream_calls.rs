@@ -4,15 +4,16 @@
 use std::ffi::{c_int, c_void};
 
 use crate::api::graph_parameters::nodes;
-use crate::api::launch_parameters::{ACCESS_POLICY_WINDOW, PERSISTENCE};
+use crate::api::launch_parameters::PERSISTENCE;
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::{Device, device};
+use crate::device::stream_attributes::StreamAttribute;
 use crate::device::streams::Mode;
 use crate::device::submit::{EXTERNAL, submit, wait};
 use crate::device::work::{HostFunction, Work};
 use crate::program::caller::runtime_is_12;
-use crate::program::pointers::{In, Out};
+use crate::program::pointers::{In, Out, host_bytes, put_host_bytes};
 use crate::status::{Answer, Status};
 
 fn created(stream: Out<u64>, flags: u32, priority: c_int) -> Answer {
@@ -155,19 +156,24 @@ entry_points! {
     fn (
         stream: u64, at: u64, _len: usize, _flags: u32,
     ) { if at == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
-    // Attributes concern caches, priorities and synchronisation; none changes a result.
     [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
-    fn (
-        stream: u64, attribute: u32, value: u64,
-    ) {
-        if value == 0 { return Err(Status::INVALID_VALUE); }
-        if attribute == ACCESS_POLICY_WINDOW { device()?.results.remark(PERSISTENCE.to_owned()); }
-        Ok(())
+    fn (stream: u64, attribute: u32, value: u64) {
+        let attribute = StreamAttribute::from_number(attribute)?;
+        let bytes = host_bytes(value, attribute.size())?;
+        let mut device = device()?;
+        if attribute == StreamAttribute::AccessPolicyWindow { device.results.remark(PERSISTENCE.to_owned()); }
+        device.streams.set_attribute(stream, attribute, bytes)
+    }
+    [cudaStreamGetAttribute, cudaStreamGetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetAttribute, cuStreamGetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
+    fn (stream: u64, attribute: u32, to: Out<u8>) {
+        let held = device()?.streams.attribute(stream, StreamAttribute::from_number(attribute)?);
+        put_host_bytes(to.address(), &held)
     }
     [cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz: (Primary, zeros SUCCESS)]
     [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Current, zeros SUCCESS, since 11_000)]
-    fn (_to: u64, _from: u64) { Ok(()) }
+    fn (target: u64, source: u64) { device()?.streams.copy_attributes(target, source) }
     [cudaStreamAddCallback, cudaStreamAddCallback_ptsz, _cudaStreamAddCallback: (Primary, zeros INVALID_VALUE)]
     [cuStreamAddCallback, cuStreamAddCallback_ptsz: (Init, zeros INVALID_VALUE, since 5_000)]
     fn (

@@ -22,7 +22,9 @@ pub(crate) mod pools;
 mod record;
 pub(crate) mod results;
 mod separate;
+pub(crate) mod stream_attributes;
 pub(crate) mod streams;
+mod visible;
 pub(crate) mod work;
 
 pub(crate) mod state;
@@ -35,3 +37,4 @@ pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;
 pub(crate) mod virtual_memory;
+pub(crate) mod words;

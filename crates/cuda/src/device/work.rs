@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use crate::device::words::WordWork;
 use crate::status::Status;
 
 /// A function of the program that runs in a stream.
@@ -156,6 +157,8 @@ pub(crate) enum Work {
     Empty,
     Wait(u64),
     Record(u64),
+    /// Operations on words of memory.
+    Words(Arc<[WordWork]>),
     /// Memory owned by a graph: address and size in bytes.
     Allocate(u64, usize),
     Free(u64),
@@ -175,6 +178,7 @@ impl Work {
             Self::Record(_) => 7,
             Self::Allocate(..) => 10,
             Self::Free(_) => 11,
+            Self::Words(_) => 12,
         }
     }
 }

@@ -515,6 +515,11 @@ impl Scene {
             "cudaStreamAddCallback" | "cuStreamAddCallback" => {
                 vec![self.stream(), callback_of_the_host as *const () as u64, 0, 0]
             }
+            // CU_STREAM_MEM_OP_WRITE_VALUE_32 of a word.
+            "cuStreamBatchMemOp" => {
+                let operation = self.block(&[2, Self::device_memory(), 7, 0, 0, 0]);
+                vec![self.stream(), 1, operation, 0]
+            }
             "cudaStreamEndCapture" | "cuStreamEndCapture" => vec![self.captured(), self.place()],
             "cudaStreamUpdateCaptureDependencies" | "cuStreamUpdateCaptureDependencies" => {
                 vec![self.captured(), 0, 0, 0, 0]

@@ -155,8 +155,8 @@ impl Gpu {
             16 => self.sms,
             18 => u32::from(self.integrated),
             // Overlapping copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
-            // memory, cooperative launch, registration of host memory, virtual memory, memory pools, tensor maps.
-            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 102 | 115 | 127 => 1,
+            // memory, cooperative launch, registration of host memory, virtual memory, memory pools, operations of streams on words, tensor maps.
+            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 102 | 115 | 122 | 123 | 127 => 1,
             21..=29 => 16_384,
             30 | 51 => 512,
             33 => 1,

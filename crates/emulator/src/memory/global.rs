@@ -418,6 +418,28 @@ impl GlobalMemory {
         if self.is_hole(address, len) { Ok(()) } else { self.locate(address, len).map(|_| ()) }
     }
 
+    /// The runs of bytes, each in one buffer, of which a range consists. Buffers are a guard apart, but for those that the caller has
+    /// placed side by side, such as the mappings of one range of virtual memory.
+    pub(crate) fn runs(&mut self, address: u64, len: usize) -> Result<Vec<(u64, usize)>, Fault> {
+        let (mut runs, mut at, mut left) = (Vec::new(), address, len);
+        loop {
+            let Some((base, size)) = self.buffer_around(at) else { break };
+            let here = (base + size as u64 - at) as usize;
+            if left <= here {
+                break;
+            }
+            runs.push((at, here));
+            (at, left) = (at + here as u64, left - here);
+        }
+        // Sparse buffers have bytes where no buffer is.
+        if runs.is_empty() || self.buffer_around(at).is_none() {
+            self.reach(address, len)?;
+            return Ok(vec![(address, len)]);
+        }
+        runs.push((at, left));
+        Ok(runs)
+    }
+
     /// Base address and length of the buffer that contains an address.
     #[must_use]
     pub fn buffer_around(&self, address: u64) -> Option<(u64, usize)> {
