@@ -9,6 +9,7 @@ mod advice;
 mod api;
 mod assembler;
 mod calls;
+mod compilers;
 mod contexts;
 mod contraction;
 mod definedness;

@@ -12,7 +12,7 @@ pub(crate) mod contexts;
 pub(crate) mod device_code;
 pub(crate) mod graphs;
 pub(crate) mod handles;
-mod kept_ptx;
+pub(crate) mod kept_ptx;
 mod limits;
 pub(crate) mod links;
 pub(crate) mod mappings;
