@@ -5,8 +5,7 @@
 use crate::api::table::entry_points;
 use crate::device::state::device;
 use crate::device::submit::submit;
-use crate::device::words::{Condition, Word, WordWork};
-use crate::device::work::Work;
+use crate::device::work::{Condition, Word, WordWork, Work};
 use crate::program::caller::called_function;
 use crate::program::pointers::In;
 use crate::status::{Answer, Status};

@@ -37,4 +37,4 @@ pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;
 pub(crate) mod virtual_memory;
-pub(crate) mod words;
+mod words;
