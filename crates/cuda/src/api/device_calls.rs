@@ -327,8 +327,10 @@ entry_points! {
         device().map(drop)?;
         to.set(contexts::retain_primary(number))
     }
+    [cuDevicePrimaryCtxRelease: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxRelease_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int) { contexts::release_primary(gpu(number)?) }
+    [cuDevicePrimaryCtxReset: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxReset_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int) {
         let number = gpu(number)?;
@@ -336,6 +338,7 @@ entry_points! {
         device()?.peers.forget(number);
         Ok(())
     }
+    [cuDevicePrimaryCtxSetFlags: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxSetFlags_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int, _flags: u32) { known(number) }
     [cuDevicePrimaryCtxGetState: (Init, zeros INVALID_VALUE, since 7_000)]
@@ -344,20 +347,24 @@ entry_points! {
         flags.set(0)?;
         active.set(c_int::from(contexts::primary_is_active(number)))
     }
+    [cuCtxCreate: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxCreate_v2: (Init, zeros INVALID_VALUE, since 3_020)]
     fn (to: Out<u64>, _flags: u32, number: c_int) { new_context(to, number) }
     [cuCtxCreate_v3: (Init, zeros INVALID_VALUE, since 11_040)]
     fn (to: Out<u64>, _affinity: u64, _count: c_int, _flags: u32, number: c_int) { new_context(to, number) }
     [cuCtxCreate_v4: (Init, zeros INVALID_VALUE, since 12_050)]
     fn (to: Out<u64>, _parameters: u64, _flags: u32, number: c_int) { new_context(to, number) }
+    [cuCtxDestroy: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxDestroy_v2: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (context: u64) { if context == 0 { Err(Status::INVALID_VALUE) } else { contexts::destroy(context) } }
     [cuCtxSetCurrent: (Init, zeros SUCCESS, since 4_000)]
     fn (context: u64) { contexts::set_current(context) }
+    [cuCtxPushCurrent: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxPushCurrent_v2: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (context: u64) { contexts::push(context) }
     [cuCtxGetCurrent: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (to: Out<u64>) { to.set(contexts::current_handle()) }
+    [cuCtxPopCurrent: (Init, zeros SUCCESS, since 2_000)]
     [cuCtxPopCurrent_v2: (Init, zeros SUCCESS, since 4_000)]
     fn (to: Out<u64>) { to.set_if(contexts::pop()?); Ok(()) }
     [cuCtxGetId: (Init, zeros INVALID_VALUE, since 12_000)]
@@ -373,7 +380,7 @@ entry_points! {
     }
     [cuStreamGetCtx, cuStreamGetCtx_ptsz: (Init, zeros INVALID_VALUE, since 9_020)]
     fn (stream: u64, to: Out<u64>) { to.set(contexts::owner()) }
-    [cuStreamGetCtx_v2: (Init, zeros INVALID_VALUE, since 12_050)]
+    [cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz: (Init, zeros INVALID_VALUE, since 12_050)]
     fn (stream: u64, to: Out<u64>, green: Out<u64>) { to.set(contexts::owner())?; green.set_if(0); Ok(()) }
 
     [cudaPointerGetAttributes: (Runtime, zeros INVALID_VALUE)]

@@ -117,6 +117,7 @@ entry_points! {
     [cuStreamCreateWithPriority: (Current, zeros INVALID_VALUE, since 5_050)]
     fn (to: Out<u64>, flags: u32, priority: c_int) { created(to, flags, priority) }
     [cudaStreamDestroy, _cudaStreamDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuStreamDestroy: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuStreamDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (stream: u64) { device()?.streams.end_stream(stream) }
     [cudaStreamSynchronize, cudaStreamSynchronize_ptsz, _cudaStreamSynchronize: (Primary, zeros SUCCESS)]
@@ -185,7 +186,7 @@ entry_points! {
     }
     [cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuLaunchHostFunc, cuLaunchHostFunc_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
-    [cuLaunchHostFunc_v2: (Init, zeros INVALID_VALUE, since 13_010)]
+    [cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz: (Init, zeros INVALID_VALUE, since 13_010)]
     [cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (stream: u64, function: HostFunction, data: u64) {
         submit(stream, Work::Host { function, data })
@@ -197,6 +198,7 @@ entry_points! {
     [cuEventCreate: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (event: Out<u64>, _flags: u32) { new_event(event) }
     [cudaEventDestroy, _cudaEventDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuEventDestroy: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuEventDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (event: u64) { device()?.streams.forget(event) }
     [cudaEventRecord, cudaEventRecord_ptsz, _cudaEventRecord: (Primary, zeros INVALID_HANDLE)]
@@ -223,7 +225,7 @@ entry_points! {
     fn (stream: u64, mode: u32) {
         begin(stream, mode, None)
     }
-    [cuStreamBeginCapture: (Init, zeros CAPTURE_UNSUPPORTED, since 10_000)]
+    [cuStreamBeginCapture, cuStreamBeginCapture_ptsz: (Init, zeros CAPTURE_UNSUPPORTED, since 10_000)]
     fn (stream: u64) { begin(stream, 0, None) }
     [cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz: (Init, zeros INVALID_VALUE, since 12_030)]

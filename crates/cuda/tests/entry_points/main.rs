@@ -4,7 +4,7 @@
 //! The state of the library is that of its process. So each of these four passes is a program: the test starts itself again with one of
 //! the ignored tests.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 #![expect(unsafe_code, reason = "calls of exported functions")]
 
 mod arguments;
@@ -61,6 +61,35 @@ fn forms_of_a_function_have_their_versions() {
         // Only the driver's functions are found by version.
         let is_driver = !row.name.starts_with("cuda");
         assert_eq!(row.since > 0, is_driver, "{}", row.name);
+    }
+}
+
+#[test]
+fn what_a_refusal_recommends_is_served() {
+    let served: BTreeSet<&str> =
+        entry_points().filter(|(row, _)| row.is_served).map(|(row, _)| row.name).collect();
+    let is_function = |word: &&str| {
+        let rest = word.strip_prefix("cuda").or_else(|| word.strip_prefix("cu")).unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_uppercase()) && !word.starts_with("cudaDevAttr")
+    };
+    // A call by a plain name leads to the newest form.
+    let is_served = |name: &str| {
+        served.contains(name) || served.iter().any(|known| known.starts_with(&format!("{name}_v")))
+    };
+    for (row, _) in entry_points().filter(|(row, _)| !row.is_served) {
+        let cause = sm121probe_cuda::cause(row.name);
+        let cause = cause.unwrap_or_else(|| panic!("{} is refused without a cause", row.name));
+        for name in cause.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_function) {
+            assert!(is_served(name), "{}: {cause}", row.name);
+        }
+        if cause.ends_with("the form _v2") {
+            let plain = row.plain_name();
+            assert!(
+                served.iter().any(|name| name.starts_with(&format!("{plain}_v"))),
+                "{}: {cause}",
+                row.name
+            );
+        }
     }
 }
 
@@ -174,6 +203,9 @@ fn pass_without_a_context() {
         let pops = row.plain_name() == "cuCtxPopCurrent";
         let needs_context = row.needs == Needs::Current || row.has_stream() || pops;
         let wanted = if needs_context { Status::INVALID_CONTEXT } else { row.zeros };
+        // Several forms release the primary context, which is current nowhere.
+        let mut context = 0u64;
+        arguments::named("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]);
         std::thread::scope(|scope| scope.spawn(|| pass.call(row, call, &[], wanted)).join().unwrap());
     }
     pass.end();
