@@ -215,6 +215,12 @@ mod tests {
         let spark = [38, 36, 37, 40, 18, 116, 124].map(|n| gpu.attribute(n));
         assert_eq!(spark, [25_165_824, 8_533_000, 256, 1, 1, 0, 0]);
         assert_eq!((gpu.memory >> 20, gpu.attribute(13)), (122_570, 2_418_000));
+        // Textures: one dimension, linear, with a pitch; surfaces of two dimensions; operations of streams on words.
+        assert_eq!(
+            [21, 69, 72, 56, 57].map(|n| gpu.attribute(n)),
+            [131_072, 268_435_456, 2_097_120, 131_072, 65_536]
+        );
+        assert_eq!([122, 123].map(|n| gpu.attribute(n)), [1, 1]);
         assert!(Gpu::with_key("gb11").is_none());
     }
 }

@@ -422,8 +422,7 @@ impl GlobalMemory {
     /// placed side by side, such as the mappings of one range of virtual memory.
     pub(crate) fn runs(&mut self, address: u64, len: usize) -> Result<Vec<(u64, usize)>, Fault> {
         let (mut runs, mut at, mut left) = (Vec::new(), address, len);
-        loop {
-            let Some((base, size)) = self.buffer_around(at) else { break };
+        while let Some((base, size)) = self.buffer_around(at) {
             let here = (base + size as u64 - at) as usize;
             if left <= here {
                 break;
