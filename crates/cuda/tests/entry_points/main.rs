@@ -4,7 +4,7 @@
 //! The state of the library is that of its process. So each of these four passes is a program: the test starts itself again with one of
 //! the ignored tests.
 
-#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 #![expect(unsafe_code, reason = "calls of exported functions")]
 
 mod arguments;
