@@ -268,6 +268,10 @@ fn the_report_comes_whatever_the_program_does() {
     assert_eq!(output.status.code(), Some(100), "{text}");
     assert!(text.contains("add: 1,000 launches") && text.contains("(1000 times)"), "{text}");
     assert_eq!(text.matches("out_of_bounds").count() + text.matches("out of bounds").count(), 2, "{text}");
+    let output = exec(&[], "robustness::program_whose_kernels_share_a_heap");
+    let text = told(&output);
+    assert!(output.status.code() == Some(100) && text.contains("take: 3 launches"), "{text}");
+    assert!(text.contains("use_after_free") && !text.contains("FAILED"), "{text}");
     passes("robustness::program_with_more_memory_than_the_machine");
     let text = passes("robustness::program_with_many_threads");
     assert!(text.contains("add: 800 launches") && !text.contains("not freed"), "{text}");

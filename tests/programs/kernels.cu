@@ -100,6 +100,14 @@ __global__ void areas()
     delete shape;
 }
 
+__device__ Shape* kept[32];
+__global__ void keep() { kept[threadIdx.x] = new Square(threadIdx.x); }
+__global__ void drop()
+{
+    atomicAdd(&total, kept[threadIdx.x]->area());
+    delete kept[threadIdx.x];
+}
+
 static bool objects()
 {
     float wanted = 0;
@@ -109,6 +117,12 @@ static bool objects()
     areas<<<1, 32>>>();
     RUNTIME(cudaDeviceSynchronize());
     EXPECT(total == wanted);
+    // Objects outlive the kernel that makes them.
+    total = 0;
+    keep<<<1, 32>>>();
+    drop<<<1, 32>>>();
+    RUNTIME(cudaDeviceSynchronize());
+    EXPECT(total == 31 * 32 * 63 / 6);
     return true;
 }
 

@@ -1,7 +1,7 @@
 //! Memory: regions of bytes with initialisation state, and the global address space that contains them.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub struct GlobalMemory {
     pub(crate) sums: FloatSums,
     /// Textures and surfaces by handle.
     pub textures: Textures,
+    /// What kernels have allocated with `malloc`, which lives until a kernel frees it: address and size in bytes.
+    pub(crate) heap: BTreeMap<u64, u64>,
 }
 
 impl GlobalMemory {
