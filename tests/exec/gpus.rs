@@ -163,3 +163,58 @@ fn program_without_peer_access() {
     assert_eq!(call!(api, "cudaMemPoolSetAccess", pool => u64, access.as_ptr() => *const u32, 1 => usize), 0);
     assert_eq!((add(&api, kernel, 0, pooled), api.words(pooled, 4)), (0, vec![2; 4]));
 }
+
+/// The status of `cuInit` and of `cudaMalloc`, and what `cudaGetDeviceCount` returns.
+fn seen() -> (c_int, c_int, (c_int, c_int)) {
+    let (driver, api) = (Api::open("libcuda.so.1"), Api::open("libcudart.so.13"));
+    let (mut count, mut at) = (7, 0u64);
+    let begun = call!(driver, "cuInit", 0 => u32);
+    let counted = call!(api, "cudaGetDeviceCount", &raw mut count => *mut c_int);
+    (begun, call!(api, "cudaMalloc", &raw mut at => *mut u64, 16 => usize), (counted, count))
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_sees_the_last_gpu_and_the_first() {
+    assert_eq!(seen(), (0, 0, (0, 2)));
+    let api = Api::open("libcudart.so.13");
+    for (number, bus) in [(0, "0000:03:00.0"), (1, "0000:01:00.0")] {
+        let (mut text, mut uuid, mut found) = ([0u8; 13], [0u8; 16], -1);
+        let to = text.as_mut_ptr();
+        assert_eq!(call!(api, "cudaDeviceGetPCIBusId", to => *mut u8, 13 => c_int, number => c_int), 0);
+        assert_eq!(&text[..12], bus.as_bytes());
+        assert_eq!(call!(api, "cuDeviceGetUuid", &raw mut uuid => *mut [u8; 16], number => c_int), 0);
+        assert_eq!(uuid[15] + 1, bus.as_bytes()[6] - b'0');
+        let id = CString::new(bus).unwrap();
+        let place = &raw mut found;
+        assert_eq!(call!(api, "cudaDeviceGetByPCIBusId", place => *mut c_int, id.as_ptr() => *const i8), 0);
+        assert_eq!(found, number);
+    }
+    let (mut found, hidden) = (-1, CString::new("0000:02:00.0").unwrap());
+    let place = &raw mut found;
+    let hidden = call!(api, "cudaDeviceGetByPCIBusId", place => *mut c_int, hidden.as_ptr() => *const i8);
+    assert_eq!((hidden, call!(api, "cudaSetDevice", 2 => c_int)), (INVALID_DEVICE, INVALID_DEVICE));
+    select(&api, 1);
+    let (at, kernel) = (memory_of_four(&api, 1), kernel(&api));
+    assert_eq!((add(&api, kernel, 0, at), api.words(at, 4), owner(&api, at)), (0, vec![2; 4], 1));
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_sees_no_gpu() {
+    assert_eq!(seen(), (100, 100, (100, 0)));
+    let api = Api::open("libcudart.so.13");
+    let mut version = 0;
+    assert_eq!(call!(api, "cudaDriverGetVersion", &raw mut version => *mut c_int), 0);
+    assert_eq!(
+        (version, call!(api, "cudaSetDevice", 0 => c_int), call!(api, "cuCtxSynchronize")),
+        (13_050, 100, 3)
+    );
+    assert_eq!((call!(api, "cudaGetLastError"), call!(api, "cudaGetLastError")), (100, 0));
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_sees_a_gpu_twice() {
+    assert_eq!(seen(), (101, 101, (101, 0)));
+}

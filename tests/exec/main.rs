@@ -9,6 +9,7 @@ mod advice;
 mod api;
 mod assembler;
 mod calls;
+mod compilers;
 mod contexts;
 mod contraction;
 mod definedness;
@@ -23,6 +24,7 @@ mod record;
 mod robustness;
 mod separate;
 mod static_runtime;
+mod stream_words;
 mod textures;
 mod trials;
 mod virtual_memory;
@@ -266,6 +268,10 @@ fn the_report_comes_whatever_the_program_does() {
     assert_eq!(output.status.code(), Some(100), "{text}");
     assert!(text.contains("add: 1,000 launches") && text.contains("(1000 times)"), "{text}");
     assert_eq!(text.matches("out_of_bounds").count() + text.matches("out of bounds").count(), 2, "{text}");
+    let output = exec(&[], "robustness::program_whose_kernels_share_a_heap");
+    let text = told(&output);
+    assert!(output.status.code() == Some(100) && text.contains("take: 3 launches"), "{text}");
+    assert!(text.contains("use_after_free") && !text.contains("FAILED"), "{text}");
     passes("robustness::program_with_more_memory_than_the_machine");
     let text = passes("robustness::program_with_many_threads");
     assert!(text.contains("add: 800 launches") && !text.contains("not freed"), "{text}");
@@ -632,6 +638,7 @@ fn virtual_memory_is_accessible_where_it_is_mapped() {
     let nothing = "lie in reserved addresses to which nothing is mapped (cuMemMap)";
     let barred = "lie in memory of GPU 0 that is mapped there, to which GPU 0 has no access (cuMemSetAccess)";
     for (kernel, call, part) in [
+        ("bulk", "", "64 bytes"),
         ("reserved", "", nothing),
         ("barred", "", barred),
         ("", "cuMemcpyDtoH_v2", nothing),
@@ -664,6 +671,41 @@ fn several_gpus_have_their_own_memory() {
     let part = "lie in memory of GPU 1, to which GPU 0 has no peer access (cudaDeviceEnablePeerAccess)";
     assert!(code == 100 && all.iter().any(|v| v[0] == "out_of_bounds" && v[3].contains(part)), "{all:?}");
     assert_eq!(exec(&["--gpus", "9"], "gpus::program_with_two_gpus").status.code(), Some(2));
+}
+
+#[test]
+fn the_program_sees_the_gpus_that_it_is_shown() {
+    let shown = |value: &str, program: &str, code: i32| {
+        let output = exec_with(&["--gpus", "3"], program, &[("CUDA_VISIBLE_DEVICES", Path::new(value))]);
+        let own = String::from_utf8_lossy(&output.stdout);
+        assert_eq!(output.status.code(), Some(code), "{value}: {}{own}", told(&output));
+        assert!(own.contains("test result: ok. 1 passed"), "{value}: {own}");
+        assert_eq!(told(&output).contains("shows the program no GPU"), code == 4, "{}", told(&output));
+    };
+    let uuids = "GPU-736d3132-3170-726f-6265-206578656302,GPU-736d3132-3170-726f-6265-206578656300";
+    for value in ["2,0", "2,0,-1,1", " 2,0,x", uuids] {
+        shown(value, "gpus::program_that_sees_the_last_gpu_and_the_first", 0);
+    }
+    for value in ["", "-1", "3", "GPU-", "-1,0"] {
+        shown(value, "gpus::program_that_sees_no_gpu", 4);
+    }
+    shown("1,1", "gpus::program_that_sees_a_gpu_twice", 4);
+}
+
+#[test]
+fn streams_write_words_and_wait_for_them() {
+    let text = passes("stream_words::program_whose_streams_use_words");
+    assert!(!text.contains("not supported"), "{text}");
+    let text = passes_with("stream_words::program_whose_stream_waits_for_a_later_call", 4);
+    for part in [
+        "cuStreamWaitValue32_v2: the stream waits for a word that is written later",
+        "flushes no remote writes",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
+    let (code, report) = report(&[], "stream_words::program_whose_stream_writes_nowhere");
+    let all = violations(&report);
+    assert!(code == 100 && all.iter().any(|v| v[1] == "cuStreamWriteValue32_v2"), "{all:?}");
 }
 
 #[test]

@@ -140,3 +140,52 @@ fn program_that_is_killed() {
     // SAFETY: ends this process.
     unsafe { raise(9) };
 }
+
+/// A kernel that allocates memory and stores where, and one that frees what it finds there.
+const HEAP: &str = "
+.version 8.7
+.target sm_120
+.address_size 64
+.extern .func (.param .b64 at) malloc(.param .b64 size);
+.extern .func free(.param .b64 at);
+.visible .entry take(.param .u64 place)
+{
+    .reg .b64 p, at; .reg .b32 x;
+    .param .b64 size; .param .b64 made;
+    ld.param.u64 p, [place];
+    st.param.b64 [size], 64;
+    call.uni (made), malloc, (size);
+    ld.param.b64 at, [made];
+    st.global.u64 [p], at;
+    mov.u32 x, 7;
+    st.u32 [at], x;
+    ret;
+}
+.visible .entry give(.param .u64 place)
+{
+    .reg .b64 p, at; .reg .b32 x;
+    .param .b64 what;
+    ld.param.u64 p, [place];
+    ld.global.u64 at, [p];
+    ld.u32 x, [at];
+    st.global.u32 [p+8], x;
+    st.param.b64 [what], at;
+    call.uni free, (what);
+    ret;
+}";
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_whose_kernels_share_a_heap() {
+    let api = Api::open("libcuda.so.1");
+    let module = api.module(HEAP);
+    let (take, give) = (api.kernel(module, "take"), api.kernel(module, "give"));
+    let at = api.allocate(64);
+    let arguments = [(&raw const at).cast::<c_void>()];
+    for _ in 0..3 {
+        assert_eq!((api.launch(take, 1, 0, &arguments), api.launch(give, 1, 0, &arguments)), (0, 0));
+        assert_eq!(api.words(at + 8, 1), [7]);
+    }
+    // What was freed cannot be freed again.
+    assert_ne!(api.launch(give, 1, 0, &arguments), 0);
+}

@@ -50,6 +50,26 @@ int run(void)
 }
 "#;
 
+/// What nvlink's host code does instead: the constructor of each object registers its own, and the last one all.
+const LINKED_OBJECTS: &str = r#"
+static int registered __asm__("_ZZL26__cudaRegisterLinkedBinaryE3__i");
+static void (*callbacks[2])(void**);
+static void __cudaRegisterLinkedBinary(void (*callback)(void**))
+{
+    if (registered > 1) abort();
+    callbacks[registered++] = callback;
+    if (registered == 2) {
+        void** all = __cudaRegisterFatBinary(&wrapper);
+        for (registered = 0; registered < 2; ++registered) callbacks[registered](all);
+        __cudaRegisterFatBinaryEnd(all);
+    }
+}
+static void first(void** all) { __cudaRegisterFunction(all, (const char*)number, (char*)"number", "number", -1, 0, 0, 0, 0, 0); }
+static void second(void** all) { if (!all) fputs("no binary\n", stderr); }
+__attribute__((constructor)) static void __sti____cudaRegisterAll_first(void) { __cudaRegisterLinkedBinary(first); }
+__attribute__((constructor)) static void __sti____cudaRegisterAll_second(void) { __cudaRegisterLinkedBinary(second); }
+"#;
+
 const MAIN: &str = "int main(void) { return run(); }\n";
 const LINKED: &str = "int run(void);\nint main(void) { return run(); }\n";
 const LOADER: &str = r#"
@@ -65,7 +85,7 @@ int main(int count, char** names)
 "#;
 
 /// Builds a C file with the machine's compiler.
-fn build(folder: &Path, name: &str, text: &str, options: &[&str]) -> PathBuf {
+pub(crate) fn build(folder: &Path, name: &str, text: &str, options: &[&str]) -> PathBuf {
     let (source, made) = (folder.join(format!("{name}.c")), folder.join(name));
     fs::write(&source, text).unwrap();
     let output =
@@ -114,6 +134,18 @@ fn a_runtime_in_the_program_or_in_its_libraries_is_replaced() {
         output.status.code() == Some(9) && said.contains("libnothing.so: cannot open shared object file"),
         "{said}"
     );
+}
+
+#[test]
+fn objects_of_a_library_that_is_loaded_late_are_registered_once_more() {
+    let folder = tempfile::tempdir().unwrap();
+    let at = folder.path();
+    let (before, rest) = USER.split_once("__attribute__((constructor))").unwrap();
+    let (_, run) = rest.split_once("int run(void)").unwrap();
+    let user = format!("{RUNTIME}{before}{LINKED_OBJECTS}int run(void){run}");
+    is_served(&[&build(at, "program", &format!("{user}{MAIN}"), &[])], 0);
+    let library = build(at, "libobjects.so", &user, &["-shared", "-fPIC"]);
+    is_served(&[&build(at, "loader", LOADER, &["-ldl"]), &library], 3);
 }
 
 #[test]

@@ -57,6 +57,31 @@ impl Memory<'_> {
     }
 }
 
+/// Copies 64 bytes to shared memory and back, by bulk copies.
+const BULK: &str = "
+.version 8.7
+.target sm_120
+.address_size 64
+.visible .entry bulk(.param .u64 from, .param .u64 to)
+{
+    .reg .b64 a, b, state; .reg .pred done;
+    .shared .align 128 .b8 bytes[64];
+    .shared .align 8 .b64 barrier;
+    ld.param.u64 a, [from];
+    ld.param.u64 b, [to];
+    mbarrier.init.shared::cta.b64 [barrier], 1;
+    fence.proxy.async.shared::cta;
+    mbarrier.arrive.expect_tx.shared::cta.b64 state, [barrier], 64;
+    cp.async.bulk.shared::cta.global.mbarrier::complete_tx::bytes [bytes], [a], 64, [barrier];
+$wait:
+    mbarrier.try_wait.shared::cta.b64 done, [barrier], state;
+    @!done bra $wait;
+    cp.async.bulk.global.shared::cta.bulk_group [b], [bytes], 64;
+    cp.async.bulk.commit_group;
+    cp.async.bulk.wait_group 0;
+    ret;
+}";
+
 fn add(api: &Api, kernel: u64, at: u64) -> c_int {
     let value = 1u32;
     api.launch(kernel, 4, 0, &[(&raw const at).cast::<c_void>(), (&raw const value).cast()])
@@ -87,6 +112,16 @@ fn program_with_virtual_memory() {
     assert_eq!(call!(api, "cuMemcpyDtoD_v2", copy => u64, border => u64, 32 => usize), 0);
     assert_eq!(api.words(copy, 8), [5; 8]);
     assert_eq!(call!(api, "cuMemFree_v2", copy => u64), 0);
+    let bulk = api.kernel(api.module(BULK), "bulk");
+    let [inside, across, behind] = [at + 256, at + PIECE as u64 - 32, at + PIECE as u64 + 1024];
+    let pattern: Vec<u32> = (100..116).collect();
+    let host = pattern.as_ptr() as u64;
+    assert_eq!(call!(api, "cuMemcpyHtoD_v2", inside => u64, host => u64, 64 => usize), 0);
+    for (from, to) in [(inside, across), (across, behind)] {
+        assert_eq!(api.launch(bulk, 1, 0, &[(&raw const from).cast::<c_void>(), (&raw const to).cast()]), 0);
+        assert_eq!(api.words(to, 16), pattern);
+    }
+    assert_eq!(call!(api, "cuMemsetD32_v2", across => u64, 5 => u32, 16 => usize), 0);
 
     // A mapping knows its memory, and the memory outlives its mapping and its first handle.
     let (mut kept, mut properties, mut kind) = (0u64, [0u32; 8], 0u32);
@@ -154,6 +189,8 @@ fn program_that_uses_what_is_not_mapped() {
     assert_eq!(memory.allow(at, PIECE, &READ_WRITE), 0);
     assert_eq!((fill(), add(&api, barred, at), read()), (0, 0, 0));
     assert_eq!(word, 5);
+    let (past, bulk) = (at + PIECE as u64 - 32, api.kernel(api.module(BULK), "bulk"));
+    assert_eq!(api.launch(bulk, 1, 0, &[(&raw const past).cast::<c_void>(), (&raw const at).cast()]), 0);
     // Its neighbour is not mapped.
     let border = at + PIECE as u64 - 4;
     assert_eq!(call!(api, "cuMemsetD16_v2", border => u64, 4 => u16, 4 => usize), 1);

@@ -22,6 +22,7 @@ mod mutants;
 mod need;
 mod nvrtc;
 mod predicates;
+mod public_suite;
 mod tiles;
 
 use std::process::ExitCode;
@@ -49,6 +50,7 @@ fn main() -> ExitCode {
         ("mutants", mutants::TESTS),
         ("nvrtc", nvrtc::TESTS),
         ("predicates", predicates::TESTS),
+        ("public_suite", public_suite::TESTS),
         ("tiles", tiles::TESTS),
     ];
     let each = tests.into_iter().flat_map(|(module, tests)| tests.iter().map(move |test| (module, test)));

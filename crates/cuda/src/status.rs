@@ -31,6 +31,7 @@ codes! {
     INVALID_SYMBOL = 13, "cudaErrorInvalidSymbol", "cudaErrorInvalidSymbol", "invalid device symbol";
     MISSING_CONFIGURATION = 52, "cudaErrorMissingConfiguration", "cudaErrorMissingConfiguration", "the launch has no configuration";
     INVALID_DEVICE_FUNCTION = 98, "cudaErrorInvalidDeviceFunction", "cudaErrorInvalidDeviceFunction", "invalid device function";
+    NO_DEVICE = 100, "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
     INVALID_DEVICE = 101, "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
     INVALID_IMAGE = 200, "cudaErrorInvalidKernelImage", "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
     INVALID_CONTEXT = 201, "cudaErrorDeviceUninitialized", "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";

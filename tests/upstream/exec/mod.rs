@@ -2,6 +2,7 @@
 
 mod backend_ops;
 mod build;
+mod own;
 mod packages;
 
 use std::ffi::{OsStr, OsString};
@@ -30,7 +31,8 @@ pub(crate) struct Program {
 }
 
 /// All programs.
-pub(crate) const ALL: [Program; 15] = [
+pub(crate) const ALL: [Program; 16] = [
+    Program { name: "own", run: own::run },
     Program {
         name: "cutlass_79a",
         run: |store| cutlass(store, "79a_blackwell_geforce_nvfp4_bf16_gemm", CUBE),

@@ -287,4 +287,33 @@ entry_points! {
         let size = filled(array, x, len)?;
         copy(Some(stream), rows(to, size[0], size[1]), side_of(array, [x, y], size)?, size)
     }
+    // Offsets are bytes of the first row.
+    [cuMemcpyHtoA_v2, cuMemcpyHtoA_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    [cuMemcpyDtoA_v2, cuMemcpyDtoA_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    fn (array: u64, x: usize, from: u64, len: usize) {
+        let size = filled(array, x, len)?;
+        copy(None, side_of(array, [x, 0], size)?, rows(from, size[0], size[1]), size)
+    }
+    [cuMemcpyHtoAAsync_v2, cuMemcpyHtoAAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 3_020)]
+    fn (array: u64, x: usize, from: u64, len: usize, stream: u64) {
+        let size = filled(array, x, len)?;
+        copy(Some(stream), side_of(array, [x, 0], size)?, rows(from, size[0], size[1]), size)
+    }
+    [cuMemcpyAtoH_v2, cuMemcpyAtoH_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    [cuMemcpyAtoD_v2, cuMemcpyAtoD_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    fn (to: u64, array: u64, x: usize, len: usize) {
+        let size = filled(array, x, len)?;
+        copy(None, rows(to, size[0], size[1]), side_of(array, [x, 0], size)?, size)
+    }
+    [cuMemcpyAtoHAsync_v2, cuMemcpyAtoHAsync_v2_ptsz: (Init, zeros INVALID_VALUE, since 3_020)]
+    fn (to: u64, array: u64, x: usize, len: usize, stream: u64) {
+        let size = filled(array, x, len)?;
+        copy(Some(stream), rows(to, size[0], size[1]), side_of(array, [x, 0], size)?, size)
+    }
+    [cuMemcpyAtoA_v2, cuMemcpyAtoA_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
+    fn (array: u64, x: usize, from_array: u64, from_x: usize, len: usize) {
+        let size = filled(array, x, len)?;
+        if filled(from_array, from_x, len)? != size { return Err(Status::INVALID_VALUE); }
+        copy(None, side_of(array, [x, 0], size)?, side_of(from_array, [from_x, 0], size)?, size)
+    }
 }

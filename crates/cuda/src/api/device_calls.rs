@@ -3,14 +3,12 @@
 
 use std::ffi::c_int;
 
-use emulator::events::UUID;
-
 use crate::api::call::VERSION;
 use crate::api::launch_parameters::PERSISTENCE;
 use crate::api::properties::device_properties;
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
-use crate::device::contexts::{self, gpu, gpus};
+use crate::device::contexts::{self, bus_of, gpu, gpu_at_bus, gpus, present, uuid_of};
 use crate::device::state::{Device, device};
 use crate::device::streams::HIGHEST_PRIORITY;
 use crate::program::caller::runtime_is_12;
@@ -25,18 +23,6 @@ const BUS_LEN: c_int = 13;
 /// Checks the number of a GPU.
 fn known(number: c_int) -> Answer {
     gpu(number).map(drop)
-}
-
-/// The PCI bus of a GPU.
-fn bus_of(gpu: u8) -> u8 {
-    gpu + 1
-}
-
-/// The UUID of a GPU: that of the first one is known to this project's other programs.
-fn uuid_of(gpu: u8) -> [u8; 16] {
-    let mut uuid = *UUID;
-    uuid[15] = gpu;
-    uuid
 }
 
 /// Writes the properties of the device.
@@ -130,7 +116,7 @@ entry_points! {
     DEVICE, DEVICE_CALLS;
 
     [cuInit: (Nothing, zeros SUCCESS, since 2_000)]
-    fn (_flags: u32) { device().map(drop)?; contexts::initialize(); Ok(()) }
+    fn (_flags: u32) { contexts::initialize()?; device().map(drop) }
     [cudaDriverGetVersion: (Runtime, zeros INVALID_VALUE)]
     [cuDriverGetVersion: (Nothing, zeros INVALID_VALUE, since 2_020)]
     fn (version: Out<c_int>) { version.set(VERSION) }
@@ -138,11 +124,15 @@ entry_points! {
     fn (version: Out<c_int>) { version.set(if runtime_is_12() { VERSION_12 } else { VERSION }) }
     [cudaGetDeviceCount, _cudaGetDeviceCount: (Runtime, zeros INVALID_VALUE)]
     [cuDeviceGetCount: (Init, zeros INVALID_VALUE, since 2_000)]
-    fn (count: Out<c_int>) { device().map(drop)?; count.set(c_int::from(gpus())) }
+    fn (count: Out<c_int>) {
+        count.set(c_int::from(gpus()))?;
+        present()?;
+        device().map(drop)
+    }
     [cudaGetDevice, _cudaGetDevice: (Runtime, zeros INVALID_VALUE)]
     [cuCtxGetDevice: (Current, zeros INVALID_VALUE, since 2_000)]
     [cuCtxGetDevice_v2: (Current, zeros INVALID_VALUE, since 13_000)]
-    fn (number: Out<c_int>) { number.set(c_int::from(contexts::current_gpu())) }
+    fn (number: Out<c_int>) { present()?; number.set(c_int::from(contexts::current_gpu())) }
     [cuDeviceGet: (Init, zeros INVALID_VALUE, since 2_000)]
     [_cuDeviceGet: (Init, zeros INVALID_VALUE)]
     fn (number: Out<c_int>, ordinal: c_int) { known(ordinal)?; number.set(ordinal) }
@@ -220,8 +210,8 @@ entry_points! {
         // The domain is optional; the numbers are hexadecimal.
         let id = id.text()?;
         let bus = id.trim_start_matches("0000:").trim_end_matches(".0").strip_suffix(":00");
-        let bus = bus.and_then(|bus| c_int::from_str_radix(bus, 16).ok()).ok_or(Status::INVALID_DEVICE)?;
-        number.set(c_int::from(gpu(bus - 1)?))
+        let bus = bus.and_then(|bus| u8::from_str_radix(bus, 16).ok()).ok_or(Status::INVALID_DEVICE)?;
+        number.set(c_int::from(gpu_at_bus(bus)?))
     }
     [cudaDeviceCanAccessPeer: (Primary, zeros INVALID_VALUE)]
     [cuDeviceCanAccessPeer: (Init, zeros INVALID_VALUE, since 4_000)]
@@ -271,6 +261,7 @@ entry_points! {
     fn () { synchronized() }
     [cudaDeviceReset: (Runtime, zeros SUCCESS)]
     fn () {
+        present()?;
         contexts::reset_primary(contexts::current_gpu());
         let mut device = device()?;
         device.stack_bytes = None;
@@ -336,8 +327,10 @@ entry_points! {
         device().map(drop)?;
         to.set(contexts::retain_primary(number))
     }
+    [cuDevicePrimaryCtxRelease: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxRelease_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int) { contexts::release_primary(gpu(number)?) }
+    [cuDevicePrimaryCtxReset: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxReset_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int) {
         let number = gpu(number)?;
@@ -345,6 +338,7 @@ entry_points! {
         device()?.peers.forget(number);
         Ok(())
     }
+    [cuDevicePrimaryCtxSetFlags: (Init, zeros SUCCESS, since 7_000)]
     [cuDevicePrimaryCtxSetFlags_v2: (Init, zeros SUCCESS, since 11_000)]
     fn (number: c_int, _flags: u32) { known(number) }
     [cuDevicePrimaryCtxGetState: (Init, zeros INVALID_VALUE, since 7_000)]
@@ -353,20 +347,24 @@ entry_points! {
         flags.set(0)?;
         active.set(c_int::from(contexts::primary_is_active(number)))
     }
+    [cuCtxCreate: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxCreate_v2: (Init, zeros INVALID_VALUE, since 3_020)]
     fn (to: Out<u64>, _flags: u32, number: c_int) { new_context(to, number) }
     [cuCtxCreate_v3: (Init, zeros INVALID_VALUE, since 11_040)]
     fn (to: Out<u64>, _affinity: u64, _count: c_int, _flags: u32, number: c_int) { new_context(to, number) }
     [cuCtxCreate_v4: (Init, zeros INVALID_VALUE, since 12_050)]
     fn (to: Out<u64>, _parameters: u64, _flags: u32, number: c_int) { new_context(to, number) }
+    [cuCtxDestroy: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxDestroy_v2: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (context: u64) { if context == 0 { Err(Status::INVALID_VALUE) } else { contexts::destroy(context) } }
     [cuCtxSetCurrent: (Init, zeros SUCCESS, since 4_000)]
     fn (context: u64) { contexts::set_current(context) }
+    [cuCtxPushCurrent: (Init, zeros INVALID_VALUE, since 2_000)]
     [cuCtxPushCurrent_v2: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (context: u64) { contexts::push(context) }
     [cuCtxGetCurrent: (Init, zeros INVALID_VALUE, since 4_000)]
     fn (to: Out<u64>) { to.set(contexts::current_handle()) }
+    [cuCtxPopCurrent: (Init, zeros SUCCESS, since 2_000)]
     [cuCtxPopCurrent_v2: (Init, zeros SUCCESS, since 4_000)]
     fn (to: Out<u64>) { to.set_if(contexts::pop()?); Ok(()) }
     [cuCtxGetId: (Init, zeros INVALID_VALUE, since 12_000)]
@@ -382,11 +380,12 @@ entry_points! {
     }
     [cuStreamGetCtx, cuStreamGetCtx_ptsz: (Init, zeros INVALID_VALUE, since 9_020)]
     fn (stream: u64, to: Out<u64>) { to.set(contexts::owner()) }
-    [cuStreamGetCtx_v2: (Init, zeros INVALID_VALUE, since 12_050)]
+    [cuStreamGetCtx_v2, cuStreamGetCtx_v2_ptsz: (Init, zeros INVALID_VALUE, since 12_050)]
     fn (stream: u64, to: Out<u64>, green: Out<u64>) { to.set(contexts::owner())?; green.set_if(0); Ok(()) }
 
     [cudaPointerGetAttributes: (Runtime, zeros INVALID_VALUE)]
     fn (to: Out<u8>, at: u64) {
+        present()?;
         // Type (0 unregistered, 1 host, 2 device, 3 managed), device, device pointer, host pointer.
         let found = device()?.around(at).map(|(_, a)| a);
         let kind = found.map(|a| a.kind);

@@ -105,7 +105,7 @@ unsafe fn range_attribute(to: Out<c_int>, size: usize, attribute: c_int, at: u64
     let held =
         device.around(at).filter(|(base, held)| held.kind.is_managed() && end <= base + held.len as u64);
     held.ok_or(Status::INVALID_VALUE)?;
-    let all = device.advices.of(&(at..end));
+    let all = device.advices.common_to(&(at..end));
     let word = match attribute {
         1 => c_int::from(all.read_mostly),
         2 | 6 => number_of(all.preferred),

@@ -223,6 +223,7 @@ entry_points! {
         if known { flags.set(2) } else { Err(Status::INVALID_VALUE) }
     }
     [cudaHostRegister: (Primary, zeros INVALID_VALUE)]
+    [cuMemHostRegister: (Current, zeros INVALID_VALUE, since 4_000)]
     [cuMemHostRegister_v2: (Current, zeros INVALID_VALUE, since 6_050)]
     fn (host: u64, len: usize, _flags: u32) { device()?.register(host, len) }
     [cudaHostUnregister: (Primary, zeros INVALID_VALUE)]

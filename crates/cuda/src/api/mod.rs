@@ -27,3 +27,4 @@ mod tensor_map_calls;
 mod texture_calls;
 mod unserved;
 mod virtual_memory_calls;
+mod word_calls;

@@ -44,11 +44,15 @@ fn is_usable(device: &mut Device, number: usize) -> Answer {
         return Err(Status::INVALID_IMAGE);
     }
     if let Some((kernels, why)) = module.unrunnable() {
-        // A compiler at run time made it.
-        let why = format!(
-            "{why}; if NVRTC compiled it, load what nvrtcGetPTX returns instead of nvrtcGetCUBIN, and compile with --gpu-architecture=compute_{}",
-            device.gpu.arch()
-        );
+        let why = if module.is_of_library() {
+            why
+        } else {
+            // A compiler at run time may have made it.
+            format!(
+                "{why}; if NVRTC compiled it, load what nvrtcGetPTX returns instead of nvrtcGetCUBIN, and compile with --gpu-architecture=compute_{}",
+                device.gpu.arch()
+            )
+        };
         if kernels.is_empty() {
             device.results.unchecked(why.clone());
         }

@@ -1,5 +1,11 @@
 //! Why functions are refused, and what works instead.
 
+/// Why a launch of CUDA 3.2 and before is refused.
+const OLD_LAUNCH: &str = "arguments belong to a launch, not to a kernel; use cuLaunchKernel";
+
+/// Why a form of a function that a newer one has replaced is refused.
+const OLD_FORM: &str = "an old form, mostly with sizes of 32 bits; use the form _v2";
+
 /// Why the functions with such a part in their names are not supported, and what works instead; the first that fits.
 const CAUSES: &[(&str, &str)] = &[
     ("Ipc", "memory and events belong to one process; run the ranks as threads of one process with --gpus N"),
@@ -33,9 +39,7 @@ const CAUSES: &[(&str, &str)] = &[
     ("Coredump", "there are no core dumps of a GPU; the report names the kernel, the line and the thread"),
     ("Checkpoint", "the state of a process is not saved; --record writes each launch as a case"),
     ("TexRef", "texture references are not emulated; use texture objects (cudaCreateTextureObject)"),
-    ("WaitValue", "streams do not wait for words in memory; use events"),
-    ("WriteValue", "streams do not write words; use cudaMemsetAsync"),
-    ("BatchMemOp", "streams neither wait for words in memory nor write them; use events and cudaMemsetAsync"),
+    ("BatchMemOp", "a graph gets such nodes from a stream alone; capture cuStreamBatchMemOp"),
     ("AsyncNotification", "the GPU sends no notifications"),
     ("Sparse", "arrays are not sparse; use cudaMallocArray"),
     ("MapArray", "arrays are not sparse; use cudaMallocArray"),
@@ -54,7 +58,6 @@ const CAUSES: &[(&str, &str)] = &[
     ("ResourceDesc", "objects are not described; keep the descriptor from which the object was made"),
     ("ResourceViewDesc", "objects are not described; keep the descriptor from which the object was made"),
     ("TextureDesc", "objects are not described; keep the descriptor from which the object was made"),
-    ("StreamGetAttribute", "attributes of streams change nothing; keep what was set"),
     ("MemoryRequirements", "memory of arrays is not mapped; use cudaMallocArray"),
     ("GetPlane", "arrays have no planes; use one array for each"),
     ("DebugDotPrint", "graphs are not drawn; ask cudaGraphGetNodes and cudaGraphGetEdges"),
@@ -82,9 +85,19 @@ const CAUSES: &[(&str, &str)] = &[
     ("GetLocationInfo", "memory has no nodes; ask cudaPointerGetAttributes"),
     ("1DLinearMaxWidth", "ask cudaDevAttrMaxTexture1DLinearWidth"),
     ("ArrayToArray", "use cudaMemcpy3D or cudaMemcpy2DArrayToArray"),
-    ("cuArray", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
-    ("cuMemcpy", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
-    ("cuMemset", "a form of CUDA 3.1, with sizes of 32 bits; use the form _v2"),
+    ("SurfRef", "surface references are not emulated; use surface objects (cudaCreateSurfaceObject)"),
+    ("MultiDevice", "a cooperative launch has one GPU; use cuLaunchCooperativeKernel"),
+    ("cuLaunch", OLD_LAUNCH),
+    ("cuParam", OLD_LAUNCH),
+    ("cuFuncSetBlockShape", OLD_LAUNCH),
+    ("cuFuncSetSharedSize", OLD_LAUNCH),
+    ("cuCtxAttach", "contexts are not counted; use cuDevicePrimaryCtxRetain"),
+    ("cuCtxDetach", "contexts are not counted; use cuDevicePrimaryCtxRelease_v2"),
+    ("cuDeviceGetProperties", "use cuDeviceGetAttribute"),
+    ("cuArray", OLD_FORM),
+    ("cuDeviceTotalMem", OLD_FORM),
+    ("cuMem", OLD_FORM),
+    ("cuModuleGetGlobal", OLD_FORM),
 ];
 
 /// Why a function is not supported, and what works instead.

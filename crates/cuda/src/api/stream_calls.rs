@@ -4,15 +4,16 @@
 use std::ffi::{c_int, c_void};
 
 use crate::api::graph_parameters::nodes;
-use crate::api::launch_parameters::{ACCESS_POLICY_WINDOW, PERSISTENCE};
+use crate::api::launch_parameters::PERSISTENCE;
 use crate::api::table::entry_points;
 use crate::device::handles::Handle;
 use crate::device::state::{Device, device};
+use crate::device::stream_attributes::StreamAttribute;
 use crate::device::streams::Mode;
 use crate::device::submit::{EXTERNAL, submit, wait};
 use crate::device::work::{HostFunction, Work};
 use crate::program::caller::runtime_is_12;
-use crate::program::pointers::{In, Out};
+use crate::program::pointers::{In, Out, host_bytes, put_host_bytes};
 use crate::status::{Answer, Status};
 
 fn created(stream: Out<u64>, flags: u32, priority: c_int) -> Answer {
@@ -116,6 +117,7 @@ entry_points! {
     [cuStreamCreateWithPriority: (Current, zeros INVALID_VALUE, since 5_050)]
     fn (to: Out<u64>, flags: u32, priority: c_int) { created(to, flags, priority) }
     [cudaStreamDestroy, _cudaStreamDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuStreamDestroy: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuStreamDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (stream: u64) { device()?.streams.end_stream(stream) }
     [cudaStreamSynchronize, cudaStreamSynchronize_ptsz, _cudaStreamSynchronize: (Primary, zeros SUCCESS)]
@@ -155,19 +157,24 @@ entry_points! {
     fn (
         stream: u64, at: u64, _len: usize, _flags: u32,
     ) { if at == 0 { Err(Status::INVALID_VALUE) } else { Ok(()) } }
-    // Attributes concern caches, priorities and synchronisation; none changes a result.
     [cudaStreamSetAttribute, cudaStreamSetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamSetAttribute, cuStreamSetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
-    fn (
-        stream: u64, attribute: u32, value: u64,
-    ) {
-        if value == 0 { return Err(Status::INVALID_VALUE); }
-        if attribute == ACCESS_POLICY_WINDOW { device()?.results.remark(PERSISTENCE.to_owned()); }
-        Ok(())
+    fn (stream: u64, attribute: u32, value: u64) {
+        let attribute = StreamAttribute::from_number(attribute)?;
+        let bytes = host_bytes(value, attribute.size())?;
+        let mut device = device()?;
+        if attribute == StreamAttribute::AccessPolicyWindow { device.results.remark(PERSISTENCE.to_owned()); }
+        device.streams.set_attribute(stream, attribute, bytes)
+    }
+    [cudaStreamGetAttribute, cudaStreamGetAttribute_ptsz: (Primary, zeros INVALID_VALUE)]
+    [cuStreamGetAttribute, cuStreamGetAttribute_ptsz: (Init, zeros INVALID_VALUE, since 11_000)]
+    fn (stream: u64, attribute: u32, to: Out<u8>) {
+        let held = device()?.streams.attribute(stream, StreamAttribute::from_number(attribute)?);
+        put_host_bytes(to.address(), &held)
     }
     [cudaStreamCopyAttributes, cudaStreamCopyAttributes_ptsz: (Primary, zeros SUCCESS)]
     [cuStreamCopyAttributes, cuStreamCopyAttributes_ptsz: (Current, zeros SUCCESS, since 11_000)]
-    fn (_to: u64, _from: u64) { Ok(()) }
+    fn (target: u64, source: u64) { device()?.streams.copy_attributes(target, source) }
     [cudaStreamAddCallback, cudaStreamAddCallback_ptsz, _cudaStreamAddCallback: (Primary, zeros INVALID_VALUE)]
     [cuStreamAddCallback, cuStreamAddCallback_ptsz: (Init, zeros INVALID_VALUE, since 5_000)]
     fn (
@@ -179,7 +186,7 @@ entry_points! {
     }
     [cudaLaunchHostFunc, cudaLaunchHostFunc_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuLaunchHostFunc, cuLaunchHostFunc_ptsz: (Init, zeros INVALID_VALUE, since 10_000)]
-    [cuLaunchHostFunc_v2: (Init, zeros INVALID_VALUE, since 13_010)]
+    [cuLaunchHostFunc_v2, cuLaunchHostFunc_v2_ptsz: (Init, zeros INVALID_VALUE, since 13_010)]
     [cudaLaunchHostFunc_v2, cudaLaunchHostFunc_v2_ptsz: (Primary, zeros INVALID_VALUE)]
     fn (stream: u64, function: HostFunction, data: u64) {
         submit(stream, Work::Host { function, data })
@@ -191,6 +198,7 @@ entry_points! {
     [cuEventCreate: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (event: Out<u64>, _flags: u32) { new_event(event) }
     [cudaEventDestroy, _cudaEventDestroy: (Primary, zeros INVALID_HANDLE)]
+    [cuEventDestroy: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuEventDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]
     fn (event: u64) { device()?.streams.forget(event) }
     [cudaEventRecord, cudaEventRecord_ptsz, _cudaEventRecord: (Primary, zeros INVALID_HANDLE)]
@@ -217,7 +225,7 @@ entry_points! {
     fn (stream: u64, mode: u32) {
         begin(stream, mode, None)
     }
-    [cuStreamBeginCapture: (Init, zeros CAPTURE_UNSUPPORTED, since 10_000)]
+    [cuStreamBeginCapture, cuStreamBeginCapture_ptsz: (Init, zeros CAPTURE_UNSUPPORTED, since 10_000)]
     fn (stream: u64) { begin(stream, 0, None) }
     [cudaStreamBeginCaptureToGraph, cudaStreamBeginCaptureToGraph_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuStreamBeginCaptureToGraph, cuStreamBeginCaptureToGraph_ptsz: (Init, zeros INVALID_VALUE, since 12_030)]

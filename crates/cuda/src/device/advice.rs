@@ -68,7 +68,7 @@ impl Advices {
     }
 
     /// What holds for all bytes of a range: where they differ, nothing does.
-    pub(crate) fn of(&self, range: &Range<u64>) -> Advised {
+    pub(crate) fn common_to(&self, range: &Range<u64>) -> Advised {
         let mut all = self.at(range.start);
         let borders = self.0.iter().flat_map(|(advised, _)| [advised.start, advised.end]);
         for border in borders.filter(|border| range.contains(border)) {
@@ -95,15 +95,15 @@ mod tests {
         all.add(0..100, Advice::Accessed(Home::Gpu(0), true));
         all.add(50..60, Advice::Prefetched(Home::Host));
         all.add(60..70, Advice::Accessed(Home::Host, false));
-        let whole = all.of(&(0..100));
+        let whole = all.common_to(&(0..100));
         assert_eq!((whole.read_mostly, whole.preferred, whole.prefetched), (true, Some(Home::Gpu(1)), None));
         assert_eq!(whole.accessed, BTreeSet::from([Home::Gpu(0)]));
-        assert_eq!(all.of(&(50..60)).prefetched, Some(Home::Host));
+        assert_eq!(all.common_to(&(50..60)).prefetched, Some(Home::Host));
         all.add(10..20, Advice::ReadMostly(false));
         all.add(20..30, Advice::Preferred(None));
-        assert_eq!((all.of(&(0..100)).read_mostly, all.of(&(0..100)).preferred), (false, None));
-        assert_eq!(all.of(&(100..200)), Advised::default());
+        assert_eq!((all.common_to(&(0..100)).read_mostly, all.common_to(&(0..100)).preferred), (false, None));
+        assert_eq!(all.common_to(&(100..200)), Advised::default());
         all.forget(&(0..100));
-        assert_eq!(all.of(&(0..100)), Advised::default());
+        assert_eq!(all.common_to(&(0..100)), Advised::default());
     }
 }

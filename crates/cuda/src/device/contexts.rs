@@ -8,6 +8,8 @@ use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU32, AtomicU64, Ordering};
 
 use emulator::events::{self, MOST_GPUS};
 
+use crate::device::results::say;
+use crate::device::visible::selected;
 use crate::status::{Answer, Status};
 
 /// What an entry point requires of its thread.
@@ -47,18 +49,71 @@ static HELD_BY_RUNTIME: [AtomicBool; MOST_GPUS as usize] =
 /// The GPU of each context.
 static GPU_OF: [AtomicU8; 64] = [const { AtomicU8::new(0) }; 64];
 
-/// The number of GPUs.
-pub(crate) fn gpus() -> u8 {
-    static COUNT: OnceLock<u8> = OnceLock::new();
-    *COUNT.get_or_init(|| {
+/// The UUID of a GPU of the machine: that of the first one is known to this project's other programs.
+fn uuid_of_physical(number: u8) -> [u8; 16] {
+    let mut uuid = *events::UUID;
+    uuid[15] = number;
+    uuid
+}
+
+/// The GPUs that the program sees, as numbers of the machine's GPUs.
+fn visible() -> &'static Result<Vec<u8>, Status> {
+    static VISIBLE: OnceLock<Result<Vec<u8>, Status>> = OnceLock::new();
+    VISIBLE.get_or_init(|| {
         let text = std::env::var(events::GPUS).unwrap_or_default();
-        text.parse().unwrap_or(1).clamp(1, MOST_GPUS)
+        let all = 0..text.parse().unwrap_or(1).clamp(1, MOST_GPUS);
+        match std::env::var_os("CUDA_VISIBLE_DEVICES") {
+            None => Ok(all.collect()),
+            Some(value) => {
+                let uuids: Vec<[u8; 16]> = all.map(uuid_of_physical).collect();
+                let shown = selected(&value.to_string_lossy(), &uuids);
+                if shown.is_err() {
+                    say(&format!(
+                        "CUDA_VISIBLE_DEVICES={} shows the program no GPU, or one twice",
+                        value.display()
+                    ));
+                }
+                shown
+            }
+        }
     })
+}
+
+/// The number of GPUs that the program sees.
+pub(crate) fn gpus() -> u8 {
+    visible().as_ref().map_or(0, |all| all.len() as u8)
+}
+
+/// Checks that the program sees a GPU.
+pub(crate) fn present() -> Answer {
+    visible().as_ref().map(drop).map_err(|status| *status)
 }
 
 /// The GPU with this number.
 pub(crate) fn gpu(number: c_int) -> Result<u8, Status> {
+    present()?;
     u8::try_from(number).ok().filter(|number| *number < gpus()).ok_or(Status::INVALID_DEVICE)
+}
+
+/// The number that a GPU has in the machine.
+fn physical_of(gpu: u8) -> u8 {
+    visible().as_ref().ok().and_then(|all| all.get(usize::from(gpu)).copied()).unwrap_or(gpu)
+}
+
+/// The UUID of a GPU.
+pub(crate) fn uuid_of(gpu: u8) -> [u8; 16] {
+    uuid_of_physical(physical_of(gpu))
+}
+
+/// The PCI bus of a GPU.
+pub(crate) fn bus_of(gpu: u8) -> u8 {
+    physical_of(gpu) + 1
+}
+
+/// The GPU at a PCI bus.
+pub(crate) fn gpu_at_bus(bus: u8) -> Result<u8, Status> {
+    present()?;
+    (0..gpus()).find(|gpu| bus_of(*gpu) == bus).ok_or(Status::INVALID_DEVICE)
 }
 
 /// The context stack of a thread, as bit numbers. It has no destructor, because programs make calls from their exit handlers.
@@ -129,9 +184,12 @@ pub(crate) fn called_as(needs: Needs, name: &'static str) {
 pub(crate) fn enter(needs: Needs, stream: Option<u64>) -> Result<(), Status> {
     match needs {
         Needs::Nothing => return Ok(()),
-        Needs::Runtime => INITIALIZED.store(true, Ordering::SeqCst),
+        Needs::Runtime => INITIALIZED.store(present().is_ok(), Ordering::SeqCst),
         Needs::Primary => return enter_primary(),
         Needs::Init | Needs::Current => {}
+    }
+    if needs == Needs::Runtime {
+        return Ok(());
     }
     if !INITIALIZED.load(Ordering::SeqCst) {
         return Err(Status::NOT_INITIALIZED);
@@ -145,6 +203,7 @@ pub(crate) fn stream_has_context(stream: u64) -> Answer {
 }
 
 fn enter_primary() -> Answer {
+    present()?;
     INITIALIZED.store(true, Ordering::SeqCst);
     match STACK.get().top() {
         Some(bit) if lives(bit) => Ok(()),
@@ -193,8 +252,10 @@ pub(crate) fn primary_of(gpu: u8) -> u64 {
 }
 
 /// `cuInit`.
-pub(crate) fn initialize() {
+pub(crate) fn initialize() -> Answer {
+    present()?;
     INITIALIZED.store(true, Ordering::SeqCst);
+    Ok(())
 }
 
 /// Returns the current context.

@@ -23,6 +23,8 @@ pub(crate) struct DeviceCode {
     pub(crate) pieces: usize,
     /// The name of the source file, if the fatbin has one.
     pub(crate) source: Option<String>,
+    /// The library that contains it, if it is not the program's.
+    pub(crate) library: Option<String>,
     /// The objects of the program that have no PTX for the GPU.
     pub(crate) missing: Vec<String>,
 }

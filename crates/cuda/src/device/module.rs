@@ -30,8 +30,8 @@ pub(crate) struct Module {
 impl Module {
     /// Reads the module from an image. With `contracts`, an unqualified product and the sum that uses it are rounded once.
     pub(crate) fn from_image(image: Image, gpu: &Gpu, contracts: bool) -> Self {
-        let Image { code, objects } = image;
-        let mut code = DeviceCode::read(code, gpu);
+        let Image { code, objects, library } = image;
+        let mut code = DeviceCode { library, ..DeviceCode::read(code, gpu) };
         let mut problem = None;
         if !objects.is_empty() && code.text.is_none() {
             let separate = Separate::link(objects, gpu);
@@ -50,6 +50,11 @@ impl Module {
             && other_targets.is_empty()
             && !has_lto
             && self.problem.is_none()
+    }
+
+    /// Whether a library of the program contains it, rather than the program or memory that it has allocated.
+    pub(crate) const fn is_of_library(&self) -> bool {
+        self.code.library.is_some()
     }
 
     /// If all kernels are machine code, or cannot be linked: their names, and why they cannot run.
@@ -194,9 +199,22 @@ fn build(gpu: &Gpu) -> String {
     format!("-gencode arch={flag},code={flag}")
 }
 
+/// How the names of NVIDIA's libraries of kernels begin.
+const OF_NVIDIA: [&str; 9] = [
+    "libcublas",
+    "libcudnn",
+    "libcufft",
+    "libcurand",
+    "libcusolver",
+    "libcusparse",
+    "libnccl",
+    "libnpp",
+    "libnvjpeg",
+];
+
 /// Why a module without PTX for the GPU cannot run, and how to build it.
-fn no_ptx(gpu: &Gpu, code: &DeviceCode) -> String {
-    let DeviceCode { machine_code, other_targets, has_lto, .. } = code;
+fn no_ptx(gpu: &Gpu, code_of: &DeviceCode) -> String {
+    let DeviceCode { machine_code, other_targets, has_lto, .. } = code_of;
     let build = build(gpu);
     if *has_lto {
         return format!(
@@ -222,14 +240,43 @@ fn no_ptx(gpu: &Gpu, code: &DeviceCode) -> String {
         0 => machine_code.join(", "),
         more => format!("{} and {more} more", machine_code[..NAMED].join(", ")),
     };
+    let Some(library) = &code_of.library else {
+        return format!(
+            "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
+        );
+    };
+    if OF_NVIDIA.iter().any(|name| library.starts_with(name)) {
+        return format!(
+            "{library} has no PTX, and machine code cannot be emulated: NVIDIA builds it without; compute this on the host, or by kernels of the \
+             program (found: {code})"
+        );
+    }
     format!(
-        "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
+        "{library} has no PTX, and machine code cannot be emulated: build that library with {build} (found: {code})"
     )
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn machine_code_of_a_library_is_named_with_what_can_be_done() {
+        let said = |library: Option<&str>| {
+            let library = library.map(str::to_owned);
+            no_ptx(
+                &GPUS[0],
+                &DeviceCode { machine_code: vec!["k (sm_120)".to_owned()], library, ..DeviceCode::default() },
+            )
+        };
+        assert!(said(None).starts_with("the module has no PTX") && said(None).contains("build it with"));
+        let curand = said(Some("libcurand.so.10"));
+        assert!(
+            curand.starts_with("libcurand.so.10 has no PTX") && curand.contains("by kernels of the program"),
+            "{curand}"
+        );
+        assert!(said(Some("libmine.so")).contains("build that library with"));
+    }
 
     #[test]
     fn ptx_may_begin_with_a_long_comment() {

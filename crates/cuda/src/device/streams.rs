@@ -5,6 +5,7 @@ use std::collections::{BTreeSet, HashMap};
 use std::thread::{ThreadId, current};
 
 use crate::device::contexts;
+use crate::device::stream_attributes::StreamAttribute;
 use crate::status::{Answer, Status};
 
 /// `cudaStreamLegacy`, which is also denoted by 0.
@@ -103,6 +104,8 @@ pub(crate) struct Streams {
     captures_begun: u64,
     streams: HashMap<u64, Stream>,
     events: HashMap<u64, Event>,
+    /// What was set for streams, but for their priority.
+    attributes: HashMap<(u64, StreamAttribute), Vec<u8>>,
     captures: Vec<Capture>,
     /// The capture modes of threads (`cudaThreadExchangeStreamCaptureMode`).
     modes: HashMap<ThreadId, Mode>,
@@ -131,6 +134,45 @@ impl Streams {
     pub(crate) fn end_stream(&mut self, stream: u64) -> Answer {
         self.streams.remove(&stream).ok_or(Status::INVALID_HANDLE)?;
         self.captures.retain(|c| c.origin != stream);
+        self.attributes.retain(|(of, _), _| *of != stream);
+        Ok(())
+    }
+
+    /// The bytes of an attribute of a stream.
+    pub(crate) fn attribute(&self, stream: u64, attribute: StreamAttribute) -> Vec<u8> {
+        if attribute == StreamAttribute::Priority {
+            return self.priority_of(stream).to_le_bytes().to_vec();
+        }
+        self.attributes.get(&(stream, attribute)).cloned().unwrap_or_else(|| attribute.unset())
+    }
+
+    /// Sets an attribute of a stream.
+    pub(crate) fn set_attribute(&mut self, stream: u64, attribute: StreamAttribute, value: &[u8]) -> Answer {
+        attribute.check(value)?;
+        match (attribute, value.first_chunk()) {
+            (StreamAttribute::Priority, Some(bytes)) => {
+                if let Some(stream) = self.streams.get_mut(&stream) {
+                    stream.priority = i32::from_le_bytes(*bytes).clamp(HIGHEST_PRIORITY, 0);
+                }
+            }
+            _ => _ = self.attributes.insert((stream, attribute), value.to_vec()),
+        }
+        Ok(())
+    }
+
+    /// Gives a stream all attributes of another one.
+    pub(crate) fn copy_attributes(&mut self, to: u64, from: u64) -> Answer {
+        self.known(to)?;
+        self.known(from)?;
+        let priority = self.priority_of(from);
+        if let Some(stream) = self.streams.get_mut(&to) {
+            stream.priority = priority;
+        }
+        let of_from = self.attributes.iter().filter(|((stream, _), _)| *stream == from);
+        let copied: Vec<_> =
+            of_from.map(|((_, attribute), value)| ((to, *attribute), value.clone())).collect();
+        self.attributes.retain(|(stream, _), _| *stream != to || to == from);
+        self.attributes.extend(copied);
         Ok(())
     }
 

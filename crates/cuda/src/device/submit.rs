@@ -53,6 +53,10 @@ pub(crate) unsafe fn perform(work: &Work) -> Answer {
             Ok(())
         }
         Work::Record(event) => device()?.streams.record(*event),
+        Work::Words(words) => {
+            let mut device = device()?;
+            words.iter().try_for_each(|work| device.perform_on_word(*work))
+        }
         Work::Wait(_) | Work::Empty | Work::Child(_) | Work::Allocate(..) | Work::Free(_) => Ok(()),
     }
 }

@@ -140,6 +140,57 @@ impl FillWork {
     }
 }
 
+/// A word of 4 or 8 bytes, and a value for it.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Word {
+    pub(crate) at: u64,
+    pub(crate) value: u64,
+    pub(crate) size: usize,
+}
+
+/// What a wait compares (`CUstreamWaitValue_flags`).
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Condition {
+    /// The word has reached the value, in cyclic order.
+    Reached,
+    Equal,
+    /// It has a bit of the value.
+    AnyBit,
+    /// A bit is neither in it nor in the value.
+    NoBit,
+}
+
+impl Condition {
+    pub(crate) const fn from_number(number: u32) -> Result<Self, Status> {
+        match number {
+            0 => Ok(Self::Reached),
+            1 => Ok(Self::Equal),
+            2 => Ok(Self::AnyBit),
+            3 => Ok(Self::NoBit),
+            _ => Err(Status::INVALID_VALUE),
+        }
+    }
+
+    /// Whether it holds for the content of a word of `size` bytes.
+    pub(crate) const fn holds(self, held: u64, value: u64, size: usize) -> bool {
+        match self {
+            Self::Reached if size == 4 => (held as u32).wrapping_sub(value as u32).cast_signed() >= 0,
+            Self::Reached => held.wrapping_sub(value).cast_signed() >= 0,
+            Self::Equal => held == value,
+            Self::AnyBit => held & value != 0,
+            Self::NoBit if size == 4 => !((held | value) as u32) != 0,
+            Self::NoBit => !(held | value) != 0,
+        }
+    }
+}
+
+/// An operation on a word.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum WordWork {
+    Write(Word),
+    Wait(Word, Condition),
+}
+
 /// A unit of work.
 #[derive(Debug, Clone)]
 pub(crate) enum Work {
@@ -156,6 +207,8 @@ pub(crate) enum Work {
     Empty,
     Wait(u64),
     Record(u64),
+    /// Operations on words of memory.
+    Words(Arc<[WordWork]>),
     /// Memory owned by a graph: address and size in bytes.
     Allocate(u64, usize),
     Free(u64),
@@ -175,6 +228,37 @@ impl Work {
             Self::Record(_) => 7,
             Self::Allocate(..) => 10,
             Self::Free(_) => 11,
+            Self::Words(_) => 12,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn conditions_are_those_of_the_header() {
+        use Condition::{AnyBit, Equal, NoBit, Reached};
+        for (condition, held, value, size, holds) in [
+            (Reached, 5, 5, 4, true),
+            (Reached, 4, 5, 4, false),
+            (Reached, 1, 0xFFFF_FFFF, 4, true),
+            (Reached, 1, 0xFFFF_FFFF, 8, false),
+            (Reached, 0, u64::MAX, 8, true),
+            (Equal, 7, 7, 8, true),
+            (Equal, 7, 6, 4, false),
+            (AnyBit, 6, 2, 4, true),
+            (AnyBit, 6, 1, 4, false),
+            (NoBit, 0xFFFF_0000, 0xFFFF, 4, false),
+            (NoBit, 0xFFFF_0000, 0xFFFF, 8, true),
+            (NoBit, 9, 0, 4, true),
+        ] {
+            assert_eq!(
+                condition.holds(held, value, size),
+                holds,
+                "{condition:?} {held:#x} {value:#x} {size}"
+            );
         }
     }
 }

@@ -8,11 +8,16 @@
 //! nvPTXCompiler is static as well, and served in the same way (`ptx_compiler.rs`).
 //!
 //! A run-time compiler, NVRTC or nvJitLink, returns machine code. It has the PTX too: `run_time_compilers.rs` returns that instead, as
-//! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them. `linker.rs` has
-//! the functions of C that stand behind.
+//! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them; in a file that is linked with nvJitLink,
+//! whose names differ from version to version, the addresses of its functions are replaced (`imports.rs`). `linker.rs` has the functions of C
+//! that stand behind.
+//!
+//! In the process of a ptxas, `assembler.rs` keeps the PTX of what it assembles.
 #![expect(unsafe_code, reason = "a constructor")]
 
+mod assembler;
 mod code;
+mod imports;
 mod linker;
 mod loading;
 mod objects;
@@ -29,5 +34,6 @@ extern "C" fn begin() {
     // Otherwise the program loads the library itself, in a call of its own runtime, which cannot be replaced any more.
     if loading::is_preloaded() {
         static_runtime::serve();
+        assembler::begin();
     }
 }

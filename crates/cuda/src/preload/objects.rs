@@ -6,7 +6,7 @@ use std::fs::File;
 use std::os::unix::ffi::OsStrExt as _;
 use std::path::PathBuf;
 
-use object::elf::STT_FUNC;
+use object::elf::{STT_FUNC, STT_OBJECT, SymbolType};
 use object::read::elf::ElfFile64;
 use object::{LittleEndian, Object as _, ObjectSymbol as _, ReadCache, ReadRef};
 
@@ -22,9 +22,9 @@ pub(super) struct Loaded {
     pub(super) base: u64,
 }
 
-/// A function of a file.
+/// A function or a variable of a file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Function {
+pub(super) struct Symbol {
     /// The name in the file's symbol table.
     pub(super) name: String,
     /// The address in the file.
@@ -59,20 +59,34 @@ pub(super) fn loaded() -> Vec<Loaded> {
 }
 
 /// The functions that a file defines and whose name is wanted; none if the file cannot be read.
-pub(super) fn functions(loaded: &Loaded, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Function> {
-    let Ok(file) = File::open(&loaded.path) else { return Vec::new() };
-    functions_in(&ReadCache::new(file), is_wanted)
+pub(super) fn functions(loaded: &Loaded, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Symbol> {
+    symbols(loaded, STT_FUNC, is_wanted)
 }
 
-fn functions_in<'data>(data: impl ReadRef<'data>, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Function> {
+/// The variables that a file defines and whose name is wanted; none if the file cannot be read.
+pub(super) fn variables(loaded: &Loaded, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Symbol> {
+    symbols(loaded, STT_OBJECT, is_wanted)
+}
+
+fn symbols(loaded: &Loaded, kind: SymbolType, is_wanted: impl Fn(&[u8]) -> bool) -> Vec<Symbol> {
+    let Ok(file) = File::open(&loaded.path) else { return Vec::new() };
+    symbols_in(&ReadCache::new(file), kind, is_wanted)
+}
+
+fn symbols_in<'data>(
+    data: impl ReadRef<'data>,
+    kind: SymbolType,
+    is_wanted: impl Fn(&[u8]) -> bool,
+) -> Vec<Symbol> {
     let Ok(file) = ElfFile64::<LittleEndian, _>::parse(data) else { return Vec::new() };
-    let mut found: Vec<Function> = Vec::new();
+    let mut found: Vec<Symbol> = Vec::new();
     for symbol in file.symbols().chain(file.dynamic_symbols()) {
-        let is_function = symbol.elf_symbol().st_type() == STT_FUNC && symbol.is_definition();
+        // An object without a value is one that another file defines.
+        let is_defined = symbol.elf_symbol().st_type() == kind && !symbol.is_undefined();
         let Ok(name) = symbol.name_bytes() else { continue };
-        if is_function && is_wanted(name) {
+        if is_defined && is_wanted(name) {
             let (address, size) = (symbol.address(), symbol.size());
-            found.push(Function { name: String::from_utf8_lossy(name).into_owned(), address, size });
+            found.push(Symbol { name: String::from_utf8_lossy(name).into_owned(), address, size });
         }
     }
     found.sort_by(|a, b| (a.address, &a.name).cmp(&(b.address, &b.name)));

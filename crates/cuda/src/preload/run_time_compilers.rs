@@ -10,7 +10,9 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
+use super::imports::imports;
 use super::linker::{loaded_library, symbol};
+use super::objects::Loaded;
 use crate::device::links::{InputKind, Links};
 use crate::device::results::say;
 use emulator::gpus::{GPUS, Gpu};
@@ -24,6 +26,7 @@ const INVALID: c_int = 4;
 
 /// The names under which the dynamic linker knows the libraries, for programs that are linked with them.
 const NVRTC: [&CStr; 3] = [c"libnvrtc.so.13", c"libnvrtc.so.12", c"libnvrtc.so.11.2"];
+const LINKERS: [&CStr; 2] = [c"libnvJitLink.so.13", c"libnvJitLink.so.12"];
 
 /// A library whose functions the program has asked for.
 #[derive(Debug, Clone)]
@@ -48,34 +51,81 @@ fn locked<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
+/// A function that stands in for one of a library.
+struct StandIn {
+    at: *const c_void,
+    /// The plain name of the function, and what stands around it.
+    plain: &'static str,
+    around: (String, String),
+    /// Where its library is noted, and the names of that library.
+    place: &'static Mutex<Option<Library>>,
+    libraries: &'static [&'static CStr],
+}
+
+/// The functions that are replaced.
+const REPLACED: [(&str, *const c_void); 8] = [
+    ("nvrtcGetCUBINSize", nvrtcGetCUBINSize as *const c_void),
+    ("nvrtcGetCUBIN", nvrtcGetCUBIN as *const c_void),
+    ("nvJitLinkCreate", create as *const c_void),
+    ("nvJitLinkDestroy", destroy as *const c_void),
+    ("nvJitLinkAddData", add_data as *const c_void),
+    ("nvJitLinkAddFile", add_file as *const c_void),
+    ("nvJitLinkGetLinkedCubinSize", linked_size as *const c_void),
+    ("nvJitLinkGetLinkedCubin", linked as *const c_void),
+];
+
+impl StandIn {
+    /// The one for a function with this name, which may have a version.
+    fn with_name(name: &str) -> Option<Self> {
+        let (before, rest) = if let Some(rest) = name.strip_prefix("__") { ("__", rest) } else { ("", name) };
+        let (plain, at) = REPLACED.iter().rev().copied().find(|(plain, _)| {
+            let version = rest.strip_prefix(plain);
+            let is_version = |text: &str| text.bytes().all(|byte| byte == b'_' || byte.is_ascii_digit());
+            version.is_some_and(|text| text.is_empty() || text.starts_with('_') && is_version(text))
+        })?;
+        let is_nvrtc = plain.starts_with("nvrtc");
+        Some(Self {
+            at,
+            plain,
+            around: (before.to_owned(), rest[plain.len()..].to_owned()),
+            place: if is_nvrtc { &NVRTC_LIBRARY } else { &LINKER },
+            libraries: if is_nvrtc { &NVRTC } else { &LINKERS },
+        })
+    }
+
+    /// Notes the library with the function; false if it has none.
+    fn note(&self, library: *mut c_void) -> bool {
+        let found = Library { handle: library as usize, around: self.around.clone() };
+        if found.function(self.plain).is_none() {
+            return false;
+        }
+        *locked(self.place) = Some(found);
+        true
+    }
+
+    /// [`StandIn::note`] for the library that is loaded.
+    fn note_loaded(&self) -> bool {
+        self.libraries.iter().filter_map(|name| loaded_library(name)).any(|library| self.note(library))
+    }
+}
+
 /// The function that stands in for one of a library, if the library has that one.
 pub(super) fn substitute(library: *mut c_void, name: &CStr) -> Option<*const c_void> {
-    let name = name.to_str().ok()?;
-    if !name.contains("nvrtcGetCUBIN") && !name.contains("nvJitLink") {
-        return None;
+    let stand_in = StandIn::with_name(name.to_str().ok()?)?;
+    // This library has functions of that name, too, which a search in all that is loaded would find.
+    let is_there =
+        if library == libc::RTLD_DEFAULT { stand_in.note_loaded() } else { stand_in.note(library) };
+    is_there.then_some(stand_in.at)
+}
+
+/// Replaces the functions of nvJitLink that a file is linked with.
+pub(super) fn serve(file: &Loaded) {
+    for import in imports(file, |name| name.contains("nvJitLink")) {
+        if let Some(stand_in) = StandIn::with_name(&import.name).filter(StandIn::note_loaded) {
+            // SAFETY: the file has been loaded, and the stand-in has the signature of the header.
+            unsafe { import.lead_to(stand_in.at) };
+        }
     }
-    let (before, rest) = if let Some(rest) = name.strip_prefix("__") { ("__", rest) } else { ("", name) };
-    let is_version = |at: &usize| {
-        let digits = rest[*at..].bytes().all(|byte| byte == b'_' || byte.is_ascii_digit());
-        digits && rest[*at..].starts_with('_')
-    };
-    let end = rest.char_indices().map(|(at, _)| at).find(is_version).unwrap_or(rest.len());
-    let (plain, after) = rest.split_at(end);
-    let (stand_in, place): (*const c_void, _) = match plain {
-        "nvrtcGetCUBINSize" => (nvrtcGetCUBINSize as *const c_void, &NVRTC_LIBRARY),
-        "nvrtcGetCUBIN" => (nvrtcGetCUBIN as *const c_void, &NVRTC_LIBRARY),
-        "nvJitLinkCreate" => (create as *const c_void, &LINKER),
-        "nvJitLinkDestroy" => (destroy as *const c_void, &LINKER),
-        "nvJitLinkAddData" => (add_data as *const c_void, &LINKER),
-        "nvJitLinkAddFile" => (add_file as *const c_void, &LINKER),
-        "nvJitLinkGetLinkedCubinSize" => (linked_size as *const c_void, &LINKER),
-        "nvJitLinkGetLinkedCubin" => (linked as *const c_void, &LINKER),
-        _ => return None,
-    };
-    let found = Library { handle: library as usize, around: (before.to_owned(), after.to_owned()) };
-    found.function(plain)?;
-    *locked(place) = Some(found);
-    Some(stand_in)
 }
 
 /// A function of NVRTC.

@@ -9,8 +9,8 @@ use std::path::PathBuf;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use super::code;
-use super::objects::{Function, Loaded, PROGRAM, functions, loaded};
-use super::ptx_compiler;
+use super::objects::{Loaded, PROGRAM, Symbol, functions, loaded, variables};
+use super::{ptx_compiler, run_time_compilers};
 use crate::api::entry_points::entry_points;
 use crate::program::caller::set_runtime_version;
 
@@ -20,6 +20,10 @@ const OF_EVERY_RUNTIME: [&str; 3] = ["__cudaRegisterFatBinary", "cudaLaunchKerne
 const OF_CUDA_12: &str = "cudaGetDeviceProperties_v2";
 /// Part of the names of the functions in which nvcc's host code registers the device code of a source file.
 const REGISTERS: &str = "__sti____cudaRegisterAll";
+
+/// Parts of the name of the variable that counts which objects of a program of several (`-rdc=true`) have registered theirs; the last one
+/// registers all.
+const COUNTS: [&str; 2] = ["__cudaRegisterLinkedBinary", "__i"];
 
 /// The files that were looked at.
 static KNOWN: LazyLock<Mutex<HashSet<(PathBuf, u64)>>> = LazyLock::new(Mutex::default);
@@ -32,6 +36,7 @@ pub(super) fn serve() {
     };
     for file in new {
         ptx_compiler::serve(&file);
+        run_time_compilers::serve(&file);
         serve_file(&file);
     }
 }
@@ -45,7 +50,7 @@ fn serve_file(file: &Loaded) {
     let ours: HashMap<&str, u64> = entry_points().map(|(row, _)| (row.name, row.address.0 as u64)).collect();
     let defines = |name: &str| all.iter().any(|function| function.name == name);
     let is_this_library =
-        |function: &Function| ours.get(function.name.as_str()) == Some(&(file.base + function.address));
+        |function: &Symbol| ours.get(function.name.as_str()) == Some(&(file.base + function.address));
     if !OF_EVERY_RUNTIME.iter().all(|name| defines(name)) || all.iter().any(is_this_library) {
         return;
     }
@@ -66,7 +71,12 @@ fn serve_file(file: &Loaded) {
         return;
     }
     // The constructors of a library may have run, and registered its device code with its own runtime. If they have not, they register the
-    // same objects again, which changes nothing.
+    // same objects again, which changes nothing. Objects that are linked with each other are counted anew.
+    let is_count = |name: &[u8]| COUNTS.iter().all(|part| contains(name, part.as_bytes()));
+    for count in variables(file, is_count).iter().filter(|count| count.size == size_of::<i32>() as u64) {
+        // SAFETY: a variable of the file of this size, which only the constructors use.
+        unsafe { ((file.base + count.address) as *mut i32).write(0) };
+    }
     for function in all.iter().filter(|function| function.name.contains(REGISTERS)) {
         // SAFETY: a constructor of the file, without parameters. It may run twice, since it only passes addresses of the file.
         unsafe {

@@ -1,7 +1,10 @@
 //! Device code that the program passes by its address.
 #![expect(unsafe_code, reason = "objects of the program")]
 
-use std::ffi::c_char;
+use std::ffi::{CStr, OsStr, c_char, c_void};
+use std::mem::MaybeUninit;
+use std::os::unix::ffi::OsStrExt as _;
+use std::path::Path;
 
 use crate::program::pointers::{In, host_bytes};
 use crate::status::Status;
@@ -18,12 +21,28 @@ pub(crate) struct Image {
     pub(crate) code: Vec<u8>,
     /// The fatbins of the objects from which nvlink made it (`-rdc=true`).
     pub(crate) objects: Vec<Vec<u8>>,
+    /// The file name of the library that contains it, if it is not the program's.
+    pub(crate) library: Option<String>,
 }
 
 impl From<Vec<u8>> for Image {
     fn from(code: Vec<u8>) -> Self {
-        Self { code, objects: Vec::new() }
+        Self { code, ..Self::default() }
     }
+}
+
+/// The name of the loaded library that contains an address; `None` in the program and in memory that it has allocated.
+fn library_at(address: u64) -> Option<String> {
+    let mut info = MaybeUninit::<libc::Dl_info>::uninit();
+    // SAFETY: the function takes any address, and fills the struct if it finds a file.
+    let name = unsafe {
+        if libc::dladdr(address as *const c_void, info.as_mut_ptr()) == 0 {
+            return None;
+        }
+        CStr::from_ptr(info.assume_init().dli_fname)
+    };
+    let name = Path::new(OsStr::from_bytes(name.to_bytes())).file_name()?.to_string_lossy().into_owned();
+    name.contains(".so").then_some(name)
 }
 
 /// Reads the device image at an address; its header determines the length.
@@ -37,10 +56,12 @@ pub(crate) unsafe fn image(address: u64) -> Result<Image, Status> {
     let long = |at: u64| unsafe { In::<u64>::at(at) }.get();
     if word(address)? != WRAPPER {
         // SAFETY: as promised by the caller.
-        return Ok(Image::from(unsafe { code(address) }?));
+        let code = unsafe { code(address) }?;
+        return Ok(Image { library: library_at(address), ..Image::from(code) });
     }
     // SAFETY: the wrapper holds the address of an image.
     let mut image = Image::from(unsafe { code(long(address + 8)?) }?);
+    image.library = library_at(address);
     if word(address + 4)? != LINKED {
         return Ok(image);
     }

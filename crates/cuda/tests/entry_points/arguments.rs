@@ -384,6 +384,11 @@ impl Scene {
             "cudaMemcpyFromArray" | "cudaMemcpyFromArrayAsync" => {
                 vec![memory, array(), 0, 0, 64, 3, self.stream()]
             }
+            "cuMemcpyHtoA" | "cuMemcpyHtoAAsync" => vec![array(), 0, more, 64, self.stream()],
+            "cuMemcpyDtoA" => vec![array(), 0, memory, 64],
+            "cuMemcpyAtoH" | "cuMemcpyAtoHAsync" => vec![more, array(), 0, 64, self.stream()],
+            "cuMemcpyAtoD" => vec![memory, array(), 0, 64],
+            "cuMemcpyAtoA" => vec![array(), 0, array(), 0, 64],
             "cudaCreateTextureObject" | "cuTexObjectCreate" => vec![to, self.resource(array()), sampling, 0],
             "cudaCreateSurfaceObject" | "cuSurfObjectCreate" => vec![to, self.resource(array())],
             "cudaDestroyTextureObject" | "cuTexObjectDestroy" => {
@@ -514,6 +519,11 @@ impl Scene {
             }
             "cudaStreamAddCallback" | "cuStreamAddCallback" => {
                 vec![self.stream(), callback_of_the_host as *const () as u64, 0, 0]
+            }
+            // CU_STREAM_MEM_OP_WRITE_VALUE_32 of a word.
+            "cuStreamBatchMemOp" => {
+                let operation = self.block(&[2, Self::device_memory(), 7, 0, 0, 0]);
+                vec![self.stream(), 1, operation, 0]
             }
             "cudaStreamEndCapture" | "cuStreamEndCapture" => vec![self.captured(), self.place()],
             "cudaStreamUpdateCaptureDependencies" | "cuStreamUpdateCaptureDependencies" => {

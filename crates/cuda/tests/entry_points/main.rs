@@ -64,6 +64,35 @@ fn forms_of_a_function_have_their_versions() {
     }
 }
 
+#[test]
+fn what_a_refusal_recommends_is_served() {
+    let served: BTreeSet<&str> =
+        entry_points().filter(|(row, _)| row.is_served).map(|(row, _)| row.name).collect();
+    let is_function = |word: &&str| {
+        let rest = word.strip_prefix("cuda").or_else(|| word.strip_prefix("cu")).unwrap_or_default();
+        rest.starts_with(|c: char| c.is_ascii_uppercase()) && !word.starts_with("cudaDevAttr")
+    };
+    // A call by a plain name leads to the newest form.
+    let is_served = |name: &str| {
+        served.contains(name) || served.iter().any(|known| known.starts_with(&format!("{name}_v")))
+    };
+    for (row, _) in entry_points().filter(|(row, _)| !row.is_served) {
+        let cause = sm121probe_cuda::cause(row.name);
+        let cause = cause.unwrap_or_else(|| panic!("{} is refused without a cause", row.name));
+        for name in cause.split(|c: char| !c.is_ascii_alphanumeric() && c != '_').filter(is_function) {
+            assert!(is_served(name), "{}: {cause}", row.name);
+        }
+        if cause.ends_with("the form _v2") {
+            let plain = row.plain_name();
+            assert!(
+                served.iter().any(|name| name.starts_with(&format!("{plain}_v"))),
+                "{}: {cause}",
+                row.name
+            );
+        }
+    }
+}
+
 /// Runs a pass as a process of its own. If it ends by a signal, the last function that it has named is the one that crashed.
 fn passes(program: &str) {
     let own = std::env::current_exe().unwrap();
@@ -174,6 +203,9 @@ fn pass_without_a_context() {
         let pops = row.plain_name() == "cuCtxPopCurrent";
         let needs_context = row.needs == Needs::Current || row.has_stream() || pops;
         let wanted = if needs_context { Status::INVALID_CONTEXT } else { row.zeros };
+        // Several forms release the primary context, which is current nowhere.
+        let mut context = 0u64;
+        arguments::named("cuDevicePrimaryCtxRetain", &[&raw mut context as u64, 0]);
         std::thread::scope(|scope| scope.spawn(|| pass.call(row, call, &[], wanted)).join().unwrap());
     }
     pass.end();

@@ -155,9 +155,29 @@ impl Gpu {
             16 => self.sms,
             18 => u32::from(self.integrated),
             // Overlapping copies, mapped host memory, concurrent kernels, unified addressing, stream priorities, L1 caches, managed
-            // memory, cooperative launch, registration of host memory, virtual memory, memory pools, tensor maps.
-            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 102 | 115 | 127 => 1,
-            21..=29 => 16_384,
+            // memory, cooperative launch, registration of host memory, virtual memory, memory pools, operations of streams on words, tensor maps.
+            15 | 19 | 31 | 41 | 78 | 79 | 80 | 83 | 89 | 90 | 91 | 95 | 99 | 102 | 115 | 122 | 123 | 127 => 1,
+            // Textures: one, two and three dimensions, layers of two, layers of one, gathers, another shape of three, cubes, layers of them.
+            21 | 22 => 131_072,
+            23 => 65_536,
+            24..=26 => 16_384,
+            27 | 28 | 42 | 45 | 46 | 49 | 52 | 53 => 32_768,
+            29 | 43 => 2048,
+            44 => 1,
+            47 | 48 => 8192,
+            54 | 68 => 2046,
+            // Surfaces: one, two and three dimensions, layers of one and two, cubes, and layers of them.
+            55 | 61 | 63 | 64 | 66 | 67 => 32_768,
+            56 => 131_072,
+            57 => 65_536,
+            58..=60 => 16_384,
+            62 | 65 => 2048,
+            // Textures over linear memory and memory with a pitch; mipmaps of two dimensions and of one.
+            69 => 268_435_456,
+            70 => 131_072,
+            71 => 65_000,
+            72 => 2_097_120,
+            73 | 74 | 77 => 32_768,
             30 | 51 => 512,
             33 => 1,
             36 => self.memory_clock,
@@ -195,6 +215,12 @@ mod tests {
         let spark = [38, 36, 37, 40, 18, 116, 124].map(|n| gpu.attribute(n));
         assert_eq!(spark, [25_165_824, 8_533_000, 256, 1, 1, 0, 0]);
         assert_eq!((gpu.memory >> 20, gpu.attribute(13)), (122_570, 2_418_000));
+        // Textures: one dimension, linear, with a pitch; surfaces of two dimensions; operations of streams on words.
+        assert_eq!(
+            [21, 69, 72, 56, 57].map(|n| gpu.attribute(n)),
+            [131_072, 268_435_456, 2_097_120, 131_072, 65_536]
+        );
+        assert_eq!([122, 123].map(|n| gpu.attribute(n)), [1, 1]);
         assert!(Gpu::with_key("gb11").is_none());
     }
 }

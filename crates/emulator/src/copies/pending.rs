@@ -1,6 +1,8 @@
 //! Pending asynchronous copies (PTX ISA 9.7.9.27) and the bytes that must not be accessed until they complete.
 
+use crate::api::trap::Fault;
 use crate::copies::reduce::Reduce;
+use crate::memory::global::GlobalMemory;
 use crate::rules::order::{Order, Scope, Strong, Touch};
 
 /// A contiguous run of bytes of a copy.
@@ -22,6 +24,23 @@ impl Piece {
     /// A run that exists in full on both sides.
     pub(crate) fn whole(lane: usize, at: usize, len: usize, address: u64) -> Self {
         Self { lane: lane as u32, at, len, address, skip: 0, taken: len }
+    }
+
+    /// The piece as one for each buffer of global memory in which its bytes lie; they must exist.
+    pub(crate) fn by_buffer(self, memory: &mut GlobalMemory) -> Result<Vec<Self>, Fault> {
+        if self.taken == 0 {
+            return Ok(vec![self]);
+        }
+        let runs = memory.runs(self.address, self.taken)?;
+        let mut done = 0;
+        let last = runs.len() - 1;
+        let part = |(n, (address, taken)): (usize, (u64, usize))| {
+            let (skip, at) = if n == 0 { (self.skip, self.at) } else { (0, self.at + self.skip + done) };
+            done += taken;
+            let behind = if n == last { self.len - self.skip - self.taken } else { 0 };
+            Self { at, len: skip + taken + behind, address, skip, taken, ..self }
+        };
+        Ok(runs.into_iter().enumerate().map(part).collect())
     }
 
     /// Only the bytes that exist on the other side.

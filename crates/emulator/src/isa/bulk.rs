@@ -287,7 +287,7 @@ fn global(m: &mut Machine<'_>, address: u64, size: usize) -> Result<u64, Fault> 
     check(address, size)?;
     m.split(Space::Global, address)?;
     if size > 0 {
-        m.world.global.reach(address, size)?;
+        m.world.global.runs(address, size)?;
     }
     Ok(address)
 }
@@ -306,7 +306,7 @@ fn part(
     at: usize,
     size: usize,
     from: u64,
-) -> Result<Piece, Fault> {
+) -> Result<Vec<Piece>, Fault> {
     let [left, right] = ends.map(|slot| m.r.w[slot as usize][lane] as usize);
     if left > 15 || right > 15 || left + right > size {
         let what = format!("{left} and {right} of {size} bytes are ignored; the maximum is 15 at either end");
@@ -315,10 +315,7 @@ fn part(
     check(from, size)?;
     m.split(Space::Global, from)?;
     let (address, taken) = (from + left as u64, size - left - right);
-    if taken > 0 {
-        m.world.global.reach(address, taken)?;
-    }
-    Ok(Piece { lane: lane as u32, at, len: size, address, skip: left, taken })
+    Piece { lane: lane as u32, at, len: size, address, skip: left, taken }.by_buffer(&mut m.world.global)
 }
 
 /// The runs of bytes that a mask selects in `size` bytes: offsets and lengths. A bit stands for a byte of each group of 16.
@@ -349,10 +346,10 @@ fn selected(
     let one = |(start, len): (usize, usize)| {
         let (from, to) = (from.wrapping_add(start as u64), to.wrapping_add(start as u64));
         let at = m.shared_at(from, len)?;
-        m.world.global.reach(to, len)?;
-        Ok(Piece::whole(lane, at, len, to))
+        Piece::whole(lane, at, len, to).by_buffer(&mut m.world.global)
     };
-    runs(mask, size).map(one).collect()
+    let pieces: Result<Vec<_>, Fault> = runs(mask, size).map(one).collect();
+    Ok(pieces?.concat())
 }
 
 fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
@@ -367,16 +364,16 @@ fn issue(m: &mut Machine<'_>, bulk: &Bulk, lane: usize) -> Result<(), Fault> {
             match bulk.ignored {
                 None => {
                     let whole = Piece::whole(lane, at, size, global(m, from, size)?);
-                    (vec![whole], Work::Load { fill: Some([0; 16]), round: false })
+                    let pieces = whole.by_buffer(&mut m.world.global)?;
+                    (pieces, Work::Load { fill: Some([0; 16]), round: false })
                 }
-                Some(ends) => {
-                    (vec![part(m, ends, lane, at, size, from)?], Work::Load { fill: None, round: false })
-                }
+                Some(ends) => (part(m, ends, lane, at, size, from)?, Work::Load { fill: None, round: false }),
             }
         }
         (false, _) => {
             let pieces = match bulk.mask {
-                None => vec![Piece::whole(lane, shared(m, from, size)?, size, global(m, to, size)?)],
+                None => Piece::whole(lane, shared(m, from, size)?, size, global(m, to, size)?)
+                    .by_buffer(&mut m.world.global)?,
                 Some(slot) => selected(m, m.r.w[slot as usize][lane] as u16, lane, from, size, to)?,
             };
             (pieces, Work::Store(Store { reduce: bulk.reduce, ..Store::default() }))

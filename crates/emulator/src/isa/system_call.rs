@@ -171,12 +171,12 @@ fn vprintf(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 /// Allocates bytes of the heap; returns 0 if they do not fit.
 pub(super) fn allocate(m: &mut Machine<'_>, size: u64) -> u64 {
-    let used: u64 = m.world.heap.values().sum();
+    let used: u64 = m.world.global.heap.values().sum();
     if size == 0 || used.checked_add(size).is_none_or(|used| used > HEAP) {
         return 0;
     }
     let base = m.world.global.allocate(size as usize);
-    m.world.heap.insert(base, size);
+    m.world.global.heap.insert(base, size);
     base
 }
 
@@ -197,7 +197,7 @@ pub(super) fn free(m: &mut Machine<'_>, row: &Row) -> Flow {
         if base == 0 {
             continue;
         }
-        if m.world.heap.remove(&base).is_none() || !m.world.global.free(base) {
+        if m.world.global.heap.remove(&base).is_none() || !m.world.global.free(base) {
             let freed = matches!(m.split(Space::Generic, base), Ok((Window::Global, _)));
             let what = format!("free of {base:#x}, which `malloc` did not return or which was already freed");
             let rule = if freed { Rule::UseAfterFree } else { Rule::WrongSpace };

@@ -6,7 +6,7 @@ use super::bulk::{BarrierOperand, completion, named_ctas, sides};
 use super::{FormRow, Words};
 use crate::api::trap::{Fault, Rule};
 use crate::copies::boxes::{self, Mode, Use};
-use crate::copies::pending::{Pending, PendingKind, Store, Work};
+use crate::copies::pending::{Pending, PendingKind, Piece, Store, Work};
 use crate::copies::reduce::Reduce;
 use crate::copies::tensor_map::{TENSOR_MAP_BYTES, TensorMap};
 use crate::copies::tensor_map_bytes::missing;
@@ -288,10 +288,14 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
     let mut placed = Vec::with_capacity(pieces.len());
     for piece in pieces {
         let at = m.shared_at(piece.at as u64, piece.len)?;
-        if piece.taken > 0 {
+        let piece = Piece { at, ..piece };
+        if map.data_type == TensorType::U6Align16 {
+            // Its bytes are packed differently on both sides, so that they cannot be split.
             m.world.global.reach(piece.address, piece.taken)?;
+            placed.push(piece);
+        } else {
+            placed.extend(piece.by_buffer(&mut m.world.global)?);
         }
-        placed.push(crate::copies::pending::Piece { at, ..piece });
     }
     let reduce = match tensor.reduce {
         Some(op) => Some(reduction(op, map.data_type).map_err(rule)?),

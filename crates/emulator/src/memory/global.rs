@@ -1,7 +1,7 @@
 //! Memory: regions of bytes with initialisation state, and the global address space that contains them.
 
 use std::borrow::Cow;
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::ops::Range;
 use std::sync::Arc;
 
@@ -81,6 +81,8 @@ pub struct GlobalMemory {
     pub(crate) sums: FloatSums,
     /// Textures and surfaces by handle.
     pub textures: Textures,
+    /// What kernels have allocated with `malloc`, which lives until a kernel frees it: address and size in bytes.
+    pub(crate) heap: BTreeMap<u64, u64>,
 }
 
 impl GlobalMemory {
@@ -416,6 +418,27 @@ impl GlobalMemory {
     /// Checks that the bytes lie in one buffer, written or not, so that a copy may move them.
     pub(crate) fn reach(&mut self, address: u64, len: usize) -> Result<(), Fault> {
         if self.is_hole(address, len) { Ok(()) } else { self.locate(address, len).map(|_| ()) }
+    }
+
+    /// The runs of bytes, each in one buffer, of which a range consists. Buffers are a guard apart, but for those that the caller has
+    /// placed side by side, such as the mappings of one range of virtual memory.
+    pub(crate) fn runs(&mut self, address: u64, len: usize) -> Result<Vec<(u64, usize)>, Fault> {
+        let (mut runs, mut at, mut left) = (Vec::new(), address, len);
+        while let Some((base, size)) = self.buffer_around(at) {
+            let here = (base + size as u64 - at) as usize;
+            if left <= here {
+                break;
+            }
+            runs.push((at, here));
+            (at, left) = (at + here as u64, left - here);
+        }
+        // Sparse buffers have bytes where no buffer is.
+        if runs.is_empty() || self.buffer_around(at).is_none() {
+            self.reach(address, len)?;
+            return Ok(vec![(address, len)]);
+        }
+        runs.push((at, left));
+        Ok(runs)
     }
 
     /// Base address and length of the buffer that contains an address.

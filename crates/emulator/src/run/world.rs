@@ -60,8 +60,6 @@ pub(crate) struct World {
     pub(crate) lane_races: LaneRaces,
     /// The lane whose value remains in those stores.
     pub(crate) kept_lane: KeptLane,
-    /// Live allocations of `malloc`: address and size in bytes.
-    pub(crate) heap: std::collections::BTreeMap<u64, u64>,
     /// What kernels launch.
     pub(crate) device_launches: DeviceLaunches,
     /// Undefined bytes that were stored to global memory.
@@ -116,7 +114,6 @@ impl World {
             overlaps: Default::default(),
             lane_races: LaneRaces::default(),
             kept_lane: options.kept_lane,
-            heap: Default::default(),
             device_launches: DeviceLaunches::default(),
             undefined: Default::default(),
             judge: options.judge,
