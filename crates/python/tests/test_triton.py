@@ -412,6 +412,18 @@ def product(x):
     b: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
     i = gl.arange(0, 64, gl.SliceLayout(1, b))[:, None] * 64 + gl.arange(0, 64, gl.SliceLayout(0, b))[None, :]
     gl.store(x + i, gl.convert_layout(d, b))
+
+@gluon.jit
+def stored(x):
+    b: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[0]])
+    i = gl.arange(0, 128, b)
+    s = gl.allocate_shared_memory(gl.int32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0], cga_layout=[[0]]))
+    done = hopper.mbarrier.allocate_mbarrier()
+    hopper.mbarrier.init(done, count=1)
+    hopper.mbarrier.expect(done, 512)
+    hopper.async_store(s, i, done)
+    hopper.mbarrier.wait(done, phase=0)
+    gl.store(x + i, s.load(b))
 """
 
 
@@ -429,6 +441,12 @@ def test_gluon_and_what_sm12x_lacks(kernels, tmp_path):
     assert (x == y).all()
     with pytest.raises(sm.UnsupportedError, match="wgmma of sm_90a, which sm_120 lacks"):
         module.product[(1,)](Tensor(np.zeros((64, 64), np.float32)))
+    if hasattr(gluon, "async_store"):
+        # Later versions of Triton may compile it.
+        try:
+            module.stored.warmup(Tensor(np.zeros(128, np.int32)), grid=(1,), num_ctas=2)
+        except sm.UnsupportedError as error:
+            assert "`ttng.async_shared_store`, the instruction st.async, which this version of Triton does not compile for sm_120" in str(error)
 
 
 IM2COL = """
