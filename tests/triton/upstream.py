@@ -15,6 +15,9 @@ import re
 #: The columns: what a case met.
 COLUMNS = ("passed", "finding", "refused", "hardware", "version", "time", "wrong", "error", "skipped")
 
+#: The packages whose versions the report names.
+PACKAGES = ("triton", "torch")
+
 #: What failures are: files, functions and messages as regular expressions, the column, and the reason.
 EXPLAINED = (
     ("test_core.py", "test_atomic_poll.*", r"assert 2 == 1.*ld\.relaxed", "version", "the test counts loads in the PTX; this version of LLVM writes the first round of the loop twice"),
@@ -59,11 +62,11 @@ def report(results, revision, seed):
             unexplained.append((column, result))
     total = sum(rows.values(), collections.Counter())
     ran = sum(total.values()) - total["skipped"]
-    versions = ", ".join(f"{name} {importlib.metadata.version(name).partition('+')[0]}" for name in ("triton", "torch"))
+    versions = " and ".join(f"{name} {importlib.metadata.version(name).partition('+')[0]}" for name in PACKAGES)
     lines = [
         "## Triton's own tests",
         "",
-        f"A sample of {sum(total.values())} cases, drawn with the seed {seed} from the tests of revision {revision}, with {versions} and nothing but `pytest --sm12x`:",
+        f"A sample of {sum(total.values())} cases, drawn with the seed {seed} from the tests of revision {revision}, with {versions}, by `pytest --sm12x`:",
         f"{total['passed']} of {ran} cases that run pass; wrong numbers: {total['wrong']}. *Finding*, *refused*, *wrong* and *error* are as above. *Hardware*: SM12x lacks what the case needs. *Version*: the test is",
         "of another version of Triton than the package, so that it would fail on a GPU, too. *Time*: the case is too large to emulate within its limit. Skipped are those that the tests themselves",
         "skip for SM12x.",
