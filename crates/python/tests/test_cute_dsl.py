@@ -8,6 +8,12 @@ import sm121probe as sm
 cutlass = pytest.importorskip("cutlass")
 cute = pytest.importorskip("cutlass.cute")
 runtime = pytest.importorskip("cutlass.cute.runtime")
+cpasync = pytest.importorskip("cutlass.cute.nvgpu").cpasync
+driver = pytest.importorskip("cuda.bindings.driver")
+try:
+    from cutlass.memory import SmemAllocator
+except ImportError:
+    from cutlass.utils import SmemAllocator
 from_dlpack = runtime.from_dlpack
 
 OPTIONS = "--keep-ptx --gpu-arch=sm_120a"
@@ -84,6 +90,37 @@ def of_the_other_cta(c: cute.Tensor):
 @cute.jit
 def clusters(c: cute.Tensor):
     of_the_other_cta(c).launch(grid=(2, 1, 1), block=(1, 1, 1), cluster=(2, 1, 1))
+
+
+@cute.kernel
+def doubled_tiles(atom: cute.CopyAtom, source: cute.Tensor, out: cute.Tensor, layout: cute.Layout):
+    thread, _, _ = cute.arch.thread_idx()
+    row, column, _ = cute.arch.block_idx()
+    allocator = SmemAllocator()
+    tile, barrier = allocator.allocate_tensor(cutlass.Float32, layout, 128), allocator.allocate_array(cutlass.Int64)
+    if thread == 0:
+        cute.arch.mbarrier_init(barrier, 1)
+    cute.arch.mbarrier_init_fence()
+    cute.arch.barrier()
+    tiles = cute.group_modes(cute.local_tile(source, (16, 32), (row, column)), 0, 2)
+    to, of = cpasync.tma_partition(atom, 0, cute.make_layout(1), cute.group_modes(tile, 0, 2), tiles)
+    if thread < 32:
+        with cute.arch.elect_one():
+            cute.arch.mbarrier_arrive_and_expect_tx(barrier, 16 * 32 * 4)
+        cute.copy(atom, of, to, tma_bar_ptr=barrier)
+    cute.arch.mbarrier_wait(barrier, 0)
+    results = cute.local_tile(out, (16, 32), (row, column))
+    for n in range(4):
+        at = thread + 128 * n
+        results[at // 32, at % 32] = tile[at // 32, at % 32] * 2
+
+
+@cute.jit
+def double_by_tma(a: cute.Tensor, out: cute.Tensor, stream: driver.CUstream):
+    layout = cute.make_layout((16, 32), stride=(32, 1))
+    atom, source = cpasync.make_tiled_tma_atom(cpasync.CopyBulkTensorTileG2SOp(), a, layout, (16, 32))
+    rows, columns = out.shape
+    doubled_tiles(atom, source, out, layout).launch(grid=(rows // 16, columns // 32, 1), block=(128, 1, 1), stream=stream)
 
 
 def inputs(count=1000):
@@ -170,6 +207,16 @@ def test_clusters():
     assert c.tolist() == [10, 11]
 
 
+def test_tensor_maps_and_a_stream():
+    a = np.arange(48 * 64, dtype=np.float32).reshape(48, 64)
+    out, stream = np.zeros_like(a), driver.CUstream(0)
+    tensors = [from_dlpack(x, assumed_align=16).mark_layout_dynamic() for x in (a, out)]
+    compiled = cute.compile(double_by_tma, *tensors, stream, options=OPTIONS)
+    assert "cp.async.bulk.tensor" in compiled.__ptx__
+    sm.cute_dsl.launch(compiled, *tensors, stream, schedules=2)
+    assert (out == 2 * a).all()
+
+
 def test_a_violation_is_raised_and_changes_nothing():
     a, c = np.arange(32, dtype=np.float32), np.zeros(32, np.float32)
     tensors = [from_dlpack(a), from_dlpack(c)]
@@ -191,6 +238,20 @@ def test_refusals():
     compiled = cute.compile(add, *tensors, 2.0, options=OPTIONS)
     with pytest.raises(TypeError, match="no option grid"):
         sm.cute_dsl.launch(compiled, *tensors, 2.0, grid=1)
+    with pytest.raises(TypeError, match="takes 4 arguments, but 3 were given"):
+        sm.cute_dsl.launch(compiled, *tensors)
     idle = cute.compile(never, tensors[0], 1, options=OPTIONS)
     with pytest.raises(sm.LaunchError, match="nothing was checked"):
         sm.cute_dsl.launch(idle, tensors[0], 0)
+
+
+def test_functions_of_cuda_that_are_not_there_are_refused_by_name():
+    module = sm.Module(".version 8.8\n.target sm_120a\n.address_size 64\n.visible .entry k()\n{\n ret;\n}\n")
+    host = sm.cute_dsl._Runtime(module)
+    code = "  llvm.func @_cuGraphAddNode(!llvm.ptr, i64) -> i32\n  llvm.func @_cudaGetDevice(!llvm.ptr) -> i32\n  llvm.func @printf(!llvm.ptr, ...) -> i32\n"
+    functions = host.functions(code)
+    assert set(functions) == {"_cuGraphAddNode", "_cudaGetDevice"}
+    assert functions["_cuGraphAddNode"](None, 1) != 0
+    assert isinstance(host.failed, sm.UnsupportedError) and "`cuGraphAddNode`" in str(host.failed)
+    with pytest.raises(sm.UnsupportedError, match="type f128"):
+        host.functions("  llvm.func @_cudaOther(f128) -> i32\n")

@@ -118,6 +118,8 @@ class _Host:
         from cutlass._mlir.execution_engine import ExecutionEngine
 
         self._arguments = compiled.execution_args
+        #: Workspaces that extensions of CuTe DSL pass after the arguments.
+        self._added = int(getattr(compiled, "total_added_arguments", 0))
         self._module = Module(ptx, name=f"function {compiled.function_name}")
         self._runtime = _Runtime(self._module)
         self._engine = ExecutionEngine(compiled.ir_module, opt_level=2, shared_libs=[])
@@ -152,6 +154,10 @@ class _Host:
 
     def call(self, args: Tuple[Any, ...], memory: Sequence[Any], device: Device, options: Dict[str, Any]) -> List[Report]:
         __tracebackhide__ = True
+        count = self._arguments._meta.arg_count + self._added
+        if len(args) != count:
+            more = f", the last {self._added} of them workspaces" if self._added else ""
+            raise TypeError(f"{self._module.name} takes {count} arguments{more}, but {len(args)} were given; constants are left out")
         places, adapted = self._arguments.generate_execution_args(args, {})
         tensors, pointers = _runtime_values((args, adapted))
         buffers = _Buffers()
