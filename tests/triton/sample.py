@@ -40,9 +40,14 @@ def pytest_addoption(parser):
 
 def pytest_collection_modifyitems(config, items):
     done = _results(config.getoption("--sample-results"))
-    chosen = {id(item) for item in _chosen(config, items) if (item.path.name, item.name) not in done}
+    chosen = {id(item) for item in _chosen(config, items) if (_file(item), item.name) not in done}
     config.hook.pytest_deselected(items=[item for item in items if id(item) not in chosen])
     items[:] = [item for item in items if id(item) in chosen]
+
+
+def _file(item):
+    """The file of a case, with its folder: two of Triton's have the same name."""
+    return f"{item.path.parent.name}/{item.path.name}"
 
 
 def _results(path):
@@ -59,7 +64,7 @@ def _chosen(config, items):
         return items
     functions = {}
     for item in items:
-        functions.setdefault((item.path.name, item.originalname), []).append(item)
+        functions.setdefault((_file(item), item.originalname), []).append(item)
     draw = random.Random(config.getoption("--sample-seed"))
     for cases in functions.values():
         draw.shuffle(cases)
@@ -95,7 +100,7 @@ def pytest_runtest_makereport(item, call):
     report, path = outcome.get_result(), item.config.getoption("--sample-results")
     if path is None or report.when == "teardown" or (report.when == "setup" and report.outcome == "passed"):
         return
-    result = {"file": item.path.name, "function": item.originalname, "case": item.name, "outcome": report.outcome, "seconds": round(report.duration, 2)}
+    result = {"file": _file(item), "function": item.originalname, "case": item.name, "outcome": report.outcome, "seconds": round(report.duration, 2)}
     if hasattr(report, "wasxfail"):
         result["outcome"] = "xfailed" if report.outcome == "skipped" else "xpassed"
     elif report.outcome == "skipped":

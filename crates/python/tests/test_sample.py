@@ -82,15 +82,15 @@ def test_the_report_explains_known_failures_and_lists_others(monkeypatch):
     monkeypatch.setattr(upstream, "PACKAGES", ("pytest",))
     shared = "out of resource: shared memory, Required: 131072, Hardware limit: 101376. Reducing block sizes may help."
     results = [
-        {"file": "test_core.py", "function": "test_a", "case": "test_a[1]", "outcome": "passed"},
-        {"file": "test_core.py", "function": "test_a", "case": "test_a[2]", "outcome": "error", "message": shared},
-        {"file": "test_core.py", "function": "test_b", "case": "test_b", "outcome": "wrong", "message": "1 is not 2\nsecond line"},
+        {"file": "language/test_core.py", "function": "test_a", "case": "test_a[1]", "outcome": "passed"},
+        {"file": "language/test_core.py", "function": "test_a", "case": "test_a[2]", "outcome": "error", "message": shared},
+        {"file": "language/test_core.py", "function": "test_b", "case": "test_b", "outcome": "wrong", "message": "1 is not 2\nsecond line"},
     ]
     text = upstream.report(results, "abc", "7")
     assert "1 of 3 cases that run pass; wrong numbers: 1." in text
-    assert "|`test_core.py`|`test_a`|2|1|||1||||||\n" in text
-    assert "|hardware|`test_core.py`|`test_a`|1|more shared memory than the 99 KiB of SM12x|" in text
-    assert "|wrong|`test_core.py::test_b`|1 is not 2|" in text
+    assert "|`language/test_core.py`|`test_a`|2|1|||1|||||||\n" in text
+    assert "|hardware|`language/test_core.py`|`test_a`|1|more shared memory than the 99 KiB of SM12x|" in text
+    assert "|wrong|`language/test_core.py::test_b`|1 is not 2|" in text
     # A message that is known of one function says nothing of another.
     assert upstream.kind_of({**results[2], "function": "test_cat", "message": "Tensor-likes are not equal!"})[0] == "version"
     assert upstream.kind_of({**results[2], "message": "Tensor-likes are not equal!"})[0] == "wrong"
