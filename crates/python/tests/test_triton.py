@@ -227,6 +227,18 @@ def test_host_descriptors(kernels):
     assert (a == b).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"])
+def test_host_descriptors_of_every_element_type(kernels, dtype):
+    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    # The tensor is smaller than the box: what lies outside is filled by element.
+    a, b = np.arange(24 * 32).reshape(24, 32).astype(dtype), np.ones((32, 32), dtype)
+    make = descriptors.TensorDescriptor.from_tensor
+    kernels.copy[(1,)](make(Tensor(a), [32, 32]), make(Tensor(b), [32, 32]))
+    assert (b[:24] == a).all() and not b[24:].any()
+
+
 def test_host_descriptors_in_tuples_and_their_padding(kernels):
     descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
     make = descriptors.TensorDescriptor.from_tensor

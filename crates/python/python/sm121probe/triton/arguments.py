@@ -16,7 +16,7 @@ from .. import _native
 from ..device import TensorMap
 
 #: CUDA's element types of tensor maps, by the numbers of the metadata, which are those of device code: 8 to 10 differ from the driver's.
-_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "bf16", "f32_ftz", "f64", "tf32", "tf32_ftz", "16u4_align8b", "16u4_align16b", "16u6_align16b")
+_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "16u4_align8b", "16u4_align16b", "16u6_align16b")
 _SWIZZLES = ("none", "32B", "64B", "128B")
 
 #: The descriptors of a kernel's parameters, from its metadata, in the order of the signature.
