@@ -110,17 +110,19 @@ class _Host:
         ptx = getattr(compiled, "__ptx__", None)
         if not ptx:
             raise LaunchError(f'{_named(compiled)} has no PTX: compile it with `options="--keep-ptx --gpu-arch=sm_120a"`')
-        if not all(hasattr(compiled, name) for name in ("ir_module", "execution_args", "function_name")) or compiled.ir_module is None:
+        missing = [name for name in ("ir_module", "execution_args", "function_name") if getattr(compiled, name, None) is None]
+        if missing:
             raise UnsupportedError(
-                f"{_named(compiled)} is a {type(compiled).__name__}, whose host code cannot be linked again; compile it by `cute.compile` without "
-                "`--enable-tvm-ffi`, or run the program under `sm121probe exec`"
+                f"{_named(compiled)} is a {type(compiled).__name__} without `{missing[0]}`, so that its host code cannot be linked again; compile it "
+                "without `--enable-tvm-ffi` by CuTe DSL 4.5 or later, or run the program under `sm121probe exec`"
             )
         from cutlass._mlir.execution_engine import ExecutionEngine
 
         self._arguments = compiled.execution_args
         #: Workspaces that extensions of CuTe DSL pass after the arguments.
         self._added = int(getattr(compiled, "total_added_arguments", 0))
-        self._module = Module(ptx, name=f"function {compiled.function_name}")
+        # Some versions end it as a string of C.
+        self._module = Module(ptx.rstrip("\0"), name=f"function {compiled.function_name}")
         self._runtime = _Runtime(self._module)
         self._engine = ExecutionEngine(compiled.ir_module, opt_level=2, shared_libs=[])
         self._callbacks = self._runtime.functions(str(compiled.ir_module))
