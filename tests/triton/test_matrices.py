@@ -91,6 +91,24 @@ def test_host_descriptors(shape):
 
 
 @triton.jit
+def host_copy(source, target, BLOCK: tl.constexpr):
+    at = [tl.program_id(0) * BLOCK, tl.program_id(1) * BLOCK]
+    target.store(at, source.load(at))
+
+
+TYPES = ("bfloat16", "float16", "float32", "float64", "float8_e5m2", "int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64")
+
+
+@pytest.mark.parametrize("dtype", TYPES)
+def test_host_descriptors_by_type(dtype):
+    describe = pytest.importorskip("triton.tools.tensor_descriptor").TensorDescriptor.from_tensor
+    x = torch.randint(0, 50, (48, 80), device="cuda").to(getattr(torch, dtype))
+    y = torch.zeros_like(x)
+    host_copy[(2, 3)](describe(x, [32, 32]), describe(y, [32, 32]), 32)
+    assert torch.equal(y.view(torch.uint8), x.view(torch.uint8))
+
+
+@triton.jit
 def device_copy(x, y, M, N, BLOCK: tl.constexpr):
     source = tl.make_tensor_descriptor(x, [M, N], [N, 1], [BLOCK, BLOCK])
     target = tl.make_tensor_descriptor(y, [M, N], [N, 1], [BLOCK, BLOCK])

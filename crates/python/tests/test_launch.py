@@ -143,6 +143,16 @@ def test_a_tensor_map_over_an_array():
         sm.TensorMap(table, (8, 16), strides=(17,))
     with pytest.raises(ValueError, match="`3b` is not a swizzle"):
         sm.TensorMap(table, (8, 16), "3b")
+    image = np.zeros((2, 4, 6, 8), np.float32)
+    assert sm.TensorMap(image, (8,), "32B", im2col=((-1, 0), (-1, 0), 16)).span == image.nbytes
+    for box, walk, said in (
+        ((8,), ((-1,), (-1, 0), 16), "a corner of 1 coordinates; a tensor of rank 4 has 2"),
+        ((8,), ((5, 0), (-1, 0), 16), "bounding box is empty"),
+        ((8,), ((0, 0), (0, 0), 2000), "2000 pixels"),
+        ((6, 8), ((0, 0), (0, 0), 16), "the box of an im2col map is one number"),
+    ):
+        with pytest.raises(ValueError, match=said):
+            sm.TensorMap(image, box, im2col=walk)
 
 
 def test_structs_are_passed_by_value():

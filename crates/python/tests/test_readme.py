@@ -57,7 +57,7 @@ def test_the_examples_with_another_package_run(package, tmp_path):
             sm121probe.triton.deactivate()
 
 
-@pytest.mark.parametrize("package", [None, "triton"])
+@pytest.mark.parametrize("package", [None, "triton", "cutlass"])
 def test_the_examples_of_how_to_judge_run(package, tmp_path):
     if package and not _there(package):
         pytest.skip(f"{package} is not installed")
@@ -84,8 +84,10 @@ def test_the_examples_of_docstrings_run(name, tmp_path):
     found = [test for test in doctest.DocTestFinder().find(module) if test.examples]
     assert found or name not in ("sm121probe", "sm121probe.mx", "sm121probe.triton")
     for n, test in enumerate(found):
-        if "import triton" in "".join(example.source for example in test.examples) and not _there("triton"):
-            pytest.skip("Triton is not installed")
+        source = "".join(example.source for example in test.examples)
+        for package in ("triton", "cutlass"):
+            if re.search(rf"\bimport .*\b{package}\b", source) and not _there(package):
+                pytest.skip(f"{package} is not installed")
         lines = []
         for example in test.examples:
             wanted = f"assert repr(({example.source.strip()})) == {example.want.strip()!r}\n"

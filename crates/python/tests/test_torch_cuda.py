@@ -1,6 +1,7 @@
 """PyTorch with `device="cuda"` on memory of the CPU: programs written for a GPU run unchanged, their Triton kernels on the emulator."""
 
 import importlib.util
+import inspect
 import threading
 
 import pytest
@@ -152,6 +153,45 @@ def test_queries_streams_and_events(kernels):
         torch.cuda.set_device(99)
     with pytest.raises(sm.UnsupportedError, match="CUDA graphs"):
         torch.cuda.CUDAGraph()
+
+
+def public(kind):
+    return {name for name in dir(kind) if not name.startswith("__")}
+
+
+@pytest.mark.parametrize("name", ["Stream", "Event"])
+def test_streams_and_events_have_what_those_of_pytorch_have(name):
+    wanted = public(getattr(torch.cuda, name))
+    sm.triton.activate("sm_120", torch=True)
+    try:
+        missing = wanted - public(getattr(torch.cuda, name)())
+    finally:
+        sm.triton.deactivate()
+    assert not missing
+
+
+#: What a machine without NVIDIA's driver tools lacks, and what is there for graphs only.
+OF_NVML = {"clock_rate", "device_memory_used", "memory_usage", "power_draw", "temperature", "utilization"}
+
+
+@pytest.mark.parametrize("module", ["cuda", "accelerator"])
+def test_queries_without_arguments_answer_or_are_refused_by_name(kernels, module):
+    owner = getattr(torch, module)
+    failed = {}
+    for name in dir(owner):
+        function = getattr(owner, name)
+        if name.startswith("_") or name in OF_NVML or not inspect.isfunction(function):
+            continue
+        kinds = inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD
+        if any(one.default is one.empty and one.kind not in kinds for one in inspect.signature(function).parameters.values()):
+            continue
+        try:
+            function()
+        except sm.UnsupportedError as error:
+            assert name in str(error)
+        except Exception as error:
+            failed[name] = error
+    assert not failed
 
 
 def test_random_numbers_repeat(kernels):

@@ -227,6 +227,18 @@ def test_host_descriptors(kernels):
     assert (a == b).all()
 
 
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int16", "uint16", "int32", "uint32", "int64", "uint64", "float16", "float32", "float64", "bfloat16"])
+def test_host_descriptors_of_every_element_type(kernels, dtype):
+    descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
+    if dtype == "bfloat16":
+        dtype = pytest.importorskip("ml_dtypes").bfloat16
+    # The tensor is smaller than the box: what lies outside is filled by element.
+    a, b = np.arange(24 * 32).reshape(24, 32).astype(dtype), np.ones((32, 32), dtype)
+    make = descriptors.TensorDescriptor.from_tensor
+    kernels.copy[(1,)](make(Tensor(a), [32, 32]), make(Tensor(b), [32, 32]))
+    assert (b[:24] == a).all() and not b[24:].any()
+
+
 def test_host_descriptors_in_tuples_and_their_padding(kernels):
     descriptors = pytest.importorskip("triton.tools.tensor_descriptor")
     make = descriptors.TensorDescriptor.from_tensor
@@ -412,6 +424,18 @@ def product(x):
     b: gl.constexpr = gl.BlockedLayout([1, 1], [1, 32], [4, 1], [1, 0])
     i = gl.arange(0, 64, gl.SliceLayout(1, b))[:, None] * 64 + gl.arange(0, 64, gl.SliceLayout(0, b))[None, :]
     gl.store(x + i, gl.convert_layout(d, b))
+
+@gluon.jit
+def stored(x):
+    b: gl.constexpr = gl.BlockedLayout([1], [32], [4], [0], cga_layout=[[0]])
+    i = gl.arange(0, 128, b)
+    s = gl.allocate_shared_memory(gl.int32, [128], gl.SwizzledSharedLayout(1, 1, 1, [0], cga_layout=[[0]]))
+    done = hopper.mbarrier.allocate_mbarrier()
+    hopper.mbarrier.init(done, count=1)
+    hopper.mbarrier.expect(done, 512)
+    hopper.async_store(s, i, done)
+    hopper.mbarrier.wait(done, phase=0)
+    gl.store(x + i, s.load(b))
 """
 
 
@@ -429,3 +453,50 @@ def test_gluon_and_what_sm12x_lacks(kernels, tmp_path):
     assert (x == y).all()
     with pytest.raises(sm.UnsupportedError, match="wgmma of sm_90a, which sm_120 lacks"):
         module.product[(1,)](Tensor(np.zeros((64, 64), np.float32)))
+    if hasattr(gluon, "async_store"):
+        # Later versions of Triton may compile it.
+        try:
+            module.stored.warmup(Tensor(np.zeros(128, np.int32)), grid=(1,), num_ctas=2)
+        except sm.UnsupportedError as error:
+            assert "`ttng.async_shared_store`, the instruction st.async, which this version of Triton does not compile for sm_120" in str(error)
+
+
+IM2COL = """
+from triton.experimental import gluon
+from triton.experimental.gluon import language as gl
+from triton.experimental.gluon.language.nvidia.hopper import mbarrier, tma
+
+@gluon.jit
+def pixels(image, out, PIXELS: gl.constexpr, CHANNELS: gl.constexpr):
+    block = gl.allocate_shared_memory(image.dtype, [PIXELS, CHANNELS], image.layout)
+    barrier = gl.allocate_shared_memory(gl.int64, [1], mbarrier.MBarrierLayout())
+    mbarrier.init(barrier, count=1)
+    mbarrier.expect(barrier, image.block_type.nbytes)
+    tma.async_load_im2col(image, [0, -1, 0, 0], [0, 0], barrier, block)
+    mbarrier.wait(barrier, phase=0)
+    layout: gl.constexpr = gl.BlockedLayout([1, 1], [4, 8], [4, 1], [1, 0])
+    rows = gl.arange(0, PIXELS, layout=gl.SliceLayout(1, layout))[:, None]
+    columns = gl.arange(0, CHANNELS, layout=gl.SliceLayout(0, layout))[None, :]
+    gl.store(out + rows * CHANNELS + columns, block.load(layout))
+"""
+
+
+def test_im2col_descriptors(kernels, tmp_path):
+    hopper = pytest.importorskip("triton.experimental.gluon.nvidia.hopper")
+    if not hasattr(hopper, "TensorDescriptorIm2Col"):
+        pytest.skip("this Triton has no im2col descriptors")
+    from triton.experimental.gluon import language as gl
+
+    path = tmp_path / "kernels_of_im2col.py"
+    path.write_text(IM2COL)
+    spec = importlib.util.spec_from_file_location("kernels_of_im2col", path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    image = np.arange(4 * 6 * 8, dtype=np.float32).reshape(1, 4, 6, 8)
+    layout = gl.NVMMASharedLayout(swizzle_byte_width=32, element_bitwidth=32, rank=2)
+    # The box has a row of padding above the image and lacks the last row: it is not the same in both dimensions.
+    corners = {"pixel_box_lower_corner": [-1, 0], "pixel_box_upper_corner": [-1, 0]}
+    descriptor = hopper.TensorDescriptorIm2Col.from_tensor(Tensor(image), [16, 8], layout, **corners)
+    out = np.full((16, 8), -1, np.float32)
+    module.pixels[(1,)](descriptor, Tensor(out), PIXELS=16, CHANNELS=8, num_warps=4)
+    assert (out == np.concatenate([np.zeros((6, 8)), image.reshape(24, 8)[:10]])).all()

@@ -32,7 +32,7 @@ from .module import Kernel, Module, Parameter
 from .report import Difference, FloatAtomics, OtherAccess, Place, Profile, Report, Traffic, Undetermined, Violation
 
 if TYPE_CHECKING:
-    from . import matrix, mx, tools, torch_cuda, triton
+    from . import cute_dsl, matrix, mx, tools, torch_cuda, triton
     from .tools import audit, emulated, judge, lint
 
     #: The version of the package.
@@ -66,6 +66,7 @@ __all__ = [
     "ViolationWarning",
     "__version__",
     "audit",
+    "cute_dsl",
     "emulated",
     "judge",
     "lint",
@@ -85,7 +86,7 @@ def __getattr__(name: str) -> Any:
         import importlib.metadata
 
         return importlib.metadata.version(__name__)
-    if name in ("matrix", "mx", "torch_cuda", "triton", "tools"):
+    if name in ("cute_dsl", "matrix", "mx", "torch_cuda", "triton", "tools"):
         return importlib.import_module("." + name, __name__)
     if name in ("audit", "emulated", "judge", "lint"):
         return getattr(importlib.import_module(".tools", __name__), name)

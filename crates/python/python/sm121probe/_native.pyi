@@ -40,6 +40,7 @@ class TensorMap:
         oob: str,
         l2: str,
         offset: int,
+        im2col: Optional[Tuple[List[int], List[int], int]] = None,
     ) -> None: ...
     @property
     def span(self) -> int: ...

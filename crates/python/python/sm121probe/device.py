@@ -118,6 +118,7 @@ def TensorMap(
     oob: str = "zeros",
     l2: str = "none",
     offset: int = 0,
+    im2col: Optional[Tuple[Sequence[int], Sequence[int], int]] = None,
 ) -> Any:
     """Create a tensor map over an array or a `DeviceArray`, for use as a launch argument.
 
@@ -129,7 +130,10 @@ def TensorMap(
     `16u4_align8b`, `16u4_align16b`, `16u6_align16b`, … `swizzle` is `none`, `32B`, `64B`, `128B` or an atom form; `interleave` is `none`,
     `16B` or `32B`; `oob` is `zeros` or `nan`; `l2` is `none`, `64B`, `128B` or `256B`. `offset` is the byte offset of the first element.
 
-    Raises `ValueError` for maps that `cuTensorMapEncodeTiled` rejects.
+    `im2col` makes a map for im2col copies, like `cuTensorMapEncodeIm2col`: the lower and the upper corner of the bounding box, in the order
+    of the array's dimensions without the images and the channels, and the number of pixels of a copy. `box` is then the channels of a pixel.
+
+    Raises `ValueError` for maps that `cuTensorMapEncodeTiled` or `cuTensorMapEncodeIm2col` rejects.
     """
     if type is None:
         named = str(array.dtype).rpartition(".")[2]
@@ -140,6 +144,13 @@ def TensorMap(
     if strides is None and shape is None and getattr(array, "strides", None) is not None:
         strides = _byte_strides(array)[:-1]
     back = lambda numbers: None if numbers is None else [int(n) for n in reversed(list(numbers))]  # noqa: E731
+    walk = None
+    if im2col is not None:
+        lower, upper, pixels = im2col
+        walk = back(lower), back(upper), int(pixels)
+        if len(box) != 1:
+            raise ValueError(f"the box of an im2col map is one number, the channels of a pixel, not {list(box)}")
+        box = [1] * (len(dims) - 1) + [int(box[0])]
     return _native.TensorMap(
         array,
         type,
@@ -152,6 +163,7 @@ def TensorMap(
         oob=oob,
         l2=l2,
         offset=offset,
+        im2col=walk,
     )
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import ctypes
 import functools
 import threading
 import weakref
@@ -17,6 +18,9 @@ from .mode import CudaOnCpu, current_device, is_cuda_device, is_suspended, mark,
 
 #: Bytes of the memory that the emulated device states.
 _MEMORY = 32 << 30
+
+#: The element types of tensors "on cuda".
+_DTYPES = ("float64", "float32", "float16", "bfloat16", "int64", "int32", "int16", "int8", "uint8", "bool", "complex64", "complex128")
 
 #: What was replaced: the owner, the name, and the value before, or nothing.
 _replaced: List[Tuple[Any, str, Tuple[Any, ...]]] = []
@@ -41,6 +45,7 @@ class Properties:
         self.is_integrated = self.is_multi_gpu_board = 0
         self.clock_rate, self.memory_clock_rate, self.memory_bus_width = 2_400_000, 4_266_000, 256
         self.gcnArchName = ""
+        self.pci_bus_id = self.pci_domain_id = self.pci_device_id = 0
         self.uuid = "00000000-0000-0000-0000-000000000000"
 
     def __repr__(self) -> str:
@@ -56,6 +61,8 @@ class Stream:
 
     cuda_stream = 0
     stream_id = 0
+    native_handle = 0
+    _as_parameter_ = ctypes.c_void_p(0)
 
     def __init__(self, device: Any = None, priority: int = 0, **options: Any):
         self.device, self.priority = current_device(), priority
@@ -74,9 +81,18 @@ class Stream:
         """Return whether all work is done; it is."""
         return True
 
+    def is_capturing(self) -> bool:
+        """Return whether a graph records the stream; none does."""
+        return False
+
+    @staticmethod
+    def priority_range() -> Tuple[int, int]:
+        """Return the lowest and the highest priority, which do not matter."""
+        return 0, -5
+
     def record_event(self, event: Any = None) -> Any:
         """Record an event."""
-        event = event or benchmark.Event()
+        event = event or Event()
         event.record(self)
         return event
 
@@ -93,6 +109,28 @@ class ExternalStream(Stream):
     def __init__(self, stream_ptr: int = 0, device: Any = None, **options: Any):
         super().__init__(device)
         self.cuda_stream = stream_ptr
+
+
+class Event(benchmark.Event):
+    """An event of a stream, in this process only."""
+
+    cuda_event = 0
+    event_id = 0
+    _as_parameter_ = ctypes.c_void_p(0)
+
+    @property
+    def device(self) -> Any:
+        """Return the device."""
+        return current_device()
+
+    def ipc_handle(self) -> bytes:
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError("events of other processes are not emulated: `ipc_handle` has nothing to export; use one process")
+
+    @classmethod
+    def from_ipc_handle(cls, device: Any, handle: bytes) -> "Event":
+        """Raise `UnsupportedError`."""
+        raise UnsupportedError("events of other processes are not emulated: `from_ipc_handle` has nothing to open; use one process")
 
 
 class StreamContext:
@@ -160,6 +198,13 @@ def _always(value: Any) -> Callable[..., Any]:
     return lambda *args, **options: value
 
 
+def _refused(name: str, library: str, instead: str) -> Callable[..., Any]:
+    def refuse(*args: Any, **options: Any) -> Any:
+        raise UnsupportedError(f"`{name}` is not emulated: there is no {library}; {instead}")
+
+    return refuse
+
+
 def _replacements(architecture: int) -> Dict[str, Any]:
     properties = Properties(architecture)
     generator = torch.default_generator
@@ -192,7 +237,7 @@ def _replacements(architecture: int) -> Dict[str, Any]:
         "Stream": Stream,
         "ExternalStream": ExternalStream,
         "StreamContext": StreamContext,
-        "Event": benchmark.Event,
+        "Event": Event,
         "stream": lambda stream: StreamContext(stream),
         "set_stream": _always(None),
         "current_stream": lambda device=None: Stream(),
@@ -211,7 +256,12 @@ def _replacements(architecture: int) -> Dict[str, Any]:
         "memory_stats": lambda device=None: {},
         "memory_summary": lambda *args, **options: "the emulator's memory is the CPU's",
         "mem_get_info": lambda device=None: (_MEMORY, _MEMORY),
+        "memory_stats_as_nested_dict": lambda device=None: {},
         "set_per_process_memory_fraction": _always(None),
+        "get_per_process_memory_fraction": _always(1.0),
+        "get_stream_from_external": lambda data_ptr, device=None: ExternalStream(data_ptr, device),
+        "current_blas_handle": _refused("torch.cuda.current_blas_handle", "cuBLAS", "call PyTorch's own operations"),
+        "current_solver_handle": _refused("torch.cuda.current_solver_handle", "cuSOLVER", "call PyTorch's own operations"),
         "manual_seed": lambda seed: generator.manual_seed(seed) and None,
         # `torch.manual_seed` has seeded the CPU before it calls this.
         "manual_seed_all": _always(None),
@@ -241,7 +291,11 @@ def _replace_accelerator() -> None:
         "current_accelerator": lambda check_available=False: None if is_suspended() else torch.device("cuda"),
         "device_count": _device_count,
         "current_device_index": lambda: current_device().index,
+        "current_device_idx": lambda: current_device().index,
         "set_device_index": lambda device: None,
+        "set_device_idx": lambda device: None,
+        "get_memory_info": lambda device=None: (_MEMORY, _MEMORY),
+        "get_device_capability": lambda device=None: {"supported_dtypes": {getattr(torch, name) for name in _DTYPES}},
         "current_stream": lambda device=None: Stream(),
         "set_stream": lambda stream: None,
         "synchronize": lambda device=None: None,

@@ -14,10 +14,9 @@ from typing import Any, Callable, Dict, Iterator, List, Optional, Sequence, Tupl
 
 from .. import _native
 from ..device import TensorMap
-from ..errors import UnsupportedError
 
 #: CUDA's element types of tensor maps, by the numbers of the metadata, which are those of device code: 8 to 10 differ from the driver's.
-_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "bf16", "f32_ftz", "f64", "tf32", "tf32_ftz", "16u4_align8b", "16u4_align16b", "16u6_align16b")
+_MAP_TYPES = ("u8", "u16", "u32", "s32", "u64", "s64", "f16", "f32", "f32_ftz", "f64", "bf16", "tf32", "tf32_ftz", "16u4_align8b", "16u4_align16b", "16u6_align16b")
 _SWIZZLES = ("none", "32B", "64B", "128B")
 
 #: The descriptors of a kernel's parameters, from its metadata, in the order of the signature.
@@ -171,22 +170,26 @@ def _named(path: Tuple[str, ...]) -> str:
 
 
 def _tensor_map(value: Any, meta: dict, shape: List[int], strides: List[int], nan: bool, rounds: bool, path: Tuple[str, ...]) -> Any:
-    if meta.get("is_im2col"):
-        raise UnsupportedError(f"{_named(path)} is an im2col descriptor, which the emulator does not support; use a tiled one")
     if meta["fp4_padded"]:
         shape = [*shape[:-1], 2 * shape[-1]]
     if strides[-1] != 1:
         raise ValueError(f"{_named(path)}: the last dimension of a descriptor is contiguous, but its stride is {strides[-1]}")
     element = "tf32" if rounds else _MAP_TYPES[meta["elem_type"]]
+    box, walk, steps = list(meta["block_size"]), None, None
+    if meta.get("is_im2col"):
+        pixels, channels = box
+        box, walk, steps = [channels], (value.pixel_box_lower_corner, value.pixel_box_upper_corner, pixels), value.element_strides
     try:
         return TensorMap(
             host_array(value.base),
-            list(meta["block_size"]),
+            box,
             _SWIZZLES[meta["swizzle"]],
             type=element,
             shape=shape,
             strides=[n * meta["elem_size"] for n in strides[:-1]],
+            element_strides=steps,
             oob="nan" if nan else "zeros",
+            im2col=walk,
         )
     except ValueError as error:
         raise ValueError(f"{_named(path)}: {error}") from None

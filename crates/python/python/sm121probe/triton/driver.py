@@ -266,7 +266,14 @@ def watch_compiled() -> None:
 _ABSENT = {
     "ttng.warp_group_dot": ("wgmma", "sm_90a", "`mma_v2`, or `tl.dot`"),
     "ttng.tc_gen5_mma": ("tcgen05.mma", "sm_100, sm_103 and sm_110", "`mma_v2`, or `tl.dot`"),
+    "ttng.tc_gen5_commit": ("tcgen05.commit", "sm_100, sm_103 and sm_110", "an arrival at an mbarrier"),
     "ttng.tmem_alloc": ("tcgen05.alloc", "sm_100, sm_103 and sm_110", "shared memory"),
+}
+
+
+#: Operations that SM12x has and some versions of Triton do not compile for it: the instruction, and what to use instead.
+_UNCOMPILED = {
+    "ttng.async_shared_store": ("st.async", "a store to shared memory and an arrival at the mbarrier"),
 }
 
 
@@ -282,12 +289,22 @@ def refuse_absent_operations() -> None:
     def make_llir(self, src, metadata, options, capability, *args, **kwargs):
         if capability // 10 == 12:
             text = str(src)
+            name = metadata.get("name") or getattr(src, "name", None) or "the kernel"
             for operation, (instruction, where, instead) in _ABSENT.items():
                 if operation in text:
-                    name = metadata.get("name") or getattr(src, "name", None) or "the kernel"
                     raise UnsupportedError(
                         f"{name} contains `{operation}`, the instruction {instruction} of {where}, which sm_{capability} lacks; use {instead}"
                     )
+            try:
+                return before(self, src, metadata, options, capability, *args, **kwargs)
+            except RuntimeError as error:
+                for operation, (instruction, instead) in _UNCOMPILED.items():
+                    if operation in text:
+                        raise UnsupportedError(
+                            f"{name} contains `{operation}`, the instruction {instruction}, which this version of Triton does not compile for "
+                            f"sm_{capability}; use {instead}"
+                        ) from error
+                raise
         return before(self, src, metadata, options, capability, *args, **kwargs)
 
     backend.make_llir = make_llir
