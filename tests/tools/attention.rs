@@ -114,10 +114,18 @@ fn faults_of_what_kernels_share_are_caught() {
             ("attention-tree-equal", DECODE, "p.mask_starts[request] + (bit >> 3)", "(bit >> 3)"),
             ("attention-tree-equal", PREFILL, "    if (!p.custom)\n", "    if (true)\n"),
             // Scores.
-            ("attention-real", PREFILL, "return s * LOG2_E;", "return s;"),
+            ("attention-real", PREFILL, "s[i / 4][i % 4] * LOG2_E :", "s[i / 4][i % 4] :"),
+            ("attention-every-key", PREFILL, "bool lower = i & 2;", "bool lower = false;"),
+            (
+                "attention-every-key",
+                PREFILL,
+                "for (u32 i = 0; i < SCORES; ++i) {",
+                "for (u32 i = 1; i < SCORES; ++i) {",
+            ),
+            ("attention-swizzled", NVFP4, "(code & 0x7F) * 0x101", "code & 0x7F"),
             ("attention-capped", "prefill d256 bf16", "p.cap > 0.0f", "false"),
             ("attention-capped", "decode d256 bf16", "return cap * tanh_approx", "return tanh_approx"),
-            ("attention-capped", "prefill d256 bf16", "slope * (float)distance", "-slope * (float)distance"),
+            ("attention-capped", "prefill d256 bf16", "+= slope[i / 2 % 2] * ", "-= slope[i / 2 % 2] * "),
             // Codes and scales.
             ("attention-swizzled", NVFP4, "if (side.swizzled)", "if (false)"),
             ("attention-swizzled", "prefill d128 nvfp4", "HEAD / 64", "HEAD / 128"),
@@ -130,9 +138,6 @@ fn faults_of_what_kernels_share_are_caught() {
             ("attention-every-key", NVFP4, "(codes | codes << 12)", "(codes >> 4 | codes << 16)"),
             ("attention-every-key", NVFP4, "from_e2m1(codes >> 8 & 0xFF)", "from_e2m1(codes >> 16 & 0xFF)"),
             ("attention-every-key", NVFP4, "(apart & 0x00070007) << 6", "(apart & 0x00030003) << 6"),
-            ("attention-every-key", NVFP4, "    if (exponent == 0)\n", "    if (exponent == 1)\n"),
-            ("attention-every-key", "prefill d64 nvfp4", "    if (exponent == 0)\n", "    if (false)\n"),
-            ("attention-every-key", NVFP4, "(exponent + 120) << 23", "(exponent + 121) << 23"),
             ("attention-every-key", "prefill d64 nvfp4", "head, n / 2)", "head, n / 4)"),
             (
                 "attention-every-key",
@@ -272,8 +277,13 @@ fn faults_of_prefill_are_caught() {
                 "kv_head * group + of % group, at =",
                 "kv_head * group + (of + 1) % group, at =",
             ),
-            ("attention-real", PREFILL, "key < min(range[h].end, end)", "key < end"),
-            ("attention-window", PREFILL, "key >= range[h].first && ", ""),
+            ("attention-real", PREFILL, "range[h].end = min(range[h].end, end);", "range[h].end = end;"),
+            (
+                "attention-window",
+                PREFILL,
+                "range[h].end = min(range[h].end, end);",
+                "range[h] = {0, min(range[h].end, end)};",
+            ),
             ("attention-real", PREFILL, "most[h] + log2_approx(sum[h])", "log2_approx(sum[h])"),
             (
                 "attention-every-key",
@@ -442,14 +452,18 @@ fn legal_changes_raise_no_alarm() {
                 "sum[h] = sum[h] + unpack(a[j] >> 16) + unpack(a[j] & 0xFFFF);",
             ),
         ),
-        ("attention.cuh", ("attention-real", PREFILL, "return s * LOG2_E;", "return __fmul_rn(s, LOG2_E);")),
         (
             "attention.cuh",
-            ("attention-real", PREFILL, "float s = product * p.scale;", "float s = p.scale * product;"),
+            ("attention-real", PREFILL, "s[i / 4][i % 4] * LOG2_E :", "__fmul_rn(s[i / 4][i % 4], LOG2_E) :"),
         ),
         (
             "attention.cuh",
-            ("attention-every-key", NVFP4, "(float)mantissa * 0.001953125f", "(float)mantissa / 512.0f"),
+            (
+                "attention-real",
+                PREFILL,
+                "s[i / 4][i % 4] *= p.scale;",
+                "s[i / 4][i % 4] = p.scale * s[i / 4][i % 4];",
+            ),
         ),
         // Any shift gives the same result.
         (

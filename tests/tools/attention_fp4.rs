@@ -70,18 +70,33 @@ fn faults_of_scores_are_caught() {
             (
                 REAL,
                 PORTABLE,
-                "(n / 4 * 32 + lane % 4 * 8 + n % 4 * 2 + i % 2)",
-                "(n * 8 + lane % 4 * 2 + i % 2)",
+                "(i / 16 * 32 + lane % 4 * 8 + i / 4 % 4 * 2 + i % 2)",
+                "(i / 4 * 8 + lane % 4 * 2 + i % 2)",
             ),
             // Masks, windows, splits.
-            (REAL, PORTABLE, "key < min(range[h].end, end)", "key < end"),
-            (EQUAL, PORTABLE, "key >= max(range[h].first, begin)", "key >= begin"),
-            (TILES, WIDE, "key >= max(range[h].first, begin)", "key >= range[h].first"),
+            (
+                REAL,
+                PORTABLE,
+                "max(range[h].first, begin), min(range[h].end, end)}",
+                "max(range[h].first, begin), end}",
+            ),
+            (EQUAL, PORTABLE, "{max(range[h].first, begin), ", "{begin, "),
+            (TILES, WIDE, "{max(range[h].first, begin), ", "{range[h].first, "),
             (EQUAL, PORTABLE, "(i32)((split + 1) * chunk));\n    fetch", "length);\n    fetch"),
-            (TREE, PORTABLE, "&& is_visible(p, request, row_of[h], length, key)", ""),
-            (TREE, PORTABLE, "request, row_of[h], length, key)", "request, row_of[0], length, key)"),
+            (
+                TREE,
+                PORTABLE,
+                "u32 seen = seen_scores<SCORES>(p, ",
+                "Problem all = p; all.custom = 0; u32 seen = seen_scores<SCORES>(all, ",
+            ),
+            (
+                TREE,
+                PORTABLE,
+                "length, row_of, range, key_of",
+                "length, {row_of[0], row_of[0]}, range, key_of",
+            ),
             (TILES, WIDE, "slopes[kv_head * group + of % group]", "slopes[of % group]"),
-            (TILES, WIDE, "slope[h], key - position[h]", "slope[h], key"),
+            (TILES, WIDE, "slope, position, key_of", "slope, {0, 0}, key_of"),
             // Pages, strides, heads and scales of keys.
             (
                 EVERY_KEY,
@@ -404,7 +419,12 @@ fn legal_changes_raise_no_alarm() {
         ),
         (
             "prefill_fp4.cu",
-            (REAL, PORTABLE, "key >= max(range[h].first, begin)", "key >= begin && key >= range[h].first"),
+            (
+                REAL,
+                PORTABLE,
+                "max(range[h].first, begin), min(range[h].end, end)",
+                "max(begin, range[h].first), min(end, range[h].end)",
+            ),
         ),
         ("block_scaled.cuh", (REAL, PORTABLE, "__ll2float_rz(sum[i])", "__ll2float_rn(sum[i])")),
         ("block_scaled.cuh", (REAL, NATIVE, "{%11}, {0, 0}, {%12}, {0, 0}", "{%11}, {0, 1}, {%12}, {0, 3}")),

@@ -3,7 +3,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
-use compiler::fuzz::{Generator, check, outputs, row_of, shrink};
+use compiler::fuzz::{Generator, check, outputs, row_of, shrink, without_choice};
 use ptx::{Immediate, Instruction, Item, Module, Operand, Span, Statement};
 
 fn generator() -> Generator {
@@ -28,6 +28,40 @@ const NOT_WRITTEN: [&str; 15] = [
     "tld4",
     "txq",
 ];
+
+/// What a GPU may compute otherwise is not in its kernels: contraction, and which of two NaNs a result is.
+#[test]
+fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
+    let body = |line: &str| {
+        format!(
+            ".version 8.7\n.target sm_90\n.address_size 64\n.visible .entry k() {{\n.reg .b32 r<4>;\n.reg .b64 d<4>;\n.reg .pred p0, tq;\n\
+             {line}\nret;\n}}\n"
+        )
+    };
+    for (line, added) in [
+        (
+            "@p0 max.f64 d0, d1, d2;",
+            "@p0 max.f64 d0, d1, d2;\ntestp.notanumber.f64 tq, d0;\n@tq mov.b64 d0, 0x7FF8000000000000;",
+        ),
+        (
+            "red.global.add.f64 [d1], d2;",
+            "testp.notanumber.f64 tq, d2;\n@tq mov.b64 d2, 0;\nred.global.add.f64 [d1], d2;",
+        ),
+        ("neg.f32 r0, r1;", "neg.f32 r0, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;"),
+        ("add.u32 r0, r1, r2;", "add.u32 r0, r1, r2;"),
+    ] {
+        assert_eq!(without_choice(&body(line)), body(added));
+    }
+    let mut generator = generator();
+    let mut changed = 0;
+    for seed in 0..100 {
+        let kernel = generator.kernel(seed);
+        let fixed = without_choice(&kernel.text);
+        changed += usize::from(fixed.contains("testp.notanumber.f64 tq, "));
+        check(&fixed, seed).unwrap();
+    }
+    assert!(changed > 20, "{changed}");
+}
 
 #[test]
 fn three_hundred_kernels_agree_with_themselves_and_reach_the_table() {

@@ -138,8 +138,8 @@ pub fn place(at: usize) -> String {
     format!("{what}{number} {}", of_thread(thread))
 }
 
-/// The kernel without what PTX leaves open: products and sums round by themselves, for ptxas may contract what PTX lets it, and a NaN of f64 is the
-/// same one wherever two could meet, for either may be the result.
+/// The kernel without what PTX leaves open: products and sums round by themselves, for ptxas may contract what PTX lets it, and a NaN is the same one
+/// wherever PTX does not say which: where two of f64 may meet, and after `neg` and `abs` of f32.
 #[must_use]
 pub fn without_choice(text: &str) -> String {
     let rounded = without_contraction(text);
@@ -147,31 +147,38 @@ pub fn without_choice(text: &str) -> String {
     let mut instructions = Vec::new();
     super::each_instruction(&tree, &mut |i| instructions.push(i));
     let (mut out, mut end) = (String::with_capacity(rounded.len() + 64), 0);
-    let canonical = |names: &[&str], nan: &str| -> String {
-        let one = |name: &&str| format!("\ntestp.notanumber.f64 tq, {name};\n@tq mov.b64 {name}, {nan};");
-        names.iter().map(one).collect()
-    };
-    for i in instructions.into_iter().filter(|i| i.has("f64")) {
-        let (at, text) = match i.opcode.as_str() {
-            "add" | "sub" | "mul" | "fma" | "mad" | "div" | "mma" => {
-                let Some(semicolon) = rounded[i.span.end as usize - 1..].find(';') else { continue };
-                let results: Vec<&str> = i.operands.first().map(names).unwrap_or_default();
-                (i.span.end as usize + semicolon, canonical(&results, "0x7FF8000000000000"))
-            }
-            // The number in memory may be a NaN: the other one is none.
-            "atom" | "red" => {
-                let line = rounded[..i.span.start as usize].rfind('\n').map_or(0, |n| n);
-                let added: Vec<&str> = i.operands.last().map(names).unwrap_or_default();
-                (line, canonical(&added, "0"))
-            }
-            _ => continue,
+    for i in instructions {
+        let Some((after, ty, nan)) = open_nan(i) else { continue };
+        let (start, stop) = (i.span.start as usize, i.span.end as usize);
+        let at = if after {
+            let Some(semicolon) = rounded[stop - 1..].find(';') else { continue };
+            stop + semicolon
+        } else {
+            rounded[..start].rfind('\n').unwrap_or_default()
         };
+        let registers = if after { i.operands.first() } else { i.operands.last() };
         out.push_str(&rounded[end..at]);
-        out.push_str(&text);
+        for name in registers.map(names).unwrap_or_default() {
+            let bits = if ty == "f64" { 64 } else { 32 };
+            out.push_str(&format!("\ntestp.notanumber.{ty} tq, {name};\n@tq mov.b{bits} {name}, {nan};"));
+        }
         end = at;
     }
     out.push_str(&rounded[end..]);
     out
+}
+
+/// Where an instruction leaves a NaN open: whether its results or, before it, its last operand get a certain one, their type, and which.
+fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> {
+    match i.opcode.as_str() {
+        "add" | "sub" | "mul" | "fma" | "mad" | "div" | "mma" | "min" | "max" if i.has("f64") => {
+            Some((true, "f64", "0x7FF8000000000000"))
+        }
+        // The number in memory may be a NaN: the other one is none.
+        "atom" | "red" if i.has("f64") => Some((false, "f64", "0")),
+        "neg" | "abs" if i.has("f32") => Some((true, "f32", "0x7FFFFFFF")),
+        _ => None,
+    }
 }
 
 /// The registers of an operand.

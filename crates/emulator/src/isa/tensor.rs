@@ -291,7 +291,9 @@ fn issue(m: &mut Machine<'_>, tensor: &Tensor, lane: usize) -> Result<(), Fault>
         let piece = Piece { at, ..piece };
         if map.data_type == TensorType::U6Align16 {
             // Its bytes are packed differently on both sides, so that they cannot be split.
-            m.world.global.reach(piece.address, piece.taken)?;
+            if piece.taken > 0 {
+                m.world.global.reach(piece.address, piece.taken)?;
+            }
             placed.push(piece);
         } else {
             placed.extend(piece.by_buffer(&mut m.world.global)?);
