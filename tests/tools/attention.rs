@@ -115,7 +115,7 @@ fn faults_of_what_kernels_share_are_caught() {
             ("attention-tree-equal", PREFILL, "    if (!p.custom)\n", "    if (true)\n"),
             // Scores.
             ("attention-real", PREFILL, "s[i / 4][i % 4] * LOG2_E :", "s[i / 4][i % 4] :"),
-            ("attention-every-key", PREFILL, "bool lower = i & 2;", "bool lower = false;"),
+            ("attention-equal", PREFILL, "bool lower = i & 2;", "bool lower = false;"),
             (
                 "attention-every-key",
                 PREFILL,
