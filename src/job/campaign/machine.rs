@@ -20,12 +20,12 @@ impl Campaign<'_> {
         // A thread that panicked held no half of a message: the worker is asked to start over.
         let mut device = device.lock().unwrap_or_else(PoisonError::into_inner);
         let mut all: Vec<Option<Wrong>> = kernels.iter().map(|_| None).collect();
-        let mut left: Vec<usize> = (0..kernels.len()).collect();
-        while !left.is_empty() {
-            let now: Vec<_> = left.iter().map(|n| &kernels[*n]).collect();
+        let mut groups: Vec<Vec<usize>> = vec![(0..kernels.len()).collect()];
+        while let Some(mut group) = groups.pop() {
+            let now: Vec<_> = group.iter().map(|n| &kernels[*n]).collect();
             match together(&mut device, image, &now) {
                 Ok(results) => {
-                    for (n, got) in left.drain(..).zip(results) {
+                    for (n, got) in group.into_iter().zip(results) {
                         all[n] = (got != kernels[n].1.expected).then_some(Wrong::Differs(got));
                     }
                 }
@@ -33,14 +33,14 @@ impl Campaign<'_> {
                     return Err(CampaignError::Device(lost));
                 }
                 Err(Ended { kernel: Some(at), failure }) => {
-                    all[left.remove(at)] = Some(Wrong::Stopped(failure))
+                    all[group.remove(at)] = Some(Wrong::Stopped(failure));
+                    groups.extend((!group.is_empty()).then_some(group));
                 }
-                // No kernel ran: the image is not loaded, or there is no memory.
-                Err(Ended { kernel: None, failure }) => {
-                    for n in left.drain(..) {
-                        all[n] = Some(Wrong::Stopped(failure.clone()));
-                    }
+                Err(Ended { kernel: None, failure }) if group.len() == 1 => {
+                    all[group[0]] = Some(Wrong::Stopped(failure));
                 }
+                // It shows outside of a launch: which kernel it was, each alone tells.
+                Err(Ended { kernel: None, .. }) => groups.extend(group.into_iter().map(|n| vec![n])),
             }
         }
         Ok(all)
