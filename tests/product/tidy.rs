@@ -253,6 +253,18 @@ fn uses(text: &str, name: &str) -> bool {
 /// Crates that are built with the command but not linked into it: `exec` loads their libraries into programs.
 const BUILT_BESIDE: [&str; 1] = ["cuda"];
 
+#[test]
+fn no_file_that_a_run_has_kept_lies_in_the_root() {
+    let known = ["md", "toml", "lock", "rs", ""];
+    let ending = |path: &Path| path.extension().unwrap_or_default().to_string_lossy().into_owned();
+    let kept: Vec<PathBuf> = fs::read_dir(root())
+        .unwrap()
+        .map(|entry| entry.unwrap().path())
+        .filter(|path| path.is_file() && !known.contains(&ending(path).as_str()))
+        .collect();
+    assert!(kept.is_empty(), "{kept:?}");
+}
+
 /// Crates that are named for their features alone, so that `cargo test` compiles nothing again (`.ci/built-once`).
 const FOR_FEATURES: [&str; 6] =
     ["getrandom", "hashbrown", "num-complex", "num-traits", "regex-automata", "syn"];

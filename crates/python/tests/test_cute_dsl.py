@@ -1,9 +1,16 @@
 """Functions compiled by CuTe DSL, called with tensors, arrays, pointers and fake tensors."""
 
+import os
+import tempfile
+
 import numpy as np
 import pytest
 
 import sm121probe as sm
+
+# CuTe DSL reads it when it is imported, and keeps PTX in the current folder without it.
+KEPT = tempfile.TemporaryDirectory()
+os.environ.setdefault("CUTE_DSL_DUMP_DIR", KEPT.name)
 
 cutlass = pytest.importorskip("cutlass")
 cute = pytest.importorskip("cutlass.cute")
