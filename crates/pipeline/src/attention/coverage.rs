@@ -50,6 +50,8 @@ struct Found {
     at: (usize, usize),
     line: Line,
     row: Row,
+    /// What each element of the output may be, if it is a number.
+    ranges: Vec<Option<(f64, f64)>>,
 }
 
 /// A key of a request.
@@ -60,6 +62,20 @@ struct At {
     key: usize,
     row: usize,
     head: usize,
+}
+
+/// A key, and the heads of rows that see it.
+struct Seen<'f> {
+    at: At,
+    /// With the place of the key among those that the row sees. The heads in which it has the largest share come first: they expose most changes.
+    by: Vec<(&'f Found, usize)>,
+}
+
+impl Found {
+    /// The share of a key in the sum of weights.
+    fn share(&self, index: usize) -> f64 {
+        self.line.keys[index].2 / self.line.total
+    }
 }
 
 /// The least relative change of a scale of 32 bits that counts. The binary32 sum of a score of 576 products may err by 2^-14 of it, its weight and
@@ -77,6 +93,7 @@ impl<'a> Exposure<'a> {
     /// Computes the results.
     pub(super) fn new(data: &'a Data) -> Self {
         let reference = Reference::new(&data.problem, data.arithmetic());
+        let element = data.configuration.types.queries();
         let mut found: BTreeMap<(usize, usize), Vec<Found>> = BTreeMap::new();
         for (request, of) in data.problem.requests.iter().enumerate() {
             for row in 0..of.rows.len() {
@@ -85,7 +102,8 @@ impl<'a> Exposure<'a> {
                     let at = (of.rows.start + row, head);
                     let row = reference.row(of, row, head);
                     let kv_head = data.problem.shape.kv_head(0, head);
-                    found.entry((request, kv_head)).or_default().push(Found { at, line, row });
+                    let ranges = row.output.iter().map(|of| of.range(element)).collect();
+                    found.entry((request, kv_head)).or_default().push(Found { at, line, row, ranges });
                 }
             }
         }
@@ -108,13 +126,14 @@ impl<'a> Exposure<'a> {
             return counts;
         }
         let blocks = self.data.configuration.width / BLOCK;
-        for at in self.keys() {
+        for seen in &self.keys() {
+            let at = seen.at;
             if let Some(layout) = self.data.configuration.record() {
                 let mla::Fields { scales_at, rotary_at, .. } = layout.fields();
                 for byte in 0..layout.row() {
                     // The lowest bit of a code, the highest one of a byte of a scale.
                     let flip = if (scales_at..rotary_at).contains(&byte) { 0x80 } else { 1 };
-                    if let Some(exposed) = self.record(layout, at, byte, flip) {
+                    if let Some(exposed) = self.record(layout, seen, byte, flip) {
                         count(Place::Record, exposed);
                     }
                 }
@@ -134,13 +153,13 @@ impl<'a> Exposure<'a> {
             }
             for side in rows.iter().copied() {
                 for byte in 0..self.data.configuration.types.cache().bytes(self.data.configuration.width) {
-                    count(side, self.codes(at, side, byte));
+                    count(side, self.codes(seen, side, byte));
                 }
             }
             if self.data.cache.planes[0].scales.is_some() {
                 for block in 0..blocks {
                     for side in scales.iter().copied() {
-                        count(side, self.scale(at, side, block, |byte| byte ^ 1));
+                        count(side, self.scale(seen, side, block, |byte| byte ^ 1));
                     }
                 }
             }
@@ -159,15 +178,18 @@ impl<'a> Exposure<'a> {
     }
 
     /// The keys that some row sees, for each head.
-    fn keys(&self) -> Vec<At> {
+    fn keys(&self) -> Vec<Seen<'_>> {
         let mut all = Vec::new();
         for (request, of) in self.data.problem.requests.iter().enumerate() {
             for (key, row) in of.keys.clone().enumerate() {
                 for head in 0..self.data.case.kv_heads {
-                    let is_seen =
-                        |found: &Found| found.line.keys.binary_search_by_key(&row, |key| key.0).is_ok();
-                    if self.found.get(&(request, head)).is_some_and(|all| all.iter().any(is_seen)) {
-                        all.push(At { request, key, row, head });
+                    let found = self.found.get(&(request, head)).map_or(&[][..], Vec::as_slice);
+                    let index = |found: &Found| found.line.keys.binary_search_by_key(&row, |key| key.0).ok();
+                    let mut by: Vec<(&Found, usize)> =
+                        found.iter().filter_map(|found| Some((found, index(found)?))).collect();
+                    by.sort_by(|(a, i), (b, j)| b.share(*j).total_cmp(&a.share(*i)));
+                    if !by.is_empty() {
+                        all.push(Seen { at: At { request, key, row, head }, by });
                     }
                 }
             }
@@ -184,15 +206,16 @@ impl<'a> Exposure<'a> {
     }
 
     /// Whether the lowest bit of each code of a byte is exposed by itself.
-    fn codes(&self, at: At, side: Place, byte: usize) -> bool {
-        let old = self.stored(at, side, byte);
+    fn codes(&self, seen: &Seen<'_>, side: Place, byte: usize) -> bool {
+        let old = self.stored(seen.at, side, byte);
         let is_packed = self.data.configuration.types.cache() == Element::Nvfp4;
-        let exposes = |new: u8| self.byte(at, side, byte, new) == Some(true);
+        let exposes = |new: u8| self.byte(seen, side, byte, new) == Some(true);
         exposes(old ^ 1) && (!is_packed || exposes(old ^ 0x10))
     }
 
     /// Whether another byte instead of one of a key or a value is exposed; `None` if it changes no number, as the sign of a zero.
-    fn byte(&self, at: At, side: Place, byte: usize, new: u8) -> Option<bool> {
+    fn byte(&self, seen: &Seen<'_>, side: Place, byte: usize, new: u8) -> Option<bool> {
+        let at = seen.at;
         let plane = &self.data.cache.planes[usize::from(side == Place::Value)];
         let (page, slot) = self.place(at);
         let first = plane.strides.at(page, slot, at.head)?;
@@ -215,13 +238,14 @@ impl<'a> Exposure<'a> {
             return None;
         }
         Some(match side {
-            Place::Value => self.value(at, &differences),
-            _ => self.key(at, &differences),
+            Place::Value => self.value(seen, &differences),
+            _ => self.key(seen, &differences),
         })
     }
 
     /// Whether a change of the scale of a block is exposed.
-    fn scale(&self, at: At, side: Place, block: usize, change: impl Fn(u8) -> u8) -> bool {
+    fn scale(&self, seen: &Seen<'_>, side: Place, block: usize, change: impl Fn(u8) -> u8) -> bool {
+        let at = seen.at;
         let plane = &self.data.cache.planes[usize::from(side == Place::ValueScale)];
         let (page, slot) = self.place(at);
         let (Some(scales), Some(first)) = (&plane.scales, plane.strides.at(page, slot, at.head)) else {
@@ -236,8 +260,8 @@ impl<'a> Exposure<'a> {
             |d: usize| (d, f64::from(plane.element.value(row, d).unwrap_or(f32::NAN)) * difference);
         let all: Vec<(usize, f64)> = (block * BLOCK..(block + 1) * BLOCK).map(of_element).collect();
         match side {
-            Place::ValueScale => self.value(at, &all),
-            _ => self.key(at, &all),
+            Place::ValueScale => self.value(seen, &all),
+            _ => self.key(seen, &all),
         }
     }
 
@@ -296,9 +320,9 @@ impl<'a> Exposure<'a> {
     }
 
     /// Whether a change of these bits of a byte of a record is exposed; `None` if it changes no number, or a scale by less than [`LEAST`].
-    fn record(&self, layout: mla::Layout, at: At, byte: usize, flip: u8) -> Option<bool> {
+    fn record(&self, layout: mla::Layout, seen: &Seen<'_>, byte: usize, flip: u8) -> Option<bool> {
         let plane = &self.data.cache.planes[0];
-        let (page, slot) = self.place(at);
+        let (page, slot) = self.place(seen.at);
         let first = plane.strides.at(page, slot, 0)?;
         let row = plane.bytes.get(first..first + layout.row())?;
         let mla::Fields { latent, block, scales_at, rotary_at } = layout.fields();
@@ -330,18 +354,13 @@ impl<'a> Exposure<'a> {
         }
         let of_value: Vec<(usize, f64)> =
             differences.iter().copied().filter(|(d, _)| *d < self.data.configuration.value_width()).collect();
-        Some(self.key(at, &differences) || self.value(at, &of_value))
-    }
-
-    fn found(&self, at: At) -> &[Found] {
-        self.found.get(&(at.request, at.head)).map_or(&[], Vec::as_slice)
+        Some(self.key(seen, &differences) || self.value(seen, &of_value))
     }
 
     /// Whether differences of elements of a key are exposed by a logarithm.
-    fn key(&self, at: At, differences: &[(usize, f64)]) -> bool {
+    fn key(&self, seen: &Seen<'_>, differences: &[(usize, f64)]) -> bool {
         let scale = self.data.problem.semantics.scale * std::f64::consts::LOG2_E;
-        self.found(at).iter().any(|found| {
-            let Ok(index) = found.line.keys.binary_search_by_key(&at.row, |key| key.0) else { return false };
+        seen.by.iter().any(|&(found, index)| {
             let (_, t, weight) = found.line.keys[index];
             let query = self.data.problem.query(found.at.0, found.at.1);
             let product: f64 = differences.iter().map(|(d, x)| f64::from(query[*d]) * x).sum();
@@ -358,16 +377,15 @@ impl<'a> Exposure<'a> {
     }
 
     /// Whether differences of elements of a value are exposed by an output.
-    fn value(&self, at: At, differences: &[(usize, f64)]) -> bool {
+    fn value(&self, seen: &Seen<'_>, differences: &[(usize, f64)]) -> bool {
         let element = self.data.configuration.types.queries();
         let scale = self.data.problem.semantics.value_scale;
-        self.found(at).iter().any(|found| {
-            let Ok(index) = found.line.keys.binary_search_by_key(&at.row, |key| key.0) else { return false };
-            let share = found.line.keys[index].2 / found.line.total * scale;
-            differences.iter().any(|(d, difference)| match found.row.output[*d] {
-                Expected::Number { value, .. } => {
-                    let changed = element.nearest(value + share * difference);
-                    !found.row.output[*d].accepts(changed, element)
+        seen.by.iter().any(|&(found, index)| {
+            let share = found.share(index) * scale;
+            differences.iter().any(|(d, difference)| match (found.row.output[*d], found.ranges[*d]) {
+                (Expected::Number { value, .. }, Some((least, most))) => {
+                    // A NaN is no number that the bound accepts.
+                    !(least..=most).contains(&element.nearest(value + share * difference))
                 }
                 _ => false,
             })
@@ -427,22 +445,22 @@ pub(super) fn faults(data: &Data, count: u64, draw: impl Fn(u64) -> u64) -> Coun
     while found.total < count {
         let bits = draw(n);
         n += 1;
-        let at = keys[(bits % keys.len() as u64) as usize];
+        let seen = &keys[(bits % keys.len() as u64) as usize];
         let place = (bits >> 20) as usize;
         let byte = place % (width + blocks);
         let flip = ((bits >> 48) % 255 + 1) as u8;
         let is_key = bits >> 60 & 1 == 0;
         let record = data.configuration.record().map(|layout| (layout, place % layout.row()));
         let exposed = match (record, byte.checked_sub(width)) {
-            (Some((layout, byte)), _) => exposure.record(layout, at, byte, flip),
+            (Some((layout, byte)), _) => exposure.record(layout, seen, byte, flip),
             (None, None) => {
                 let side = if is_key { Place::Key } else { Place::Value };
-                exposure.byte(at, side, byte, exposure.stored(at, side, byte) ^ flip)
+                exposure.byte(seen, side, byte, exposure.stored(seen.at, side, byte) ^ flip)
             }
             (None, Some(block)) => {
                 let side = if is_key { Place::KeyScale } else { Place::ValueScale };
                 // The sign of a ue4m3 is no part of its value.
-                Some(exposure.scale(at, side, block, |byte| byte ^ (flip & 0x7F).max(1)))
+                Some(exposure.scale(seen, side, block, |byte| byte ^ (flip & 0x7F).max(1)))
             }
         };
         if let Some(exposed) = exposed {

@@ -5,6 +5,7 @@
 
 use std::collections::BTreeMap;
 
+use self::summed::{Sums, Term};
 use super::dump::{LseQuantity, LseReading};
 use super::element::{Element, Roundoff, U};
 use super::problem::{Problem, Request, lowest_bit};
@@ -13,6 +14,7 @@ use super::semantics::{
 };
 
 mod folded;
+mod summed;
 mod two_level;
 
 /// The relative error of ex2.approx (PTX ISA).
@@ -530,55 +532,42 @@ impl<'a> Reference<'a> {
     /// The elements of the output.
     fn output(&self, keys: &[Key], common: &Common, kv_head: usize) -> Vec<Expected> {
         let Problem { shape, semantics, values, .. } = self.problem;
-        let width = shape.value_width;
         let hot_key = keys.iter().max_by(|a, b| a.weight.total_cmp(&b.weight));
-        let of = |key: &Key| values.row(key.row, kv_head, shape.kv_heads, width);
+        let of = |key: &Key| values.row(key.row, kv_head, shape.kv_heads, shape.value_width);
         let factor = |key: &Key| semantics.value_scale * values.factor(key.row, kv_head, shape.kv_heads);
         let hot: Vec<f64> = hot_key
             .map_or_else(Vec::new, |hot| of(hot).iter().map(|v| f64::from(*v) * factor(hot)).collect());
-        let mut out = vec![0.0; width];
-        // Divided once at the end, so that sums that are exact in binary32 are exact here, too.
-        for key in keys {
-            let weight = key.weight * factor(key);
-            for (o, v) in out.iter_mut().zip(of(key)) {
-                *o += weight * f64::from(*v);
-            }
-        }
-        out.iter_mut().for_each(|o| *o /= common.total);
-        let mut sums = vec![Sums::default(); width];
         let (mut etas, mut rhos, mut absolutes) = (common.sink * common.sink_eta, 0.0, 0.0);
         let mut bit = i32::MAX / 4;
+        let mut terms = Vec::with_capacity(keys.len());
         for key in keys {
             let share = key.weight / common.total;
-            let is_hot = hot_key.is_some_and(|hot| std::ptr::eq(hot, key));
             let grown = share * (1.0 + key.eta);
-            let [by_eta, by_rho, by_later] = [share * key.eta, grown * key.rho, grown * key.later];
-            etas += by_eta;
-            rhos += by_rho;
-            let absolute = key.absolute / common.total;
-            absolutes += absolute;
-            let factor = factor(key);
+            let term = Term {
+                row: of(key),
+                factor: factor(key),
+                weight: key.weight,
+                share,
+                eta: share * key.eta,
+                rho: grown * key.rho,
+                later: grown * key.later,
+                absolute: key.absolute / common.total,
+                others: if hot_key.is_some_and(|hot| std::ptr::eq(hot, key)) { 1.0 - share } else { share },
+            };
+            etas += term.eta;
+            rhos += term.rho;
+            absolutes += term.absolute;
             bit =
                 bit.min(self.value_bits.get(key.row * shape.kv_heads + kv_head).copied().unwrap_or_default());
-            for (((sum, o), v), hot) in sums.iter_mut().zip(&out).zip(of(key)).zip(&hot) {
-                let v = f64::from(*v) * factor;
-                let (off, size) = ((v - o).abs(), v.abs());
-                sum.eta += by_eta * off;
-                sum.rho_off += by_rho * off;
-                sum.rho += by_rho * size;
-                sum.later += by_later * size;
-                sum.absolute += absolute * (size + o.abs());
-                sum.size += share * size;
-                sum.off_hot += share * (v - hot).abs();
-                sum.others += if is_hot { (1.0 - share) * size } else { share * size };
-            }
+            terms.push(term);
         }
+        let (out, mut sums) = summed::by_element(&terms, &hot, common.total);
         let exact = common.exact && keys.iter().all(|key| key.rho == 0.0) && values.factors.is_empty();
         if let Some(step) = self.short_step() {
             // What an addition loses is at most a half step of the sum, and at most what is added.
-            for key in keys {
-                let share = key.weight / common.total * factor(key).abs();
-                for (sum, v) in sums.iter_mut().zip(of(key)) {
+            for term in &terms {
+                let share = term.share * term.factor.abs();
+                for (sum, v) in sums.iter_mut().zip(term.row) {
                     sum.short += (step.relative * sum.size).min(share * f64::from(v.abs()));
                 }
             }
@@ -689,20 +678,4 @@ fn merge_wrongly(keys: &mut [Key], common: &Common, request: &Request, merge: Wr
             MergeFault::OwnMaximum => libm::exp2(common.most - most) * share / total,
         };
     }
-}
-
-/// Sums over the keys for an element, each weighted by share and error: of the distances from the result, of the sizes, and of the distances
-/// from the value of the key with the largest weight; what additions to a short sum lose; and how far that value, weighted, is from itself,
-/// plus the sizes of the others.
-#[derive(Debug, Clone, Copy, Default)]
-struct Sums {
-    eta: f64,
-    rho_off: f64,
-    rho: f64,
-    later: f64,
-    absolute: f64,
-    size: f64,
-    off_hot: f64,
-    short: f64,
-    others: f64,
 }
