@@ -13,7 +13,7 @@ import torch
 
 from ..errors import UnsupportedError
 from ..triton import benchmark, driver
-from . import operators
+from . import cublas, operators
 from .mode import CudaOnCpu, current_device, is_cuda_device, is_suspended, mark, suspended
 
 #: Bytes of the memory that the emulated device states.
@@ -429,6 +429,7 @@ def activate(architecture: int) -> None:
     _replace_load()
     _replace_checkpoints()
     operators.activate(_replace)
+    cublas.activate(_replace)
     # cuDNN's layouts of weights are for a GPU.
     _replace(torch.backends.cudnn, "is_acceptable", lambda tensor: False)
 

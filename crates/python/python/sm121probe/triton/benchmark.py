@@ -2,7 +2,8 @@
 
 The cost of a call is the number of warp instructions that its launches execute, and one instruction counts as a microsecond. These are no
 times: they do not know latencies, caches or occupancy. They are the same on every run, so that autotuning chooses the same configuration
-everywhere: the one with the fewest instructions, and the first of those.
+everywhere: the one with the fewest instructions, and the first of those. What PyTorch computes has no instructions; it counts as one, so that
+a rate of it is a number.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ executed = 0
 _running = 0
 
 _NOTE = (
-    "the emulator measures no times: this cost counts emulated warp instructions, one as a microsecond; what is benchmarked runs once, "
-    "without checks"
+    "the emulator measures no times: this cost counts emulated warp instructions, one as a microsecond, and what PyTorch computes as one; what is "
+    "benchmarked runs once, without checks"
 )
 
 
@@ -38,6 +39,11 @@ def count(instructions: int) -> None:
     executed += instructions
 
 
+def _milliseconds(instructions: int) -> float:
+    """Return what instructions cost; a benchmark divides by it."""
+    return max(instructions, 1) * _MILLISECONDS
+
+
 def cost(call: Callable[[], Any]) -> float:
     """Run `call` once, and return what it costs, in milliseconds of the model."""
     global _running
@@ -47,7 +53,7 @@ def cost(call: Callable[[], Any]) -> float:
         call()
     finally:
         _running -= 1
-    return (executed - before) * _MILLISECONDS
+    return _milliseconds(executed - before)
 
 
 def do_bench(
@@ -91,7 +97,7 @@ class Event:
         if self.executed is None or end.executed is None:
             raise RuntimeError("both events must be recorded before the time between them is asked for")
         warnings.warn(_NOTE, CostWarning, stacklevel=2)
-        return (end.executed - self.executed) * _MILLISECONDS
+        return _milliseconds(end.executed - self.executed)
 
     def query(self) -> bool:
         """Return whether all work before the event is done; it is."""
