@@ -263,6 +263,66 @@ def test_autocast(kernels):
         assert (a @ a).dtype == torch.bfloat16
 
 
+def test_products_of_fp16_are_summed_in_binary32(kernels):
+    # 2048 + 1 is no fp16: a sum in fp16 stays 2048.
+    a = torch.ones(1, 4096, device="cuda", dtype=torch.float16, requires_grad=True)
+    b = torch.ones(4096, 1, device="cuda", dtype=torch.float16)
+    products = [a @ b, torch.matmul(a, b), torch.nn.functional.linear(a, b.T), torch.mm(a, b), b.T.__rmatmul__(a.T[:1])[:, :1]]
+    assert all(c.dtype == torch.float16 and c.is_cuda for c in products)
+    assert [c.item() for c in products[:4]] == [4096.0] * 4
+    products[0].sum().backward()
+    assert a.grad.dtype == torch.float16 and (a.grad == 1).all()
+    # One operand of another type is an error, as on a GPU.
+    with pytest.raises(RuntimeError):
+        a @ b.float()
+
+
+def test_cublas_of_triton(kernels):
+    nvidia = pytest.importorskip("triton._C.libtriton").nvidia
+    if not hasattr(nvidia, "cublas"):
+        pytest.skip("this version of Triton has no cuBLAS")
+    handle = nvidia.cublas.CublasLt(torch.empty(1024, device="cuda", dtype=torch.uint8))
+    a, b = torch.randn(16, 32, device="cuda").half(), torch.randn(8, 32, device="cuda").half()
+    c, d = torch.empty(16, 8, device="cuda", dtype=torch.float16), torch.empty(16, 8, device="cuda", dtype=torch.float16)
+    handle.matmul(a, b, c)
+    assert torch.allclose(c, a @ b.T, atol=1e-2)
+    handle.gemm(a, b, c, d, 2.0, 0.5)
+    assert torch.allclose(d.float(), 2.5 * (a @ b.T).float(), rtol=1e-2, atol=1e-2)
+    with pytest.raises(sm.UnsupportedError, match="NVFP4"):
+        handle.block_scaled_matmul_nvfp4(a, b, c, a, b)
+
+
+def test_profiles_of_proton(kernels, tmp_path):
+    proton = pytest.importorskip("triton.profiler")
+    from triton._C.libproton import proton as library
+
+    x = torch.ones(256, device="cuda")
+    with pytest.warns(sm.CostWarning, match="measures no times"):
+        session = proton.start(str(tmp_path / "profile"), hook="triton")
+    with proton.scope("outer", {"flops": 3.0}):
+        kernels.doubled(x)
+        proton.deactivate()
+        kernels.doubled(x)
+        proton.activate()
+        with proton.scope("inner"):
+            kernels.doubled(x)
+    proton.finalize(session)
+    import json
+
+    root, devices = json.loads((tmp_path / "profile.hatchet").read_text())
+    (outer,) = root["children"]
+    assert outer["frame"]["name"] == "outer" and outer["metrics"] == {"flops": 3.0} and devices["CUDA"]["0"]["arch"] == "120"
+    launched, inner = outer["children"]
+    assert inner["frame"]["name"] == "inner" and inner["children"][0]["metrics"] == launched["metrics"]
+    # What ran while the session was not active is not counted.
+    assert launched["frame"]["name"] == "twice" and launched["metrics"]["count"] == 1
+    assert launched["metrics"]["time (ns)"] == sm.triton.reports[0].instructions * 1000
+    with pytest.raises(sm.UnsupportedError, match="trace"):
+        proton.start(str(tmp_path / "trace"), data="trace")
+    sm.triton.deactivate()
+    assert library.record_scope is not sm.triton.proton.record_scope
+
+
 def test_tables_of_pointers(kernels):
     parts = [torch.zeros(32, device="cuda") for _ in range(3)]
     kernels.fill[(3,)](torch.tensor([part.data_ptr() for part in parts], device="cuda"), BLOCK=32)

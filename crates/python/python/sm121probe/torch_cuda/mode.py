@@ -174,6 +174,28 @@ _PLAIN = {
 }  # fmt: skip
 
 
+#: Matrix products. cuBLAS sums products of fp16 in binary32 and rounds once; PyTorch's own loop for the CPU is a hundred times slower than in binary32.
+_PRODUCTS = {
+    torch.matmul, torch.mm, torch.bmm, torch.addmm, torch.baddbmm, torch.nn.functional.linear,
+    torch.Tensor.matmul, torch.Tensor.mm, torch.Tensor.bmm, torch.Tensor.addmm, torch.Tensor.baddbmm, torch.Tensor.__matmul__,
+    torch.Tensor.__rmatmul__,
+}  # fmt: skip
+
+
+def _is_half(value: Any) -> bool:
+    return isinstance(value, torch.Tensor) and value.dtype == torch.float16
+
+
+def _product(func: Any, args: tuple, kwargs: dict) -> Any:
+    """Compute a product of matrices, of fp16 as cuBLAS does."""
+    operands = [value for value in (*args, *kwargs.values()) if isinstance(value, torch.Tensor)]
+    if not all(_is_half(value) for value in operands) or "out" in kwargs or torch.compiler.is_compiling():
+        return func(*args, **kwargs)
+    args = tuple(value.float() if _is_half(value) else value for value in args)
+    kwargs = {name: value.float() if _is_half(value) else value for name, value in kwargs.items()}
+    return func(*args, **kwargs).half()
+
+
 class CudaOnCpu(TorchFunctionMode):
     """Translates what Python asks of PyTorch for "cuda"."""
 
@@ -194,7 +216,7 @@ class CudaOnCpu(TorchFunctionMode):
                 args, asked = (*args[:n], _CPU, *args[n + 1 :]), True
         if kwargs.get("pin_memory"):
             kwargs = {**kwargs, "pin_memory": False}
-        result = func(*args, **kwargs)
+        result = _product(func, args, kwargs) if func in _PRODUCTS else func(*args, **kwargs)
         if result is None or isinstance(result, (bool, int, float, str)):
             return result
         if asked or (not named_cpu and any(_has_marked(value) for value in (*args, *kwargs.values()))):

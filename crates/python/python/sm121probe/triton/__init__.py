@@ -24,7 +24,7 @@ from typing import Any, List, Optional
 
 from ..module import Module, _launch, _positive, _three
 from ..report import Report
-from . import benchmark, driver, pointers, verdicts
+from . import benchmark, driver, pointers, proton, verdicts
 from .driver import Kernel
 from .verdicts import Reports
 
@@ -158,6 +158,7 @@ def activate(target: str = "sm_121", *, torch: bool = False, **options: Any) -> 
     verdicts.current = verdicts.Activation(target, options)
     driver.activate_backend(lambda: verdicts.current is not None)
     benchmark.activate()
+    proton.activate()
     if torch:
         from .. import torch_cuda
 
@@ -184,6 +185,7 @@ def deactivate() -> None:
         torch_cuda.deactivate()
     verdicts.current = None
     benchmark.deactivate()
+    proton.deactivate()
     try:
         active_driver.reset_active()
     except RuntimeError:

@@ -33,10 +33,16 @@ def is_running() -> bool:
     return _running > 0
 
 
-def count(instructions: int) -> None:
-    """Count the instructions of a launch."""
+#: What is told of each launch: the name of its kernel and its instructions.
+listeners: List[Callable[[str, int], None]] = []
+
+
+def count(kernel: str, instructions: int) -> None:
+    """Count the instructions of a launch of this kernel."""
     global executed
     executed += instructions
+    for listener in listeners:
+        listener(kernel, instructions)
 
 
 def _milliseconds(instructions: int) -> float:

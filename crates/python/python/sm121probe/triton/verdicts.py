@@ -48,7 +48,7 @@ class Activation:
         options = self.options
         if benchmark.is_running():
             options = {**options, "rules": "none", "strict": False, "require_equal": False, "schedules": 1, "poisons": 1}
-            benchmark.count(_launch_kernel(kernel, grid, flat.values, pointees.arrays, **options).instructions)
+            benchmark.count(kernel.name, _launch_kernel(kernel, grid, flat.values, pointees.arrays, **options).instructions)
             return
         try:
             report = _launch_kernel(kernel, grid, flat.values, pointees.arrays, **options)
@@ -63,7 +63,7 @@ class Activation:
             _print(printed)
             raise
         reports.append(report)
-        benchmark.count(report.instructions)
+        benchmark.count(kernel.name, report.instructions)
         _print(report.printed)
         for violation in report.violations:
             self._warn(kernel, violation)
