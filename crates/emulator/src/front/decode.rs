@@ -84,7 +84,7 @@ pub(crate) struct Table {
     pub(crate) decode_system_call: fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refusal>,
     /// Whether there is such a function.
     pub(crate) is_system_call: fn(&str) -> bool,
-    /// Marks atomics of which nobody reads the result.
+    /// Marks atomics and waits of which nobody uses the result.
     pub(crate) mark_unused_results: fn(&mut [Row], &[Step]),
 }
 
@@ -130,6 +130,9 @@ struct Fixup {
     label: String,
     span: Span,
 }
+
+/// Instructions that only compute registers from registers, by which a result that a program ignores reaches a variable of it.
+const FORWARDING: [&str; 8] = ["and", "cvt", "mov", "not", "or", "selp", "setp", "xor"];
 
 /// Decodes one kernel.
 pub(crate) struct Decoder<'a> {
@@ -362,6 +365,7 @@ impl<'a> Decoder<'a> {
         step.rows = first..self.rows.len();
         step.copies = i.opcode == "mov" && step.reads.len() == 1 && step.writes.len() == 1;
         step.guard = guarded;
+        step.forwards = FORWARDING.contains(&i.opcode.as_str());
         self.steps.push(step);
         Ok(())
     }

@@ -54,6 +54,8 @@ pub(crate) struct Step {
     pub(crate) addresses: Vec<(u32, i64)>,
     /// Whether it copies one register to another: an unwritten value may be copied, but not used.
     pub(crate) copies: bool,
+    /// Whether what it reads serves nothing but what it writes, so that its sources are unused if its results are.
+    pub(crate) forwards: bool,
     /// The slot of its guard.
     pub(crate) guard: Option<u32>,
     /// The registers among `reads` that are bases of addresses.

@@ -3,8 +3,6 @@
 //! Lanes execute one after another, lowest first. Orders and scopes do not change the values read, since memory is sequentially
 //! consistent here; the race detector uses them.
 
-use std::collections::HashSet;
-
 use numerics::Rounding;
 use numerics::float::{add_f32, add_f64, add_f64_in_memory};
 use ptx::{Instruction, Operand, Type};
@@ -17,7 +15,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::copies::reduce::{Combine, Reduce};
 use crate::front::decode::Decoder;
 use crate::front::program::Row;
-use crate::front::registers::{Bank, Place, Step};
+use crate::front::registers::Bank;
 use crate::front::words::Refusal;
 use crate::memory::window::{Window, window_of};
 use crate::rules::float_sums::FloatType;
@@ -71,7 +69,7 @@ struct Atomic {
     wide: bool,
     /// `atom` writes destinations, `red` has none.
     returns: bool,
-    /// Whether some instruction reads a destination ([`mark_unused_results`]).
+    /// Whether some instruction reads a destination ([`mark_unused`]).
     used: bool,
     order: Order,
     /// The type that it adds, if it adds floats.
@@ -156,19 +154,13 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     Ok(())
 }
 
-/// Marks the atomics of a kernel whose old values no instruction reads. `steps` names each register by a slot of its own.
+/// Marks an atomic whose old value no instruction uses.
 ///
 /// A compiler writes `atom` where the program ignores the result. A thread that does not look at the old value cannot know which
 /// other read-modify-writes came before its own, so that its access orders none of them ([`Touch::Reduce`]).
-pub(crate) fn mark_unused_results(rows: &mut [Row], steps: &[Step]) {
-    let read: HashSet<Place> = steps.iter().flat_map(|step| step.reads.iter().copied()).collect();
-    for step in steps.iter().filter(|step| !step.writes.iter().any(|place| read.contains(place))) {
-        for row in rows.get_mut(step.rows.clone()).into_iter().flatten() {
-            if let Some(unused) = row.extra::<Atomic>().map(|atomic| Atomic { used: false, ..atomic.clone() })
-            {
-                row.extra = Some(Box::new(unused));
-            }
-        }
+pub(super) fn mark_unused(row: &mut Row) {
+    if let Some(unused) = row.extra::<Atomic>().map(|atomic| Atomic { used: false, ..atomic.clone() }) {
+        row.extra = Some(Box::new(unused));
     }
 }
 

@@ -349,8 +349,28 @@ fn decode_wait(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let done = d.dst_p(done)?;
     let b = if c & PARITY != 0 { d.src(phase, Type::U32)? } else { d.src_d(phase, Type::B64)? };
     let (a, offset) = d.address(to)?;
-    d.push(Row { d: done, a, b, c, imm: offset as u64, extra: modify(order), ..Row::new(wait) });
+    let order = Strong { order, touch: Touch::Modify };
+    let extra: Option<Box<dyn Extra>> = Some(Box::new(Wait { order, used: true }));
+    d.push(Row { d: done, a, b, c, imm: offset as u64, extra, ..Row::new(wait) });
     Ok(())
+}
+
+/// The extra of a wait.
+#[derive(Clone, Copy)]
+struct Wait {
+    order: Strong,
+    /// Whether some instruction uses the predicate ([`mark_unused`]).
+    used: bool,
+}
+
+/// Marks a wait whose predicate no instruction uses.
+///
+/// Both waits may return false, `try_wait` after a time that PTX leaves open (PTX ISA 9.7.13.15.16). A thread that does not look does not know that
+/// the phase is complete: it goes on, and nothing of what completed the phase is before what follows.
+pub(super) fn mark_unused(row: &mut Row) {
+    if let Some(unused) = row.extra::<Wait>().map(|wait| Wait { used: false, ..*wait }) {
+        row.extra = Some(Box::new(unused));
+    }
 }
 
 /// The lanes whose wait has the same operands as this lane's.
@@ -394,6 +414,8 @@ fn passed(m: &mut Machine<'_>, row: &Row, lane: usize) -> Result<(bool, usize, u
 const GIVES_UP: usize = 8;
 
 fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let extra = row.extra::<Wait>().copied();
+    let used = extra.is_none_or(|wait| wait.used);
     let mut ready = 0u32;
     let mut missing = (0, 0);
     let mut left = m.mask;
@@ -403,10 +425,11 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
         let alike = asking_as(m, row, lane) & left;
         left &= !alike;
         match passed(m, row, lane) {
+            Ok(_) if !used => {}
             Ok((true, at, phase)) => {
                 ready |= alike;
-                if let (Some(races), Some(strong)) = (&mut m.cta.races, row.extra::<Strong>()) {
-                    races.observe(shared_address(at), OBJECT_BYTES, m.warp, *strong, At::Shared);
+                if let (Some(races), Some(Wait { order, .. })) = (&mut m.cta.races, extra) {
+                    races.observe(shared_address(at), OBJECT_BYTES, m.warp, order, At::Shared);
                     races.passed(at, phase, m.warp, &mut m.world.races);
                 }
                 m.cta.meet(m.warp, !0);
@@ -414,6 +437,10 @@ fn wait(m: &mut Machine<'_>, row: &Row) -> Flow {
             Ok((false, at, phase)) => missing = (at, phase),
             Err(fault) => return m.fail(fault.at(lane)),
         }
+    }
+    if !used {
+        m.set_predicate(row.d, 0);
+        return Flow::Next;
     }
     let thread = m.warp * 32 + m.fragment.trailing_zeros() % 32;
     if row.c & TRY != 0 && ready == 0 {

@@ -46,12 +46,14 @@ mod video_mad;
 mod warp;
 
 use std::cmp::Reverse;
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
 
 use ptx::Instruction;
 
 use crate::front::decode::{Decoder, Refused, Table};
+use crate::front::program::Row;
+use crate::front::registers::{Place, Step};
 use crate::front::words::Refusal;
 pub(super) use crate::front::words::Words;
 
@@ -198,5 +200,37 @@ pub(super) const TABLE: &Table = &Table {
     decode,
     decode_system_call: system_call::decode,
     is_system_call: system_call::is_known,
-    mark_unused_results: atomics::mark_unused_results,
+    mark_unused_results,
 };
+
+/// Marks the atomics and the waits of a kernel whose results no instruction uses. `steps` names each register by a slot of its own.
+fn mark_unused_results(rows: &mut [Row], steps: &[Step]) {
+    let used = used_registers(steps);
+    for step in steps.iter().filter(|step| !step.writes.iter().any(|place| used.contains(place))) {
+        for row in rows.get_mut(step.rows.clone()).into_iter().flatten() {
+            atomics::mark_unused(row);
+            mbarrier::mark_unused(row);
+        }
+    }
+}
+
+/// The registers whose values reach something other than a register that nobody reads: CUDA C++ that ignores a result still moves it, to a
+/// variable of the program.
+fn used_registers(steps: &[Step]) -> HashSet<Place> {
+    let mut used = HashSet::new();
+    // From the end, so that a chain of moves takes one pass.
+    let mut left: Vec<&Step> = steps.iter().rev().collect();
+    loop {
+        let before = used.len();
+        left.retain(|step| {
+            let reaches = !step.forwards || step.writes.iter().any(|place| used.contains(place));
+            if reaches {
+                used.extend(step.reads.iter().copied());
+            }
+            !reaches
+        });
+        if used.len() == before {
+            return used;
+        }
+    }
+}

@@ -120,6 +120,35 @@ fn a_fence_and_a_relaxed_completion_release() {
     breaks(&by_hand(""), &two_warps(), Rule::Race, "with no ordering in between");
 }
 
+/// Warp 1 stores and arrives; warp 0 waits once, uses the predicate by `uses`, and reads.
+fn waits_once(wait: &str, uses: &str) -> String {
+    module(
+        "",
+        &format!(
+            "setp.eq.u32 p, t, 32; @p mbarrier.init.shared.b64 [bar], 1; bar.sync 0; @!p bra READER;
+mov.u32 v, 7; st.shared.u32 [word], v; mbarrier.arrive.shared.b64 _, [bar]; bra END;
+READER: @!one bra END; AGAIN: mbarrier.{wait}.parity.shared.b64 q, [bar], 0; {uses}
+ld.shared.u32 v, [word]; st.global.u32 [out], v; END:"
+        ),
+    )
+}
+
+#[test]
+fn a_wait_whose_predicate_nobody_uses_orders_nothing() {
+    for wait in ["try_wait", "test_wait"] {
+        gives(&waits_once(wait, "@!q bra AGAIN;"), &two_warps(), &[7]);
+        // By way of a register, as CUDA C++ returns it.
+        gives(
+            &waits_once(wait, "selp.b32 w, 1, 0, q; setp.eq.u32 p, w, 0; @p bra AGAIN;"),
+            &two_warps(),
+            &[7],
+        );
+        for unused in ["", "selp.b32 w, 1, 0, q;", "selp.b32 w, 1, 0, q; mov.b32 x, w;"] {
+            breaks(&waits_once(wait, unused), &two_warps(), Rule::Race, "with no ordering in between");
+        }
+    }
+}
+
 #[test]
 fn a_thread_that_polls_does_not_hold_copies_up() {
     // CTA 1, or another warp of CTA 0, polls a flag that is raised behind a copy.
