@@ -1,5 +1,8 @@
 """Microscaling formats, bounds, and faults that are found and named."""
 
+import contextlib
+import io
+import textwrap
 from fractions import Fraction
 
 import numpy as np
@@ -325,6 +328,32 @@ def test_what_fits_equally_is_said_together():
     # The same sum in another order of K, whichever operand is changed.
     text = diagnosis(product(swapped(a), b), a, b)
     assert all(f"each byte of the {name} are exchanged" in text for name in NAMES), text
+
+
+@pytest.mark.parametrize("formats", [("mxfp8", "mxfp4"), ("nvfp4", "nvfp4"), (None, "mxfp4")])
+def test_the_arithmetic_of_the_first_wrong_element_runs(formats):
+    random = np.random.default_rng(2)
+    operands = [random.standard_normal((8, 128)).astype(np.float16).astype(np.float64) for _ in range(2)]
+    a, b = (x if of is None else mx.quantize(x, of) for x, of in zip(operands, formats))
+    decoded = [x if of is None else mx.dequantize(x) for x, of in zip((a, b), formats)]
+    bias = random.standard_normal(8)
+    right = decoded[0] @ decoded[1].T + bias
+    wrong = right.astype(np.float32)
+    wrong[3, 5:] += 1
+    with pytest.raises(AssertionError) as caught:
+        mx.assert_within(wrong, a, b, bias=bias)
+    _, _, program = str(caught.value).partition("the first wrong element in Python:\n")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(textwrap.dedent(program), {})
+    exact, value, stored, found = shown.getvalue().split()
+    assert (exact, stored) == ("exact", "stored")
+    assert float(value) == pytest.approx(right[3, 5], rel=1e-12) and float(found) == wrong[3, 5]
+    # One that nobody would read is left out.
+    long = mx.exact(4, 1024)
+    with pytest.raises(AssertionError) as caught:
+        mx.assert_within(np.ones((4, 4), np.float32) * 1e9, long, long)
+    assert "in Python" not in str(caught.value)
 
 
 def test_what_nothing_explains_is_described():

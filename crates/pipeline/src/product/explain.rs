@@ -47,6 +47,7 @@ pub fn explain(product: &Product, bounds: &Bounds, stored: &[f64]) -> Option<Dia
     let mut diagnosis = Diagnosis {
         wrong: wrong.len() as u64,
         extent: format!("{}{of_value}", region.words(AXES)),
+        arithmetic: product.program(first / columns, first % columns, value),
         ..Diagnosis::default()
     };
     let suspect = WrongProduct::new(product, bounds, stored, &wrong, is_one_value);

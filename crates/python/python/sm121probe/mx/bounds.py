@@ -125,5 +125,4 @@ def explanation(
 ) -> str:
     """Return what explains the elements of `values` [M, N] that `bound` does not admit, in sentences."""
     problem, _ = _problem(a, b, accumulation, order, out, bias)
-    done = _native.explain_product(*problem, np.ascontiguousarray(values, dtype="<f8").tobytes())
-    return done[0] if done else ""
+    return _native.explain_product(*problem, np.ascontiguousarray(values, dtype="<f8").tobytes()) or ""
