@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from sm121probe import mx
+from sm121probe.mx import check
 
 
 @pytest.mark.parametrize("name", mx.FORMATS)
@@ -354,6 +355,22 @@ def test_the_arithmetic_of_the_first_wrong_element_runs(formats):
     with pytest.raises(AssertionError) as caught:
         mx.assert_within(np.ones((4, 4), np.float32) * 1e9, long, long)
     assert "in Python" not in str(caught.value)
+
+
+def test_of_a_large_product_a_sample_is_explained(monkeypatch):
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    monkeypatch.setattr(check, "_MOST_PRODUCTS", 1000)
+    monkeypatch.setattr(check, "_SAMPLE", 24)
+    assert mx.assert_within(right.astype(np.float32), a, b).value.shape == right.shape
+    text = diagnosis(product(read_otherwise(a, "8x4", "linear"), b), a, b)
+    assert "the rest is not judged" in text and "of a sample of 24 rows and 24 columns: every row, every column" in text, text
+    assert "the scales of the operand `a` are stored 8x4 and read as linear" in text, text
+    # A row between those of the sample is found by all bounds.
+    mixed = right.copy()
+    mixed[1] *= 2
+    text = diagnosis(mixed, a, b)
+    assert "first row 1, column 0" in text and "in row 1 alone: the result has a constant factor: two" in text, text
 
 
 def test_what_nothing_explains_is_described():
