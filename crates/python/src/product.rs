@@ -58,8 +58,10 @@ pub(crate) fn product_bounds(
     Some((PyBytes::new(py, &values).unbind(), PyBytes::new(py, &errors).unbind()))
 }
 
-/// Returns what explains the wrong elements of `stored` (f64), as text and as JSON; `None` if there are none.
+/// Returns what explains the wrong elements of `stored` (f64), as text; `None` if there are none, or for an unknown format. Of a sample, so many
+/// rows and columns are looked at.
 #[pyfunction]
+#[pyo3(signature = (a, b, bias, how, stored, sample))]
 pub(crate) fn explain_product(
     py: Python<'_>,
     a: Operand,
@@ -67,11 +69,11 @@ pub(crate) fn explain_product(
     bias: Option<Vec<u8>>,
     how: How,
     stored: Vec<u8>,
-) -> Option<(String, String)> {
-    let diagnosis = py.detach(|| {
+    sample: Option<usize>,
+) -> Option<String> {
+    py.detach(|| {
         let product = product(a, b, bias, &how)?;
-        explain(&product, &product.bounds(), &doubles(&stored))
-    })?;
-    let json = serde_json::to_string(&diagnosis).unwrap_or_default();
-    Some((diagnosis.text(), json))
+        let bounds = sample.map_or_else(|| product.bounds(), |most| product.sampled_bounds(most));
+        Some(explain(&product, &bounds, &doubles(&stored))?.text())
+    })
 }

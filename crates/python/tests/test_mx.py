@@ -1,11 +1,15 @@
 """Microscaling formats, bounds, and faults that are found and named."""
 
+import contextlib
+import io
+import textwrap
 from fractions import Fraction
 
 import numpy as np
 import pytest
 
 from sm121probe import mx
+from sm121probe.mx import check
 
 
 @pytest.mark.parametrize("name", mx.FORMATS)
@@ -325,6 +329,48 @@ def test_what_fits_equally_is_said_together():
     # The same sum in another order of K, whichever operand is changed.
     text = diagnosis(product(swapped(a), b), a, b)
     assert all(f"each byte of the {name} are exchanged" in text for name in NAMES), text
+
+
+@pytest.mark.parametrize("formats", [("mxfp8", "mxfp4"), ("nvfp4", "nvfp4"), (None, "mxfp4")])
+def test_the_arithmetic_of_the_first_wrong_element_runs(formats):
+    random = np.random.default_rng(2)
+    operands = [random.standard_normal((8, 128)).astype(np.float16).astype(np.float64) for _ in range(2)]
+    a, b = (x if of is None else mx.quantize(x, of) for x, of in zip(operands, formats))
+    decoded = [x if of is None else mx.dequantize(x) for x, of in zip((a, b), formats)]
+    bias = random.standard_normal(8)
+    right = decoded[0] @ decoded[1].T + bias
+    wrong = right.astype(np.float32)
+    wrong[3, 5:] += 1
+    with pytest.raises(AssertionError) as caught:
+        mx.assert_within(wrong, a, b, bias=bias)
+    _, _, program = str(caught.value).partition("the first wrong element in Python:\n")
+    shown = io.StringIO()
+    with contextlib.redirect_stdout(shown):
+        exec(textwrap.dedent(program), {})
+    exact, value, stored, found = shown.getvalue().split()
+    assert (exact, stored) == ("exact", "stored")
+    assert float(value) == pytest.approx(right[3, 5], rel=1e-12) and float(found) == wrong[3, 5]
+    # One that nobody would read is left out.
+    long = mx.exact(4, 1024)
+    with pytest.raises(AssertionError) as caught:
+        mx.assert_within(np.ones((4, 4), np.float32) * 1e9, long, long)
+    assert "in Python" not in str(caught.value)
+
+
+def test_of_a_large_product_a_sample_is_explained(monkeypatch):
+    a, b = nvfp4_operands()
+    right = product(a, b)
+    monkeypatch.setattr(check, "_MOST_PRODUCTS", 1000)
+    monkeypatch.setattr(check, "_SAMPLE", 24)
+    assert mx.assert_within(right.astype(np.float32), a, b).value.shape == right.shape
+    text = diagnosis(product(read_otherwise(a, "8x4", "linear"), b), a, b)
+    assert "the rest is not judged" in text and "of a sample of 24 rows and 24 columns: every row, every column" in text, text
+    assert "the scales of the operand `a` are stored 8x4 and read as linear" in text, text
+    # A row between those of the sample is found by all bounds.
+    mixed = right.copy()
+    mixed[1] *= 2
+    text = diagnosis(mixed, a, b)
+    assert "first row 1, column 0" in text and "in row 1 alone: the result has a constant factor: two" in text, text
 
 
 def test_what_nothing_explains_is_described():

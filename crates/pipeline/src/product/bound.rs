@@ -197,6 +197,8 @@ pub(super) fn sum_of([left, right]: [&Lines; 2], row: usize, column: usize, sum:
 pub struct Bounds {
     /// M and N.
     pub shape: [usize; 2],
+    /// The rows and columns whose elements are bounded, if not all are; the others are open.
+    pub sampled: Option<[Vec<usize>; 2]>,
     /// [M, N].
     pub elements: Vec<Bound>,
 }
@@ -219,6 +221,37 @@ impl Product {
             bias.map_or(sum, |bias| sum.plus(*bias)).rounded(self.result)
         };
         let row = |row: usize| (0..columns).map(move |column| element(row, column));
-        Bounds { shape, elements: (0..rows).into_par_iter().flat_map_iter(row).collect() }
+        Bounds { shape, sampled: None, elements: (0..rows).into_par_iter().flat_map_iter(row).collect() }
     }
+
+    /// The bounds of the elements in so many rows and columns, evenly spread.
+    #[must_use]
+    pub fn sampled_bounds(&self, most: usize) -> Bounds {
+        let shape @ [rows, columns] = self.shape();
+        let axes = shape.map(|count| spread(&(0..count).collect::<Vec<_>>(), most));
+        let [some_rows, some_columns] = &axes;
+        let of_columns =
+            |bias: &Vec<f64>| some_columns.iter().filter_map(|at| bias.get(*at).copied()).collect();
+        let part = Self {
+            a: self.a.of_rows(some_rows),
+            b: self.b.of_rows(some_columns),
+            bias: self.bias.as_ref().map(of_columns),
+            ..*self
+        };
+        let mut elements = vec![Bound::OPEN; rows * columns];
+        let places =
+            some_rows.iter().flat_map(|row| some_columns.iter().map(move |column| row * columns + column));
+        for (at, bound) in places.zip(part.bounds().elements) {
+            elements[at] = bound;
+        }
+        Bounds { shape, sampled: Some(axes), elements }
+    }
+}
+
+/// So many of a list at most, evenly spread, the first and the last among them.
+pub(super) fn spread<T: Copy>(all: &[T], most: usize) -> Vec<T> {
+    if all.len() <= most || most < 2 {
+        return all.iter().copied().take(most).collect();
+    }
+    (0..most).map(|n| all[n * (all.len() - 1) / (most - 1)]).collect()
 }

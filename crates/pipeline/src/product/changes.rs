@@ -6,7 +6,7 @@ use numerics::format::Format;
 
 use super::Product;
 use super::faults::{
-    BIASES, Elsewhere, LAYOUTS, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, OF_STORES, PAIRS, PARTS, ROWS,
+    BIASES, Elsewhere, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, OF_STORES, PAIRS, PARTS, ROWS, Relaid,
     SCALES, STAGES, STORES, TILES,
 };
 use super::matrix::{Decoded, Matrix, Scaled, codes};
@@ -309,38 +309,14 @@ fn changes_of(matrix: &Matrix) -> Vec<OfOperand> {
 fn layouts() -> Vec<OfOperand> {
     let seen = "vl 50084, fi 3097, fi 3608";
     let mut all = Vec::new();
-    for layout in LAYOUTS {
-        let stored = format!("the scales of the X are stored {} and read as linear", layout.name);
-        let stored = of_operand(stored, OF_SCALES, move |operand| {
+    for relaid in Relaid::all() {
+        let change = of_operand(relaid.words("X"), OF_SCALES, move |operand| {
             let rows = operand.matrix.rows();
-            let Some(scaling) = &mut operand.scaling else { return };
-            let blocks = scaling.scales.len() / rows.max(1);
-            if !layout.holds(rows, blocks) {
-                return;
+            if let Some(scaling) = &mut operand.scaling {
+                scaling.scales = Arc::new(relaid.read(&scaling.scales, rows));
             }
-            let mut out = vec![0; scaling.scales.len()];
-            for (at, scale) in scaling.scales.iter().enumerate() {
-                if let Some(to) = out.get_mut((layout.at)(at / blocks, at % blocks, blocks)) {
-                    *to = *scale;
-                }
-            }
-            scaling.scales = Arc::new(out);
         });
-        let read = format!("the scales of the X are stored linear and read {}", layout.name);
-        let read = of_operand(read, OF_SCALES, move |operand| {
-            let rows = operand.matrix.rows();
-            let Some(scaling) = &mut operand.scaling else { return };
-            let blocks = scaling.scales.len() / rows.max(1);
-            if !layout.holds(rows, blocks) {
-                return;
-            }
-            let old = &scaling.scales;
-            let of = |at: usize| {
-                old.get((layout.at)(at / blocks, at % blocks, blocks)).copied().unwrap_or_default()
-            };
-            scaling.scales = Arc::new((0..old.len()).map(of).collect());
-        });
-        all.extend([OfOperand { seen, ..stored }, OfOperand { seen, ..read }]);
+        all.push(OfOperand { seen, ..change });
     }
     all.push(of_operand("the scales of the X are read as [K, rows]", OF_SCALES, |operand| {
         operand.moved(|row, block, rows, _| block * rows + row);

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::bound::{Bound, Lines, Sum, sum_of};
+use super::bound::{Bound, Lines, Sum, spread, sum_of};
 use super::changes::{Altered, Apply, Change, Operand, Stale, table};
 use super::matrix::{Matrix, codes};
 use super::{Bounds, Product};
@@ -37,16 +37,23 @@ pub fn explain(product: &Product, bounds: &Bounds, stored: &[f64]) -> Option<Dia
     let wrong: Vec<usize> = (0..rows * columns).filter(|at| is_wrong(*at)).collect();
     let first = wrong.first()?;
     let places: Vec<Place> = wrong.iter().map(|at| place(at / columns, at % columns)).collect();
-    let all = [rows, columns].map(|count| (0..as_index(count)).collect::<BTreeSet<u32>>());
+    let all = match &bounds.sampled {
+        Some(axes) => axes.each_ref().map(|axis| axis.iter().map(|n| as_index(*n)).collect()),
+        None => [rows, columns].map(|count| (0..as_index(count)).collect::<BTreeSet<u32>>()),
+    };
     let along = |axis: usize| places.iter().map(|place| place[axis]).collect::<BTreeSet<u32>>();
     let region = Region::from_indices(all.into_iter().enumerate().map(|(axis, all)| [along(axis), all]));
     let value = stored[*first];
     let is_one_value = wrong.len() > 1
         && wrong.iter().all(|at| stored[*at] == value || stored[*at].is_nan() && value.is_nan());
     let of_value = if is_one_value { format!(", each wrong element is {value}") } else { String::new() };
+    let of_sample = bounds.sampled.as_ref().map_or_else(String::new, |[rows, columns]| {
+        format!("of a sample of {} rows and {} columns: ", rows.len(), columns.len())
+    });
     let mut diagnosis = Diagnosis {
         wrong: wrong.len() as u64,
-        extent: format!("{}{of_value}", region.words(AXES)),
+        extent: format!("{of_sample}{}{of_value}", region.words(AXES)),
+        arithmetic: product.program(first / columns, first % columns, value),
         ..Diagnosis::default()
     };
     let suspect = WrongProduct::new(product, bounds, stored, &wrong, is_one_value);
@@ -79,14 +86,6 @@ fn as_index(n: usize) -> u32 {
 
 fn place(row: usize, column: usize) -> Place {
     [as_index(row), as_index(column), 0, 0]
-}
-
-/// So many of a list at most, evenly spread, the first and the last among them.
-fn spread<T: Copy>(all: &[T], most: usize) -> Vec<T> {
-    if all.len() <= most || most < 2 {
-        return all.iter().copied().take(most).collect();
-    }
-    (0..most).map(|n| all[n * (all.len() - 1) / (most - 1)]).collect()
 }
 
 /// A product with changes, in their order.
@@ -182,9 +181,11 @@ impl<'p> WrongProduct<'p> {
         let few = elements(&spread(&of_wrong, FEW));
         let sample: Vec<usize> = of_wrong.iter().copied().chain(spread(&right, SAMPLE)).collect();
         let is_small = rows * columns * product.a.depth() <= MOST_PRODUCTS;
-        let axes = shape.map(|count| {
-            let all: Vec<usize> = (0..count).collect();
-            if is_small { all } else { spread(&all, SPREAD) }
+        let axes = bounds.sampled.clone().unwrap_or_else(|| {
+            shape.map(|count| {
+                let all: Vec<usize> = (0..count).collect();
+                if is_small { all } else { spread(&all, SPREAD) }
+            })
         });
         let [some_rows, some_columns] = &axes;
         let full: Vec<usize> = some_rows

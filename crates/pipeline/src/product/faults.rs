@@ -15,24 +15,70 @@ type LayoutPlace = fn(row: usize, block: usize, blocks: usize) -> usize;
 
 /// A layout of scales.
 #[derive(Debug, Clone, Copy)]
-pub(crate) struct Layout {
+struct Layout {
     /// Its name.
-    pub(crate) name: &'static str,
+    name: &'static str,
     /// The place of a scale.
-    pub(crate) at: LayoutPlace,
+    at: LayoutPlace,
     /// Its rows come in multiples of this, and its blocks in multiples of 4 unless it is 1.
     multiple: usize,
 }
 
 impl Layout {
     /// Whether it holds a matrix of so many rows and blocks without padding that a linear one lacks.
-    pub(crate) const fn holds(&self, rows: usize, blocks: usize) -> bool {
+    const fn holds(&self, rows: usize, blocks: usize) -> bool {
         self.multiple == 1 || rows.is_multiple_of(self.multiple) && blocks.is_multiple_of(4)
     }
 }
 
+/// A matrix of scales that is stored in one layout and read in another.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Relaid {
+    stored: Layout,
+    read: Layout,
+}
+
+impl Relaid {
+    /// Each layout for each, those before a linear one first.
+    pub(crate) fn all() -> impl Iterator<Item = Self> {
+        let [linear, others @ ..] = LAYOUTS;
+        let beside = others
+            .into_iter()
+            .flat_map(move |of| [Self { stored: of, read: linear }, Self { stored: linear, read: of }]);
+        let pairs = others.into_iter().flat_map(move |stored| {
+            let read = others.into_iter().filter(move |read| read.name != stored.name);
+            read.map(move |read| Self { stored, read })
+        });
+        beside.chain(pairs)
+    }
+
+    /// What happens to the scales of something, in words.
+    pub(crate) fn words(&self, of: &str) -> String {
+        let as_what = if self.read.name == LINEAR { "as " } else { "" };
+        format!("the scales of the {of} are stored {} and read {as_what}{}", self.stored.name, self.read.name)
+    }
+
+    /// The scales of so many rows that are read where these are stored. What lies beyond is zero; all is kept if a layout cannot hold them.
+    pub(crate) fn read(&self, scales: &[u8], rows: usize) -> Vec<u8> {
+        let blocks = scales.len() / rows.max(1);
+        if blocks == 0 || !self.stored.holds(rows, blocks) || !self.read.holds(rows, blocks) {
+            return scales.to_vec();
+        }
+        let places = |of: LayoutPlace| (0..rows * blocks).map(move |n| of(n / blocks, n % blocks, blocks));
+        let mut flat = vec![0; places(self.stored.at).max().map_or(0, |last| last + 1)];
+        for (to, scale) in places(self.stored.at).zip(scales) {
+            flat[to] = *scale;
+        }
+        places(self.read.at).map(|from| flat.get(from).copied().unwrap_or_default()).collect()
+    }
+}
+
+/// The name of the layout that all tensors have here.
+const LINEAR: &str = "linear";
+
 /// Layouts of scales that are taken for one another.
-pub(crate) const LAYOUTS: [Layout; 4] = [
+const LAYOUTS: [Layout; 5] = [
+    Layout { name: LINEAR, at: |r, c, blocks| r * blocks + c, multiple: 1 },
     Layout {
         name: "128x4",
         at: |r, c, blocks| {

@@ -56,6 +56,23 @@ impl Matrix {
         };
         elements / self.depth().max(1)
     }
+
+    /// These rows of it alone.
+    pub(super) fn of_rows(&self, rows: &[usize]) -> Self {
+        fn picked<T: Copy>(all: &[T], rows: &[usize], width: usize) -> Vec<T> {
+            rows.iter().filter_map(|row| all.get(row * width..(row + 1) * width)).flatten().copied().collect()
+        }
+        match self {
+            Self::Plain { depth, values } => {
+                Self::Plain { depth: *depth, values: picked(values, rows, *depth) }
+            }
+            Self::Scaled(of) => Self::Scaled(Scaled {
+                codes: picked(&of.codes, rows, of.depth),
+                scales: picked(&of.scales, rows, of.depth / of.block.max(1)),
+                ..*of
+            }),
+        }
+    }
 }
 
 /// The nominal exponent of zeros.

@@ -4,6 +4,7 @@
 //! elements among the changes of a table (`changes.rs`); what kernels of any family do wrong with operands and results stands in `faults.rs`,
 //! which the judge of the MoE reads, too. The search itself is [`crate::frame::search`].
 
+pub(crate) mod arithmetic;
 pub mod bound;
 mod changes;
 mod explain;

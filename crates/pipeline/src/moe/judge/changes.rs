@@ -54,7 +54,8 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
     if stage == Stage::Quantize {
         all.extend(rules());
         all.extend(of_rows());
-        all.extend(of_operand("activations", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales));
+        let stored = of_operand("activations", activation, |t| &mut t.a1_codes, |t| &mut t.a1_scales);
+        all.extend(of_results(stored));
         all.extend(globals("activations", |t| &mut t.a1_global));
     }
     if is_from(Stage::Fc1) && !has_fc1 && !has_a2 && !has_fc2 && stage != Stage::Quantize {
@@ -88,7 +89,8 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
     }
     if matches!(stage, Stage::Activation | Stage::Requantize) {
         all.extend(rules());
-        all.extend(of_operand("activations of FC2", activation, |t| &mut t.a2_codes, |t| &mut t.a2_scales));
+        let stored = of_operand("activations of FC2", activation, |t| &mut t.a2_codes, |t| &mut t.a2_scales);
+        all.extend(of_results(stored));
         all.extend(globals("activations of FC2", |t| &mut t.a2_global));
     }
     if is_from(Stage::Fc2) && !has_fc2 {
@@ -133,6 +135,13 @@ pub(super) fn of_stage(contract: &Contract, tensors: &Tensors, stage: Stage) -> 
         all.extend(stores("the output", |t| &mut t.output));
     }
     all
+}
+
+/// Changes of an operand that the stage has stored: what would be right if it were read so.
+fn of_results(changes: Vec<Change>) -> impl Iterator<Item = Change> {
+    let named =
+        |of: Change| Change { what: format!("what is stored is right if it is read so: {}", of.what), ..of };
+    changes.into_iter().map(named)
 }
 
 /// The inputs of a stage whose values may tell changes apart, those first that are most often alike.
@@ -238,27 +247,36 @@ fn biases(name: &'static str, field: Field<f32>) -> Vec<Change> {
 /// Other experts' weights.
 fn experts() -> Vec<Change> {
     let look = "the map from rows to experts, and the stride of an expert's weights";
-    let rotated = |what: &str, by: fn(usize) -> usize| {
-        change(format!("the weights of {what} are read"), look, move |_, t| {
-            fn rotate<T: Clone>(array: &mut Option<Array<T>>, by: fn(usize) -> usize) {
-                if let Some(array) = array {
-                    let count = array.shape.first().copied().unwrap_or(0).max(1);
-                    let width = array.data.len() / count;
-                    array.data.rotate_left(by(count) * width);
-                }
-            }
+    /// The expert whose weights an expert has, of so many.
+    type Other = fn(usize, usize) -> usize;
+    fn read<T: Clone>(array: &mut Option<Array<T>>, from: Other) {
+        let Some(array) = array else { return };
+        let count = array.shape.first().copied().unwrap_or(0).max(1);
+        let (width, old) = (array.data.len() / count, array.data.to_vec());
+        let of = |expert: usize| old[from(expert, count) * width..][..width].iter().cloned();
+        array.data = (0..count).flat_map(of).collect::<Vec<T>>().into();
+    }
+    let of = |what: &str, from: Other, with_bias: bool| {
+        let bias = if with_bias { "" } else { ", with the right expert's bias" };
+        change(format!("the weights of {what} are read{bias}"), look, move |_, t| {
             for bytes in [&mut t.w13_blocks, &mut t.w13_scales, &mut t.w2_blocks, &mut t.w2_scales] {
-                rotate(bytes, by);
+                read(bytes, from);
             }
-            for floats in [&mut t.w13_global, &mut t.w13_bias, &mut t.w2_global, &mut t.w2_bias] {
-                rotate(floats, by);
+            for floats in [&mut t.w13_global, &mut t.w2_global] {
+                read(floats, from);
+            }
+            for floats in [&mut t.w13_bias, &mut t.w2_bias].into_iter().filter(|_| with_bias) {
+                read(floats, from);
             }
         })
     };
-    let mut all = vec![
-        rotated("the next expert", |count| 1 % count),
-        rotated("the expert before", |count| (count - 1) % count),
+    let others: [(&str, Other); 3] = [
+        ("the next expert", |expert, count| (expert + 1) % count),
+        ("the expert before", |expert, count| (expert + count - 1) % count),
+        ("the first expert", |_, _| 0),
     ];
+    let both = others.into_iter().flat_map(|(what, from)| [of(what, from, true), of(what, from, false)]);
+    let mut all: Vec<Change> = both.collect();
     let look = "the offsets of the experts' rows, and tiles that hold rows of two experts";
     /// The row whose expert a row has, of so many.
     type From = fn(usize, usize) -> usize;
@@ -342,6 +360,13 @@ fn activations() -> Vec<Change> {
             change(what, look, move |c, _| c.settings.gate_up = *order)
         })
         .collect();
+    all.push(change("gate and up are exchanged, in pairs", look, |_, t| {
+        if let Some(array) = &mut t.fc1_out {
+            let mut all = array.data.to_vec();
+            all.as_chunks_mut::<2>().0.iter_mut().for_each(|pair| pair.swap(0, 1));
+            array.data = all.into();
+        }
+    }));
     for alpha in [1.0, 1.702] {
         all.push(change(format!("alpha is {alpha}"), look, move |c, _| c.settings.alpha = alpha));
     }
@@ -409,13 +434,17 @@ fn of_rows() -> Vec<Change> {
 /// Other rules of the router.
 fn routes() -> Vec<Change> {
     let look = "how logits become scores, choices and weights";
-    let mut all: Vec<Change> = Scores::ALL
-        .iter()
-        .map(|scores| {
-            let what = format!("scores are those of `{}`", scores.word());
-            change(what, look, move |c, _| c.settings.router.scores = *scores)
-        })
-        .collect();
+    let of_scores = |scores: &Scores| {
+        let (scores, what) = (*scores, format!("scores are those of `{}`", scores.word()));
+        let undivided = format!("{what}, and weights are not divided by their sum");
+        [
+            change(what, look, move |c, _| c.settings.router.scores = scores),
+            change(undivided, look, move |c, _| {
+                (c.settings.router.scores, c.settings.router.renormalise) = (scores, false);
+            }),
+        ]
+    };
+    let mut all: Vec<Change> = Scores::ALL.iter().flat_map(of_scores).collect();
     all.extend([
         change("weights are not divided by their sum", look, |c, _| c.settings.router.renormalise = false),
         change("weights are divided by their sum", look, |c, _| c.settings.router.renormalise = true),

@@ -122,8 +122,9 @@ def explanation(
     order: Optional[str],
     out: str,
     bias: Optional[ArrayLike],
+    sample: Optional[int] = None,
 ) -> str:
-    """Return what explains the elements of `values` [M, N] that `bound` does not admit, in sentences."""
+    """Return what explains the elements of `values` [M, N] that `bound` does not admit, in sentences; nothing if there are none. `sample` is the
+    number of rows and of columns that are looked at, evenly spread."""
     problem, _ = _problem(a, b, accumulation, order, out, bias)
-    done = _native.explain_product(*problem, np.ascontiguousarray(values, dtype="<f8").tobytes())
-    return done[0] if done else ""
+    return _native.explain_product(*problem, np.ascontiguousarray(values, dtype="<f8").tobytes(), sample) or ""

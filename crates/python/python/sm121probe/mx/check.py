@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, Tuple, Union
+from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
 from .bounds import Bound, bound, explanation
 from .quantized import Quantized, as_quantized
+
+
+#: Products above which so many rows and columns are judged first.
+_MOST_PRODUCTS, _SAMPLE = 1 << 30, 96
 
 
 class Undecided(AssertionError, ValueError):
@@ -33,12 +37,20 @@ def assert_within(
     `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64; `out_type` is the type to which the kernel rounded, if it differs
     from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, and
     every known fault that explains all of it, or what is wrong if none does. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
-    element, or with bounds wider than the values, a result of zeros would pass.
+    element, or with bounds wider than the values, a result of zeros would pass. Of more than 2^30 products, 96 rows and 96 columns are judged first; if one of their elements is wrong, the rest
+    is not judged.
     """
     __tracebackhide__ = True
     values, found = _values(out)
     a, b = as_quantized(a, b, formats)
-    expected = bound(a, b, bias=bias, accumulation=accumulation, order=order, out=out_type or found)
+    how: Dict[str, Any] = {"accumulation": accumulation, "order": order, "out": out_type or found, "bias": bias}
+    shapes = [x.shape if isinstance(x, Quantized) else np.shape(x) for x in (a, b)]
+    rows, columns = (shape[0] if len(shape) == 2 else 0 for shape in shapes)
+    if values.shape == (rows, columns) and values.size * shapes[0][-1] > _MOST_PRODUCTS:
+        why = explanation(values, a, b, **how, sample=_SAMPLE)
+        if why:
+            raise AssertionError(f"elements of a sample are wrong; the rest is not judged\n{why}")
+    expected = bound(a, b, **how)
     if values.shape != expected.value.shape:
         raise AssertionError(f"the result is {values.shape}, but should be {expected.value.shape}")
     if values.size == 0:
@@ -65,7 +77,7 @@ def assert_within(
         f"{expected.value[row, column]:.9g} ± {expected.error[row, column]:.3g} is right; worst row {worst[0]}, column {worst[1]}: "
         f"{over[worst]:.3g} times its bound"
     )
-    why = explanation(values, a, b, accumulation=accumulation, order=order, out=out_type or found, bias=bias)
+    why = explanation(values, a, b, **how)
     raise AssertionError(f"{text}\n{why}")
 
 

@@ -69,6 +69,9 @@ pub(super) fn left_out(dump: &Dump) -> Vec<(String, Dump)> {
         (LeftOut::Before(1), "the first key".to_owned()),
         (LeftOut::Before(page), "the first page".to_owned()),
     ];
+    for tile in [16, 32, 64, 128].into_iter().filter(|tile| *tile != page) {
+        all.push((LeftOut::Before(tile), format!("the first {tile}")));
+    }
     for tile in [16, 32, 64, 128, page] {
         all.push((LeftOut::Tail(tile), format!("those behind the last whole tile of {tile}")));
     }

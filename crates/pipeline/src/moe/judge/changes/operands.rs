@@ -7,7 +7,7 @@ use crate::moe::format::{BlockScale, Element};
 use crate::moe::suspicion::OtherScales;
 use crate::moe::tensors::{Array, Tensors};
 use crate::product::faults::{
-    LAYOUTS, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, PAIRS, PARTS, ROWS, SCALES, STAGES, TILES,
+    MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, PAIRS, PARTS, ROWS, Relaid, SCALES, STAGES, TILES,
 };
 
 /// Calls `each` with the rows, the columns and the bytes of every matrix of a tensor.
@@ -95,37 +95,11 @@ pub(super) fn of_operand(
 /// Scales that are stored in one layout and read as another.
 fn layouts(name: &'static str, field: Field<u8>) -> Vec<Change> {
     let mut all = Vec::new();
-    for layout in LAYOUTS {
-        let (name_of, at) = (layout.name, layout.at);
-        let seen = "vl 50084, fi 3097, fi 3608";
-        let what = format!("the scales of the {name} are stored {name_of} and read as linear");
-        let stored = change(what, OF_SCALES, move |_, t| {
-            matrices(field(t), |rows, columns, matrix| {
-                if !layout.holds(rows, columns) {
-                    return;
-                }
-                let old = matrix.to_vec();
-                matrix.fill(0);
-                for (n, scale) in old.iter().enumerate() {
-                    if let Some(to) = matrix.get_mut(at(n / columns, n % columns, columns)) {
-                        *to = *scale;
-                    }
-                }
-            });
+    for relaid in Relaid::all() {
+        let change = change(relaid.words(name), OF_SCALES, move |_, t| {
+            matrices(field(t), |rows, _, matrix| matrix.copy_from_slice(&relaid.read(matrix, rows)));
         });
-        let what = format!("the scales of the {name} are stored linear and read {name_of}");
-        let read = change(what, OF_SCALES, move |_, t| {
-            matrices(field(t), |rows, columns, matrix| {
-                if !layout.holds(rows, columns) {
-                    return;
-                }
-                let old = matrix.to_vec();
-                for (n, scale) in matrix.iter_mut().enumerate() {
-                    *scale = old.get(at(n / columns, n % columns, columns)).copied().unwrap_or_default();
-                }
-            });
-        });
-        all.extend([Change { seen, ..stored }, Change { seen, ..read }]);
+        all.push(Change { seen: "vl 50084, fi 3097, fi 3608", ..change });
     }
     all.push(change(format!("the scales of the {name} are read as [K, rows]"), OF_SCALES, move |_, t| {
         moved(field(t), |row, column, rows, _| Some(column * rows + row));
