@@ -58,6 +58,15 @@ def test_a_window_off_by_one_is_explained():
         mx.assert_attention_within({**tensors, "out": out}, causal=True, window=8)
 
 
+def test_what_would_show_more_is_named():
+    tensors = problem()
+    garbage = np.random.default_rng(4).standard_normal(tensors["q"].shape).astype(np.float16)
+    with pytest.raises(AssertionError, match="unexplained.*\n(?s:.*)show more if they were there: `lse`"):
+        mx.assert_attention_within({**tensors, "out": garbage}, causal=True)
+    with pytest.raises(AssertionError, match="were there: `out`\nwrong: the logarithms; the output is not there"):
+        mx.assert_attention_within({**tensors, "lse": np.zeros((5, 4), np.float32)}, causal=True)
+
+
 def test_what_cannot_be_judged_does_not_pass():
     tensors = problem()
     with pytest.raises(mx.Undecided, match="neither `out` nor `lse`"):

@@ -209,7 +209,8 @@ pub(super) fn explain_lse(
     // The one reading that was judged is what is declared.
     let mut declared = dump.clone();
     declared.lse.iter_mut().for_each(|lse| lse.readings = vec![reading]);
-    explain_wrong(&declared, judged, Some(reading), "the logarithms; the output is right".to_owned())
+    let output = if dump.output.is_some() { "right" } else { "not there" };
+    explain_wrong(&declared, judged, Some(reading), format!("the logarithms; the output is {output}"))
 }
 
 fn explain_wrong(
@@ -234,6 +235,9 @@ fn explain_wrong(
     let count = judged.output.mismatches;
     let unsearched = answer.is_none().then(|| "no element of the sample is wrong".to_owned());
     let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
+    let there = [("lse", dump.lse.is_some()), ("out", dump.output.is_some())];
+    let wanted =
+        there.into_iter().filter(|(_, is_there)| !is_there).map(|(name, _)| name.to_owned()).collect();
     let arithmetic = reading.is_none().then(|| first_program(&suspect.sample.declared, &wrong)).flatten();
     let found = Diagnosis {
         wrong: count,
@@ -242,6 +246,7 @@ fn explain_wrong(
         unsearched,
         arithmetic,
         extent,
+        wanted,
         ..Diagnosis::default()
     };
     Ok(match answer {

@@ -25,6 +25,8 @@ pub struct Diagnosis {
     pub settled: Vec<String>,
     /// Which input would tell the explanations apart if it held other values.
     pub question: Option<String>,
+    /// The tensors that are not there and that would show more.
+    pub wanted: Vec<String>,
 }
 
 /// The most alternatives that are listed.
@@ -175,6 +177,10 @@ impl Diagnosis {
         }
         lines.extend(self.settled.iter().cloned());
         lines.extend(self.question.iter().filter(|_| !self.is_unique()).cloned());
+        if !self.is_unique() && !self.wanted.is_empty() {
+            let names: Vec<String> = self.wanted.iter().map(|name| format!("`{name}`")).collect();
+            lines.push(format!("tensors that would show more if they were there: {}", names.join(", ")));
+        }
         lines.push(format!("wrong: {}", self.extent));
         if let Some(program) = &self.arithmetic {
             lines.push("the first wrong element in Python:".to_owned());
@@ -226,6 +232,15 @@ mod tests {
             text.contains("the same kernels on case y: wrong, and no hypothesis explains it\n"),
             "{text}"
         );
+    }
+
+    #[test]
+    fn tensors_are_wanted_where_no_single_cause_is_left() {
+        let wanted = vec!["fc1_out".to_owned(), "a2_codes".to_owned()];
+        let says = |explanations| Diagnosis { wanted: wanted.clone(), ..diagnosis(explanations) }.text();
+        let line = "tensors that would show more if they were there: `fc1_out`, `a2_codes`\n";
+        assert!(says(Vec::new()).contains(line) && says(vec![explanation("a", &["b"])]).contains(line));
+        assert!(!says(vec![explanation("a", &[])]).contains("tensors"));
     }
 
     #[test]

@@ -535,3 +535,21 @@ fn an_input_that_tells_explanations_apart_is_named() {
         text.lines().find(|line| line.starts_with("to tell “the scales of the weights of FC1")).unwrap();
     assert!(question.ends_with("other values in `w13_scales` make their results differ"), "{text}");
 }
+
+#[test]
+fn what_a_thin_dump_lacks_is_named_if_nothing_explains_it() {
+    let (contract, mut tensors) = stored(|_| {});
+    // Every element is another one's, in an order that no table has.
+    let output = tensors.output.as_mut().unwrap();
+    output.data.rotate_left(77);
+    let why = |tensors: &Tensors| {
+        let results = judge(&contract, tensors).unwrap();
+        explain(&contract, tensors, &results).unwrap()
+    };
+    assert_eq!(why(&tensors).wanted, [""; 0]);
+    (tensors.fc1_out, tensors.fc2_out) = (None, None);
+    let diagnosis = why(&tensors);
+    assert_eq!(diagnosis.wanted, ["fc2_out"]);
+    let text = diagnosis.text();
+    assert!(text.contains("unexplained") && text.contains("if they were there: `fc2_out`\n"), "{text}");
+}

@@ -77,6 +77,7 @@ fn explain_stage(
         wrong: wrong.mismatches,
         arithmetic: arithmetic(contract, tensors, wrong),
         extent: format!("stage {}{place}", wrong.stage),
+        wanted: wanted(contract, tensors, wrong),
         ..Diagnosis::default()
     };
     let suspect = match WrongStage::new(contract, tensors, wrong, places) {
@@ -134,6 +135,14 @@ fn stored_value(stage: Stage, tensors: &Tensors, places: &[(usize, usize)]) -> O
     let first = places.first().and_then(code)?;
     let same = places.len() > 1 && places.iter().all(|place| code(place) == Some(first));
     same.then(|| f32::from_bits(u32::from(first) << 16))
+}
+
+/// The tensors before a stage that are not there, so that faults of several stages look alike.
+fn wanted(contract: &Contract, tensors: &Tensors, wrong: &StageResult) -> Vec<String> {
+    let stage = Stage::from_name(&wrong.stage);
+    let inputs = Inputs::new(contract, tensors).ok();
+    let absent = inputs.zip(stage).map(|(inputs, stage)| inputs.absent_before(stage));
+    absent.unwrap_or_default().into_iter().map(str::to_owned).collect()
 }
 
 /// The arithmetic of the first wrong element, where it is short.
