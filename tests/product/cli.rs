@@ -646,3 +646,27 @@ fn a_reader_that_leaves_is_no_error() {
         Command::new("sh").args(["-c", &format!("{program} matrix --list | head -1")]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
+
+#[test]
+fn text_is_ascii_where_the_locale_is() {
+    let desk = Desk::new();
+    let matrix = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/matrix.json");
+    let run = |locale: &str, args: &[&str]| desk.command().env("LC_ALL", locale).args(args).output().unwrap();
+    let of_record = ["report", "--from", matrix];
+    for args in [
+        &of_record[..],
+        &["explain", "cvt.rn.satfinite.e2m1x2.f32"],
+        &["ops"],
+        &["assumptions"],
+        &["doctor", "--gpu", "gb10"],
+        &["emulate", "nothing.ptx"],
+    ] {
+        let output = run("C", args);
+        assert!(stdout(&output).is_ascii() && stderr(&output).is_ascii(), "{args:?}: {output:?}");
+    }
+    let table = stdout(&run("C.UTF-8", &["ops"]));
+    assert!(!table.is_ascii(), "{table}");
+    assert_eq!(stdout(&run("C", &["ops"])).chars().count(), table.chars().count());
+    // A document for programs keeps its characters.
+    assert!(stdout(&run("C", &["report", "--from", matrix, "--format", "md"])).contains('✓'));
+}
