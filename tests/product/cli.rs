@@ -648,6 +648,27 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
+fn messages_of_drivers_and_frameworks_are_explained() {
+    let desk = Desk::new();
+    for (message, remedy) in [
+        ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "TRITON_PTXAS_PATH"),
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "sm121probe audit",
+        ),
+        ("'sm_120' is not a recognized processor for this target (ignoring processor)", "later Triton"),
+        (
+            "NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+            "CUDA 12.8 or later",
+        ),
+    ] {
+        let output = desk.run(&["explain", message]);
+        let said = stdout(&output);
+        assert!(output.status.success() && said.contains("cause") && said.contains(remedy), "{said}");
+    }
+}
+
+#[test]
 fn text_is_ascii_where_the_locale_is() {
     let desk = Desk::new();
     let matrix = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/matrix.json");
