@@ -10,8 +10,8 @@ use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 use super::assumptions::AssumptionsArgs;
 use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
-use super::format;
 use super::ops::OpsArgs;
+use super::{format, locale};
 use crate::gate::Shard;
 use crate::job::Options;
 use crate::report::Format;
@@ -332,10 +332,21 @@ pub fn command() -> clap::Command {
     command.help_template(template)
 }
 
+/// The word of `--format` or `--export`, of the command or of its verb; `None` for text by default.
+fn format_of(matches: &clap::ArgMatches) -> Option<String> {
+    let asked = |of: &clap::ArgMatches| {
+        let typed = ["format", "export"].into_iter().find_map(|id| of.try_get_raw(id).ok().flatten());
+        typed.and_then(|mut words| words.next()).map(|word| word.to_string_lossy().into_owned())
+    };
+    let verb = matches.subcommand().and_then(|(_, of)| asked(of));
+    verb.or_else(|| asked(matches))
+}
+
 /// Parses the command line. The error is the help or the mistake to print.
 pub(super) fn parse(typed: Vec<OsString>) -> Result<Cli, clap::Error> {
     let mut command = command();
     let mut matches = command.try_get_matches_from_mut(typed)?;
+    locale::results_are(format_of(&matches).as_deref());
     Cli::from_arg_matches_mut(&mut matches).map_err(|error| error.format(&mut command))
 }
 

@@ -10,7 +10,7 @@ use clap::error::ErrorKind;
 use super::args::{self, Cli, Verb};
 use super::error::CliError;
 use super::progress::{Progress, speak};
-use super::{assumptions, emulate, exit, locale, ops, verbs};
+use super::{assumptions, emulate, exit, locale, ops, output, verbs};
 use crate::job::{self, Context};
 use crate::{gpu, report, toolkit, worker};
 
@@ -63,7 +63,7 @@ pub fn command_line(typed: Vec<OsString>, embedded: Option<Embedded>) -> u8 {
             if let Some(incomplete) = error.incomplete() {
                 super::gate::annotate(&incomplete);
             }
-            eprintln!("{:?}", miette::Report::new(error));
+            output::tell(&format!("{:?}", miette::Report::new(error)));
             code
         }
     });

@@ -10,7 +10,7 @@ use crate::job::launch::LaunchError;
 use crate::lookup::LookupError;
 use crate::matrix::{MatrixError, PlanError};
 use crate::record::{Incomplete, RecordError};
-use crate::report::{ExplainError, ReportError};
+use crate::report::{ExplainError, ReportError, counted};
 use crate::snippet::{FilterError, NewSnippetError, SnippetError};
 use crate::store::StoreError;
 use crate::toolkit::{CubinError, InstallError, NvrtcError, PinError, RemoveError, SelectError};
@@ -94,7 +94,7 @@ pub(super) enum CliError {
     Remove(#[from] RemoveError),
     #[error(transparent)]
     Vectors(#[from] vectors::VectorsError),
-    #[error("{0} snippet files cannot be used; the others were judged")]
+    #[error("{} cannot be used; the others were judged", counted(*.0, "snippet file"))]
     UnusableFiles(usize),
     #[error("the result cannot be written: {0}")]
     Output(std::io::Error),

@@ -11,11 +11,12 @@ use miette::Diagnostic;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
+use super::locale;
 use super::model::ModelArgs;
 use super::rules::RulesArgs;
 use crate::job::{self, Context, Execution};
 use crate::record::Record;
-use crate::report::{self, Format};
+use crate::report::{self, Format, counted};
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]
@@ -124,6 +125,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
     };
     match &args.output {
         Some(path) => Record::write_report(path, &text)?,
+        None if matches!(args.format, Format::Text) => eprint!("{}", locale::shown(&text)),
         None => eprint!("{text}"),
     }
     let failing = done.differing.iter().filter(|difference| difference.is_failure).count();
@@ -141,12 +143,13 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
 /// What `exec` found.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum ExecFinding {
-    #[error("{0} violations by the program's kernels and calls")]
+    #[error("{} by the program's kernels and calls", counted(*.0, "violation"))]
     Violations(usize),
     #[error("no kernel trapped, and no assertion of a kernel failed, as --expect-trap expects")]
     NoTrap,
     #[error(
-        "results of {0} of the program's kernels are not determined, which --require-equal or --strict demands"
+        "results of {} are not determined, which --require-equal or --strict demands",
+        counted(*.0, "kernel")
     )]
     Differing(usize),
 }

@@ -19,7 +19,7 @@ use crate::frame::effort::Effort;
 use crate::frame::family::Family as _;
 use crate::moe::family::MOE;
 use crate::moe::{Contract, Judgement, judge_dump, tensors};
-use crate::record::{CodeBy, Completeness, Incomplete, StageResult, TrialRow, Verdict, first_line};
+use crate::record::{CodeBy, Completeness, Elapsed, Incomplete, StageResult, TrialRow, Verdict, first_line};
 use crate::report::{self, Format};
 
 /// Arguments of `judge`.
@@ -93,6 +93,7 @@ fn row(family: &str, case: String, configuration: &str, target: &str, results: &
         results: results.to_vec(),
         code: CodeBy::Nobody,
         checks: Vec::new(),
+        seconds: Elapsed::default(),
     }
 }
 

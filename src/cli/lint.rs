@@ -110,7 +110,7 @@ pub(super) fn lint(args: &LintArgs, context: &Context<'_>) -> Result<(), CliErro
     }
     let (sources, unusable) = read(args, context)?;
     for line in &unusable {
-        eprintln!("error: {line}");
+        output::tell(&format!("error: {line}"));
     }
     if sources.is_empty() && unusable.is_empty() {
         return Err(LintError::NothingToLint.into());
@@ -155,7 +155,7 @@ fn gates(args: &LintArgs) -> Result<(), CliError> {
     let places: Vec<&Path> = args.gates.iter().map(PathBuf::as_path).collect();
     let result = lint::lint_gates(&places, Path::new("."));
     for line in &result.unusable {
-        eprintln!("error: {line}");
+        output::tell(&format!("error: {line}"));
     }
     if result.files == 0 && result.unusable.is_empty() {
         let named: Vec<String> = places.iter().map(|place| place.display().to_string()).collect();

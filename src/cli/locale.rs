@@ -1,9 +1,58 @@
 //! What a terminal can show: how wide it is, and whether it takes characters beyond ASCII.
 
+use std::borrow::Cow;
 use std::env::var_os;
 use std::io::IsTerminal as _;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use miette::{GraphicalTheme, MietteHandlerOpts, ThemeCharacters};
+
+use crate::report::Format;
+
+/// Whether results are a document for programs, whose characters are part of it.
+static WRITES_DATA: AtomicBool = AtomicBool::new(false);
+
+/// Keeps the characters of results that have this format: only text is for a terminal.
+pub(super) fn results_are(format: Option<&str>) {
+    WRITES_DATA.store(format.is_some_and(|word| word != Format::Text.word()), Ordering::Relaxed);
+}
+
+/// Results as standard output takes them.
+pub(super) fn results(text: &str) -> Cow<'_, str> {
+    if WRITES_DATA.load(Ordering::Relaxed) { Cow::Borrowed(text) } else { shown(text) }
+}
+
+/// Text for people as the terminal takes it. A column keeps its width: each sign becomes one character.
+pub(super) fn shown(text: &str) -> Cow<'_, str> {
+    if text.is_ascii() || !is_ascii() {
+        Cow::Borrowed(text)
+    } else {
+        Cow::Owned(text.chars().map(in_ascii).collect())
+    }
+}
+
+/// The character of ASCII that is closest to a sign of the reports.
+fn in_ascii(c: char) -> char {
+    match c {
+        '✓' => '+',
+        '✗' | '−' | '–' | '—' => '-',
+        '⊘' => '/',
+        '×' => 'x',
+        '·' => '.',
+        '…' => '~',
+        '→' => '>',
+        '≤' => '<',
+        '≥' => '>',
+        'µ' | 'μ' => 'u',
+        '²' => '2',
+        '³' => '3',
+        '“' | '”' => '"',
+        '‘' | '’' => '\'',
+        '█' | '▇' | '▆' | '▅' | '▄' | '▃' | '▂' | '▁' => '#',
+        _ if c.is_ascii() => c,
+        _ => '?',
+    }
+}
 
 /// Whether a locale is named whose character set is not UTF-8, such as `C`. Without a name, the terminal decides.
 pub(super) fn is_ascii() -> bool {
@@ -43,6 +92,13 @@ pub(super) fn columns() -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signs_keep_their_width_in_ascii() {
+        let text = "✓ ✗ ⊘ 16×32 a…b −1 µs é\n";
+        let ascii: String = text.chars().map(in_ascii).collect();
+        assert_eq!(ascii, "+ - / 16x32 a~b -1 us ?\n");
+    }
 
     #[test]
     fn locales_name_their_character_set() {

@@ -14,7 +14,7 @@ use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Disagreement, Merger};
 use crate::record::{Record, RecordError};
-use crate::report::{self, Format};
+use crate::report::{self, Format, counted};
 
 /// Number of records read at a time, so that those of a fleet are not in memory all at once.
 const AT_ONCE: usize = 8;
@@ -96,7 +96,7 @@ fn is_file(path: &Path) -> bool {
 /// Why `merge` does not exit with 0.
 #[derive(Debug, thiserror::Error, Diagnostic)]
 pub(super) enum MergeError {
-    #[error("the records disagree about {0} answers")]
+    #[error("the records disagree about {}", counted(*.0, "answer"))]
     #[diagnostic(help("they are listed, and the merged record omits them; find out which record is right"))]
     Conflicts(usize),
     #[error("{0}: no record found; in a folder, the .json files are read")]

@@ -121,7 +121,7 @@ pub(super) fn moe(args: &MoeArgs, context: &Context<'_>) -> Result<(), CliError>
         None => case::library(),
     };
     for problem in &library.problems {
-        eprintln!("error: {problem}");
+        output::tell(&format!("error: {problem}"));
     }
     let (format, older) = moe_formats::split(&args.format)?;
     if let Some(pair) = older.first() {

@@ -4,7 +4,7 @@ use std::io::{self, IsTerminal, Write};
 
 use super::args::{Export, JobArgs, OutputArgs};
 use super::error::CliError;
-use super::{page, progress};
+use super::{locale, page, progress};
 use crate::matrix::Figures;
 use crate::record::Record;
 use crate::report::{self, Format, Styles};
@@ -52,16 +52,21 @@ pub(super) fn write(text: &str, output: &OutputArgs) -> Result<(), CliError> {
 pub(super) fn print(text: &str) -> Result<(), CliError> {
     progress::speak();
     let mut stdout = io::stdout().lock();
-    match stdout.write_all(text.as_bytes()).and_then(|()| stdout.flush()) {
+    match stdout.write_all(locale::results(text).as_bytes()).and_then(|()| stdout.flush()) {
         Err(error) if error.kind() != io::ErrorKind::BrokenPipe => Err(CliError::Output(error)),
         _ => Ok(()),
     }
 }
 
+/// Tells people something on standard error.
+pub(super) fn tell(text: &str) {
+    eprintln!("{}", locale::shown(text));
+}
+
 /// Prints the cost of a run with `--figures`.
 pub(super) fn figures(args: &JobArgs, figures: &Figures) {
     if args.figures {
-        eprintln!("{}", cost(figures));
+        tell(&cost(figures));
     }
 }
 

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressStyle};
 
+use super::output::tell;
 use crate::event::{Event, Sink};
 
 /// The minimum time between two lines about the same work, if standard error is not a terminal.
@@ -117,7 +118,7 @@ impl Progress {
             Some(bar) => bar.set_position(state.done),
             None if state.told.elapsed() >= BETWEEN_LINES => {
                 state.told = Instant::now();
-                eprintln!("{}", line(work, state.done, state.length));
+                tell(&line(work, state.done, state.length));
             }
             None => {}
         }
@@ -131,8 +132,8 @@ impl Progress {
 
     fn say(&self, text: &str) {
         match &self.bars {
-            Some(bars) => bars.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bars) => bars.suspend(|| tell(text)),
+            None => tell(text),
         }
     }
 }
@@ -153,7 +154,7 @@ impl Sink for Progress {
         match event {
             Event::FetchStarted { what, bytes } => {
                 if self.bars.is_none() {
-                    eprintln!("fetching {what} ({} MB)", bytes.div_ceil(1_000_000));
+                    tell(&format!("fetching {what} ({} MB)", bytes.div_ceil(1_000_000)));
                 }
                 self.start(Work::Fetch(what.clone()), bytes, BYTES, what);
             }

@@ -213,7 +213,7 @@ pub(super) fn of_family(
 ) -> Result<(), CliError> {
     let problems = family.problems();
     for problem in &problems {
-        eprintln!("error: {problem}");
+        output::tell(&format!("error: {problem}"));
     }
     if args.list {
         let cases = family.cases();

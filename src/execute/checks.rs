@@ -2,6 +2,7 @@
 
 use std::convert::Infallible;
 use std::sync::Arc;
+use std::time::Instant;
 
 use emulator::device::{Argument, Buffer, Device, Failure, Launch, Module};
 use emulator::{EmulatorDevice, Options, Programs};
@@ -70,12 +71,12 @@ pub fn run(
     asked: Asked,
     want: Result<[Vec<u8>; 2], Failure>,
 ) -> VariantRun {
-    let name = device.name();
+    let (name, begun) = (device.name(), Instant::now());
     let of_variant = VariantChecks { variant, asked, want };
     let checks = checks::in_order(&CHECKS, |check| Ok(of_variant.check(check, device)))
         .unwrap_or_else(|never: Infallible| match never {});
     let (variant, target) = (variant.id.clone(), asked.target.into());
-    VariantRun { variant, target, device: name, code: code.clone(), checks }
+    VariantRun { variant, target, device: name, code: code.clone(), checks, seconds: begun.elapsed().into() }
 }
 
 struct VariantChecks<'a> {

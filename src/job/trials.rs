@@ -260,6 +260,7 @@ pub fn run(
     sink.emit(Event::TrialsStarted { trials: work.len() });
     let one = |(n, (assembler, target, trial)): (usize, (usize, Target, SharedTrial))| {
         let assembler: Option<&Assembler<'_>> = assemblers.get(assembler).and_then(Option::as_ref);
+        let begun = Instant::now();
         let done = (|| {
             let (trial, remark) = match assembler {
                 Some(assembler) => trial.assembled(kernels, assembler)?,
@@ -271,6 +272,7 @@ pub fn run(
                 (false, true) => row.remark,
                 (false, false) => format!("{}; {remark}", row.remark),
             };
+            row.seconds = begun.elapsed().into();
             Ok::<_, JobError>((trial, row))
         })();
         sink.emit(Event::TrialFinished);

@@ -1,7 +1,7 @@
 //! JUnit XML, in the form that Jenkins' schema (`junit-10.xsd`), GitLab and the usual actions of GitHub read.
 //!
 //! A suite is a family of variants, assembled or run on a device, or a case of a family of kernels; a test is a variant or a trial. Skipped tests have
-//! a reason. A record holds no times; the kernels of a program have theirs.
+//! a reason. Trials, variants on a device and the kernels of a program have times; cells of the matrix, most of which come from the cache, have none.
 
 use std::collections::{BTreeMap, HashMap};
 use std::fmt::Write as _;
@@ -183,7 +183,7 @@ fn of_run(run: &VariantRun, family: &str) -> Test {
         class: format!("run.{family}"),
         status,
         out,
-        seconds: None,
+        seconds: run.seconds.seconds(),
     }
 }
 
@@ -207,7 +207,13 @@ fn of_trial(trial: &TrialRow) -> Test {
     for check in &trial.checks {
         _ = writeln!(out, "{}: {}: {}", check.check.word(), check.verdict.word(), check.note);
     }
-    Test { name: name(trial), class: format!("{}.{}", trial.family, trial.case), status, out, seconds: None }
+    Test {
+        name: name(trial),
+        class: format!("{}.{}", trial.family, trial.case),
+        status,
+        out,
+        seconds: trial.seconds.seconds(),
+    }
 }
 
 pub(super) fn document(suites: &[Suite]) -> String {

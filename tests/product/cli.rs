@@ -646,3 +646,48 @@ fn a_reader_that_leaves_is_no_error() {
         Command::new("sh").args(["-c", &format!("{program} matrix --list | head -1")]).output().unwrap();
     assert!(output.status.success() && output.stderr.is_empty(), "{}", stderr(&output));
 }
+
+#[test]
+fn messages_of_drivers_and_frameworks_are_explained() {
+    let desk = Desk::new();
+    for (message, remedy) in [
+        ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "TRITON_PTXAS_PATH"),
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device",
+            "sm121probe audit",
+        ),
+        ("'sm_120' is not a recognized processor for this target (ignoring processor)", "later Triton"),
+        (
+            "NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
+            "CUDA 12.8 or later",
+        ),
+    ] {
+        let output = desk.run(&["explain", message]);
+        let said = stdout(&output);
+        assert!(output.status.success() && said.contains("cause") && said.contains(remedy), "{said}");
+    }
+}
+
+#[test]
+fn text_is_ascii_where_the_locale_is() {
+    let desk = Desk::new();
+    let matrix = concat!(env!("CARGO_MANIFEST_DIR"), "/reports/matrix.json");
+    let run = |locale: &str, args: &[&str]| desk.command().env("LC_ALL", locale).args(args).output().unwrap();
+    let of_record = ["report", "--from", matrix];
+    for args in [
+        &of_record[..],
+        &["explain", "cvt.rn.satfinite.e2m1x2.f32"],
+        &["ops"],
+        &["assumptions"],
+        &["doctor", "--gpu", "gb10"],
+        &["emulate", "nothing.ptx"],
+    ] {
+        let output = run("C", args);
+        assert!(stdout(&output).is_ascii() && stderr(&output).is_ascii(), "{args:?}: {output:?}");
+    }
+    let table = stdout(&run("C.UTF-8", &["ops"]));
+    assert!(!table.is_ascii(), "{table}");
+    assert_eq!(stdout(&run("C", &["ops"])).chars().count(), table.chars().count());
+    // A document for programs keeps its characters.
+    assert!(stdout(&run("C", &["report", "--from", matrix, "--format", "md"])).contains('✓'));
+}

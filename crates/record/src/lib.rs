@@ -14,6 +14,7 @@ mod code_by;
 mod completeness;
 mod conflicts;
 mod document;
+mod elapsed;
 mod evidence;
 mod family;
 mod file;
@@ -48,6 +49,7 @@ pub use document::{
     Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SkippedRow, SnippetRow, Spread,
     ToolkitRow, VariantRow,
 };
+pub use elapsed::Elapsed;
 pub use evidence::{Count, ExerciseRow, Exposed, FaultCoverageRow, FaultRow};
 pub use family::{ConfigurationName, FamilyRow, Place, StageName, StageRow};
 pub use file::{RecordError, write_atomic};

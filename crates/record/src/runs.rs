@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
+use super::elapsed::Elapsed;
 use super::named::Named;
 use super::stage_result::Verdict;
 use super::trials::CheckResult;
@@ -47,6 +48,9 @@ pub struct VariantRun {
     pub code: CodeBy,
     /// The checks.
     pub checks: Vec<CheckResult>,
+    /// How long the checks took.
+    #[serde(default, skip_serializing_if = "Elapsed::is_unknown")]
+    pub seconds: Elapsed,
 }
 
 impl VariantRun {

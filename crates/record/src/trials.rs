@@ -5,6 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::code_by::CodeBy;
+use super::elapsed::Elapsed;
 use super::family::ConfigurationName;
 use super::named::Named;
 use super::stage_result::{StageResult, Verdict};
@@ -74,6 +75,9 @@ pub struct TrialRow {
     /// The checks, on a device other than the emulator.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub checks: Vec<CheckResult>,
+    /// How long the trial took, in the run that made this record.
+    #[serde(default, skip_serializing_if = "Elapsed::is_unknown")]
+    pub seconds: Elapsed,
 }
 
 impl TrialRow {

@@ -9,8 +9,8 @@ use sm121probe::frame::family::Family as _;
 use sm121probe::moe::Stage;
 use sm121probe::moe::family::MOE;
 use sm121probe::record::{
-    Check, CheckResult, ClaimRow, CodeBy, ConfigurationName, Expect, KindRow, Matrix, MessageRow, Pair,
-    PairSet, Place, Record, SnippetRow, Spread, StageResult, Standing, TileRow, ToolkitRow, TrialRow,
+    Check, CheckResult, ClaimRow, CodeBy, ConfigurationName, Elapsed, Expect, KindRow, Matrix, MessageRow,
+    Pair, PairSet, Place, Record, SnippetRow, Spread, StageResult, Standing, TileRow, ToolkitRow, TrialRow,
     VariantRow, Verdict,
 };
 use tempfile::TempDir;
@@ -174,6 +174,7 @@ pub(super) fn trial(case: &str, tile: &str) -> TrialRow {
         results: Stage::ALL.iter().map(of).collect(),
         code: CodeBy::Nobody,
         checks: vec![],
+        seconds: Elapsed::default(),
     }
 }
 

@@ -4,8 +4,8 @@ use std::path::Path;
 
 use sm121probe::gate::{self, Disagreement, Merger};
 use sm121probe::record::{
-    CodeBy, Count, ExerciseRow, Exposed, FamilyRow, FaultCoverageRow, FaultRow, Matrix, Place, Record,
-    StageResult, StageRow, TileRow, TrialRow, Verdict,
+    CodeBy, Count, Elapsed, ExerciseRow, Exposed, FamilyRow, FaultCoverageRow, FaultRow, Matrix, Place,
+    Record, StageResult, StageRow, TileRow, TrialRow, Verdict,
 };
 use sm121probe::report::{self, Styles};
 
@@ -38,6 +38,7 @@ fn trial(configuration: &'static str, verdict: Verdict) -> TrialRow {
         results: vec![result("transform", Verdict::Pass), result("multiply", verdict)],
         code: CodeBy::Nobody,
         checks: Vec::new(),
+        seconds: Elapsed::default(),
     }
 }
 

@@ -4,8 +4,8 @@ use sm121probe::frame::family::Family as _;
 use sm121probe::moe::Stage;
 use sm121probe::moe::family::MOE;
 use sm121probe::record::{
-    Check, CheckResult, CodeBy, ConfigurationName, DeviceRow, Exposed, FaultCoverageRow, FaultRow, GPU,
-    PeerAnswer, PeerRow, Place, Record, SkippedRow, StageResult, TileRow, TrialRow, VariantRun, Verdict,
+    Check, CheckResult, CodeBy, ConfigurationName, DeviceRow, Elapsed, Exposed, FaultCoverageRow, FaultRow,
+    GPU, PeerAnswer, PeerRow, Place, Record, SkippedRow, StageResult, TileRow, TrialRow, VariantRun, Verdict,
 };
 use sm121probe::report::{self, Styles};
 
@@ -41,6 +41,7 @@ fn trial(case: &str, verdict: Verdict, note: &str) -> TrialRow {
         results: vec![result],
         code: CodeBy::Nobody,
         checks: Vec::new(),
+        seconds: Elapsed::default(),
     }
 }
 
@@ -165,6 +166,7 @@ fn run(variant: &str, checks: Vec<CheckResult>) -> VariantRun {
         device: "gpu:0".to_owned(),
         code: CodeBy::from("ptxas 13.5.37"),
         checks,
+        seconds: Elapsed::default(),
     }
 }
 
@@ -242,4 +244,15 @@ fn a_gpu_stands_apart_from_the_emulator() {
     let (md, text) = (report::markdown(&record), report::terminal(&record, &Styles::plain()));
     assert!(md.contains("## GPU\n\n**skipped.** no GPU: no driver"), "{md}");
     assert!(text.contains("GPU\n  skipped: no GPU: no driver"), "{text}");
+}
+
+#[test]
+fn junit_has_the_time_of_each_trial_that_has_one() {
+    let mut record = fixture();
+    assert!(!report::junit(&record).contains(" time="), "a record of an earlier version has no times");
+    let took = std::time::Duration::from_millis(1_250);
+    record.trials = vec![TrialRow { seconds: took.into(), ..trial("tiny", Verdict::Pass, "") }];
+    let json = report::json(&record).unwrap();
+    let read = Record::parse(std::path::Path::new("run.json"), &json).unwrap();
+    assert_eq!(report::junit(&read).matches(" time=\"1.250\"").count(), 3, "all, the suite, the trial");
 }

@@ -17,7 +17,7 @@ use crate::frame::family::{self, Checked, Outcome, Prepared, Trial};
 use crate::kernel::Library;
 use emulator::device::Device as _;
 use gpu::{Chain, GpuDevice, Turn};
-use record::{Check, CodeBy, EMULATOR, StageResult, TrialRow, Verdict};
+use record::{Check, CodeBy, EMULATOR, Elapsed, StageResult, TrialRow, Verdict};
 use toolchain::store::Store;
 use toolchain::toolkit::Nvrtc;
 
@@ -153,6 +153,7 @@ impl<'a> Runner<'a> {
             results: Vec::new(),
             code: self.gpu.as_ref().map_or(CodeBy::Nobody, |gpu| gpu.chain.code_by()),
             checks: Vec::new(),
+            seconds: Elapsed::default(),
         }
     }
 

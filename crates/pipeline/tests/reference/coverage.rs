@@ -13,7 +13,7 @@ use pipeline::moe::plan::{self, Trial};
 use pipeline::moe::tile::Config;
 use pipeline::moe::witness::witness;
 use pipeline::moe::{Accumulation, Stage, coverage, problem};
-use record::{CodeBy, StageResult, TrialRow, Verdict};
+use record::{CodeBy, Elapsed, StageResult, TrialRow, Verdict};
 use toolchain::store::Store;
 
 fn row(trial: &Trial, verdict: Verdict) -> TrialRow {
@@ -28,6 +28,7 @@ fn row(trial: &Trial, verdict: Verdict) -> TrialRow {
         results: vec![StageResult { verdict, ..StageResult::skipped(Stage::Fc1, "") }],
         code: CodeBy::Nobody,
         checks: Vec::new(),
+        seconds: Elapsed::default(),
     }
 }
 
