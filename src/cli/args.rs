@@ -84,7 +84,7 @@ pub(super) enum Verb {
     Matrix(MatrixArgs),
     /// Show everything known about one variant
     Explain(ExplainArgs),
-    /// Run snippets on a device with every check: loads, runs, correct, deterministic, in a graph
+    /// Run snippets or kernels on a device with every check: loads, runs, correct, deterministic, in a graph
     Run(super::run::RunArgs),
     /// Create a snippet or case from a template
     #[command(subcommand)]

@@ -10,23 +10,22 @@ use clap::Args;
 use compiler::known::{Found, find};
 use compiler::machine::{Place, Structure, functions, structures};
 use emulator::device::Failure;
-use emulator::trials::{Launched, Plan};
 use miette::Diagnostic;
 use ptx::arch::{Suffix, Target};
 use ptx::line_column;
 
 use super::args::{OutputArgs, seconds};
 use super::device::{DeviceArgs, DeviceName};
-use super::emulate::three;
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::fuzz;
+use super::launch_args::{LaunchArgs, LaunchOf, is_launch_file};
 use super::output;
 use super::sass;
-use super::watch::Ear;
 use crate::gpu::{Description, GpuDevice};
+use crate::header::read_text;
 use crate::job::build::{self, Build};
-use crate::job::launch::{self, CommandLine, Judged, LaunchError, Outcome, Session};
+use crate::job::launch::{self, LaunchError, Outcome, Session};
 use crate::job::ptxas::Assembler;
 use crate::job::{Context, JobError};
 use crate::lint::{Source, SourceError};
@@ -46,24 +45,8 @@ pub(super) struct BisectArgs {
     target: Option<Target>,
     #[command(flatten)]
     device: DeviceArgs,
-    /// The kernel that is launched; needed if there are several
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
-    /// CTAs of the grid [default: 1]
-    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    grid: Option<[u32; 3]>,
-    /// Threads of a CTA [default: what the kernel requires, or 32]
-    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    block: Option<[u32; 3]>,
-    /// Dynamic shared memory in bytes
-    #[arg(long, value_name = "BYTES")]
-    smem: Option<u32>,
-    /// An argument, in the kernel's order, as `emulate` takes it
-    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
-    args: Vec<String>,
-    /// A buffer that no argument names, as `emulate` takes it
-    #[arg(long = "buf", value_name = "NAME=CONTENT")]
-    bufs: Vec<String>,
+    #[command(flatten)]
+    launch: LaunchArgs,
     /// Time limit of one run of ptxas, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "120", value_parser = seconds)]
     time_limit: Duration,
@@ -74,13 +57,7 @@ pub(super) struct BisectArgs {
 impl BisectArgs {
     /// Whether it says how the kernel is launched, or asks for that.
     fn launches(&self) -> bool {
-        self.device.device != DeviceName::Emulator
-            || self.entry.is_some()
-            || self.grid.is_some()
-            || self.block.is_some()
-            || self.smem.is_some()
-            || !self.args.is_empty()
-            || !self.bufs.is_empty()
+        self.device.device != DeviceName::Emulator || self.launch.given().next().is_some()
     }
 }
 
@@ -90,23 +67,18 @@ struct Subject {
     session: Option<Session>,
 }
 
-/// Reads the file.
-fn subject(args: &BisectArgs, context: &Context<'_>) -> Result<Subject, CliError> {
-    let is_launch = args.file.extension().is_some_and(|e| e == "yaml" || e == "yml");
-    let session = if is_launch {
-        launch::from_file(&args.file, context)?
-    } else if args.launches() {
-        let call = CommandLine {
-            file: args.file.clone(),
-            entry: args.entry.clone(),
-            grid: args.grid,
-            block: args.block,
-            shared_bytes: args.smem,
-            args: args.args.clone(),
-            buffers: args.bufs.clone(),
-            ..CommandLine::default()
-        };
-        launch::from_command_line(&call, context)?
+/// Reads the file. CUDA C++ is compiled for the target that is named, or for the GPU which runs it.
+fn subject(args: &BisectArgs, gpu: Option<&Description>, context: &Context<'_>) -> Result<Subject, CliError> {
+    let is_cuda = args.file.extension().is_some_and(|e| e == "cu");
+    let target = args.target.or(gpu.map(Description::target)).filter(|_| is_cuda);
+    let compile = args.launch.compiler.compile(target.map(|target| target.to_string()), None);
+    let session = if args.launches() || is_launch_file(&args.file) {
+        let what = LaunchOf::Files(std::slice::from_ref(&args.file));
+        args.launch.session(&what, compile, context)?
+    } else if is_cuda {
+        let text = read_text(&args.file, "CUDA C++").map_err(LaunchError::from)?;
+        let text = launch::compile_file(&args.file, &text, &compile, context)?.ptx;
+        return Ok(Subject { text, session: None });
     } else {
         let source = Source::read(&args.file).map_err(BisectError::Source)?;
         let [module] = source.modules.as_slice() else {
@@ -139,14 +111,6 @@ enum Made {
     Failed(String),
 }
 
-/// What the emulator says of the launches.
-struct Emulated {
-    /// The results; `None` if the launches do not end.
-    outcome: Option<Outcome>,
-    /// A violation, or what PTX leaves open.
-    failure: Option<LaunchError>,
-}
-
 /// What a GPU made of a build.
 #[derive(Debug, Clone, PartialEq, Eq)]
 enum Ran {
@@ -169,7 +133,7 @@ struct Executed<'a> {
 /// Runs `bisect`.
 pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), CliError> {
     let mut gpu = args.device.gpu(context)?;
-    let Subject { text, mut session } = subject(args, context)?;
+    let Subject { text, mut session } = subject(args, gpu.as_ref().map(GpuDevice::about), context)?;
     let target = target(args, &text, gpu.as_ref().map(GpuDevice::about))?;
     let found: Vec<Found> = match ptx::parse(&text) {
         Ok(tree) => find(&tree).into_iter().filter(|f| f.miscompile.affects_target(target)).collect(),
@@ -184,7 +148,11 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
     let discovery = fuzz::discovery(&names);
     let assembler = Assembler::new(args.time_limit).map_err(BisectError::Scratch)?;
     let emulated = match &mut session {
-        Some(session) => Some(emulate(session, target)?),
+        Some(session) => {
+            // What files and recordings expect is what some machine computed; the emulator's own results are compared here.
+            session.expectations.clear();
+            Some(session.emulated(target)?)
+        }
         None => None,
     };
     let mut made: Vec<(Made, Vec<usize>)> = Vec::new();
@@ -206,7 +174,7 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
             }
         };
         if let (Some(gpu), Some(session), Some(outcome), Some(image)) =
-            (&mut gpu, &session, emulated.as_ref().and_then(|e| e.outcome.as_ref()), image)
+            (&mut gpu, &session, emulated.as_ref().and_then(|e| e.judged.outcome.as_ref()), image)
         {
             let result = run(session, gpu, outcome, &image)?;
             add(&mut ran, result, n);
@@ -277,64 +245,16 @@ fn target(args: &BisectArgs, text: &str, gpu: Option<&Description>) -> Result<Ta
     }
 }
 
-/// Runs the launches on the emulator, with every rule, and asks whether PTX leaves the results open.
-fn emulate(session: &mut Session, target: Target) -> Result<Emulated, CliError> {
-    let plan = Plan {
-        strict: true,
-        model: Some(emulator::model_of(target.number.into())),
-        threads: std::thread::available_parallelism().map_or(1, usize::from),
-        ..Plan::default()
-    };
-    // What files and recordings expect is what some machine computed; the emulator's own results are compared here.
-    session.expectations.clear();
-    let judged: Judged = session.judge(&plan, |launching, memory| -> Result<Launched, LaunchError> {
-        let mut ear = Ear::default();
-        let counts = emulator::launch_with(launching.step, memory, launching.options, &mut ear);
-        Ok(Launched { counts, notices: ear.notices })
-    })?;
-    let failure = session.failure(&judged.verdict, &plan);
-    match failure {
-        Some(failure) if !failure.is_finding() => Err(failure.into()),
-        failure => Ok(Emulated { outcome: judged.outcome, failure }),
-    }
-}
-
-/// Runs the launches on the GPU and compares every buffer that is a result, without bytes that the emulator leaves unwritten.
+/// Runs the launches on the GPU and compares every buffer that is a result.
 fn run(session: &Session, gpu: &mut GpuDevice, outcome: &Outcome, image: &[u8]) -> Result<Ran, CliError> {
-    let results = match session.on_gpu(gpu, &[image.to_vec()]) {
-        Ok(results) => results,
+    let results = session.on_gpu(gpu, &[image.to_vec()]).and_then(|mut on| on.run());
+    Ok(match results {
+        Ok(results) => session.difference(&results, outcome).map_or(Ran::Agrees, Ran::Differs),
         Err(lost @ Failure::DeviceLost(_)) => {
             return Err(JobError::Device(emulator::device::Device::name(gpu), lost).into());
         }
-        Err(failure) => return Ok(Ran::Failed(failure.to_string())),
-    };
-    let (mut differing, mut first) = (0usize, None);
-    for (n, (buffer, got)) in session.buffers.iter().zip(&results).enumerate() {
-        if buffer.scratch {
-            continue;
-        }
-        let wanted = outcome.bytes(n);
-        let unwritten = outcome.memory.unwritten_runs(outcome.addresses[n]);
-        let size = buffer.shape.element.bits().div_ceil(8).max(1);
-        for (word, (a, b)) in got.chunks(size).zip(wanted.chunks(size)).enumerate() {
-            let bytes = word * size..word * size + a.len();
-            if a == b || unwritten.iter().any(|run| run.start < bytes.end && bytes.start < run.end) {
-                continue;
-            }
-            differing += 1;
-            first
-                .get_or_insert_with(|| format!("{}[{word}]: {}, and {} by PTX", buffer.name, hex(a), hex(b)));
-        }
-    }
-    Ok(match first {
-        Some(first) => Ran::Differs(format!("{differing} elements differ, first {first}")),
-        None => Ran::Agrees,
+        Err(failure) => Ran::Failed(failure.to_string()),
     })
-}
-
-/// The bits of an element, the most significant first.
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().rev().fold("0x".to_owned(), |out, byte| out + &format!("{byte:02x}"))
 }
 
 fn shape(listing: &str) -> Shape {

@@ -5,14 +5,12 @@ use std::path::{Path, PathBuf};
 use clap::Args;
 use emulator::trials::{Launched, Launching, Plan, Rules};
 use emulator::{self, GlobalMemory, Options, Profile};
-use miette::Diagnostic;
 
-use super::compile_args::CompileArgs;
 use super::contract::ContractArgs;
 use super::emulate_report::{Report, left_out, listed};
-use super::error::{CliError, CommandError};
-use super::exit;
+use super::error::CliError;
 use super::format::{Formats, lacks, parser};
+use super::launch_args::{LaunchArgs, LaunchOf};
 use super::model::ModelArgs;
 use super::output;
 use super::ptx_error::PtxError;
@@ -20,9 +18,7 @@ use super::rules::RulesArgs;
 use super::watch::{Ear, Trace, Watcher, show_profile};
 use crate::event::Event;
 use crate::job::Context;
-use crate::job::launch::{
-    self, CommandLine, Compile, Judged, LaunchError, LaunchResults, Session, Tolerance,
-};
+use crate::job::launch::{self, Judged, LaunchError, LaunchResults, Session, Tolerance};
 use crate::record::first_line;
 use crate::report::Format;
 
@@ -41,32 +37,8 @@ pub(super) struct EmulateArgs {
     /// Run a kernel of Triton's cache: the folder with its .ptx and .json
     #[arg(long, value_name = "DIR", conflicts_with = "files")]
     triton: Option<PathBuf>,
-    /// Name of the kernel: the linker's, the demangled one (`ns::kernel<float, 4>`, or its end), or a pattern with `*`; optional if
-    /// there is only one
-    #[arg(long, value_name = "NAME")]
-    entry: Option<String>,
-    /// CTAs of the grid: X, X,Y or X,Y,Z; with --triton, programs [default: 1]
-    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    grid: Option<[u32; 3]>,
-    /// Threads of a CTA: X, X,Y or X,Y,Z [default: the kernel's .reqntid, or 32]
-    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    block: Option<[u32; 3]>,
-    /// CTAs of a cluster: X, X,Y or X,Y,Z [default: the kernel's .reqnctapercluster, or none]
-    #[arg(long, value_name = "X,Y,Z", value_parser = three)]
-    cluster: Option<[u32; 3]>,
-    /// Keep all CTAs of the grid resident together, as a cooperative launch does
-    #[arg(long)]
-    cooperative: bool,
-    /// Dynamic shared memory in bytes [default: 0; with --triton, what the kernel needs]
-    #[arg(long, value_name = "BYTES")]
-    smem: Option<u32>,
-    /// An argument, in the kernel's order: `u32:7`, `f32:1.5`, `buf:x=zeros:f32[64,64]`, `buf:x=iota:u32[64]`, `buf:x=random:7:bf16[128]`,
-    /// `buf:x=@in.safetensors#x`, `out:y=f32[64]`, `tmap:m=of:x,type:bf16,dims:64x8,strides:128,box:64x8,swizzle:128B`.
-    #[arg(long = "arg", value_name = "ARG", allow_hyphen_values = true)]
-    args: Vec<String>,
-    /// A buffer that is not itself an argument, for tensor maps: `x=random:7:bf16[8,64]`, `x=out:f32[64]`.
-    #[arg(long = "buf", value_name = "NAME=CONTENT")]
-    bufs: Vec<String>,
+    #[command(flatten)]
+    launch: LaunchArgs,
     /// Schedule: 0 runs warps in turn, any other number interleaves them at random
     #[arg(long, value_name = "N", default_value = "0")]
     seed: u64,
@@ -108,8 +80,6 @@ pub(super) struct EmulateArgs {
     /// NVRTC for a .cu file: 13.5 or 13.5.37 [default: the newest]
     #[arg(long, value_name = "V")]
     toolkit: Option<String>,
-    #[command(flatten)]
-    compiler: CompileArgs,
     /// Print the address of every buffer
     #[arg(long)]
     addresses: bool,
@@ -127,30 +97,11 @@ pub(super) struct EmulateArgs {
     dump: Option<PathBuf>,
 }
 
-impl EmulateArgs {
-    /// The options of a compiler.
-    fn compile(&self) -> Compile {
-        self.compiler.compile(self.target.clone(), self.toolkit.clone())
-    }
-}
-
 /// What a violation does.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum Judge {
     Strict,
     Values,
-}
-
-pub(super) fn three(text: &str) -> Result<[u32; 3], String> {
-    let mut out = [1; 3];
-    let parts: Vec<&str> = text.split(',').collect();
-    if parts.len() > 3 {
-        return Err("one to three numbers, as in 4,2,1".to_owned());
-    }
-    for (slot, part) in out.iter_mut().zip(parts) {
-        *slot = part.trim().parse().map_err(|_| format!("`{part}` is not a number"))?;
-    }
-    Ok(out)
 }
 
 fn tolerance(text: &str) -> Result<f64, String> {
@@ -298,46 +249,10 @@ fn json(results: &LaunchResults) -> Result<String, CliError> {
     Ok(text + "\n")
 }
 
-/// Reads the launches from the file, or from the arguments.
 fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliError> {
-    let (file, triton) = match (&args.triton, args.files.first()) {
-        (Some(folder), _) => (folder.clone(), true),
-        (None, file) => (file.cloned().unwrap_or_default(), false),
-    };
-    let units = args.files.get(1..).unwrap_or_default().to_vec();
-    if !triton && file.extension().is_some_and(|e| e == "yaml" || e == "yml") {
-        let said = [
-            ("--entry", args.entry.is_some()),
-            ("--grid", args.grid.is_some()),
-            ("--block", args.block.is_some()),
-            ("--cluster", args.cluster.is_some()),
-            ("a further file", !units.is_empty()),
-            ("--cooperative", args.cooperative),
-            ("--smem", args.smem.is_some()),
-            ("--arg", !args.args.is_empty()),
-            ("--buf", !args.bufs.is_empty()),
-        ];
-        let said = said.into_iter().filter(|(_, there)| *there).map(|(option, _)| option);
-        return match said.chain(args.compile().given()).next() {
-            Some(option) => Err(EmulateArgsError::InLaunchFile(option).into()),
-            None => Ok(launch::from_file(&file, context)?),
-        };
-    }
-    let call = CommandLine {
-        file,
-        units,
-        triton,
-        compile: args.compile(),
-        entry: args.entry.clone(),
-        grid: args.grid,
-        block: args.block,
-        cluster: args.cluster,
-        cooperative: args.cooperative,
-        shared_bytes: args.smem,
-        args: args.args.clone(),
-        buffers: args.bufs.clone(),
-    };
-    Ok(launch::from_command_line(&call, context)?)
+    let what = args.triton.as_deref().map_or(LaunchOf::Files(&args.files), LaunchOf::Triton);
+    let compile = args.launch.compiler.compile(args.target.clone(), args.toolkit.clone());
+    args.launch.session(&what, compile, context)
 }
 
 /// Runs one launch, with a trace and a profile if requested.
@@ -391,19 +306,5 @@ impl From<LaunchError> for CliError {
             LaunchError::Target(error) => error.into(),
             other => Self::Launch(Box::new(other)),
         }
-    }
-}
-
-/// What the arguments of `emulate` cannot mean.
-#[derive(Debug, thiserror::Error, Diagnostic)]
-pub(super) enum EmulateArgsError {
-    #[error("{0} cannot be used with a launch file, which specifies it itself")]
-    #[diagnostic(help("write it into the file; docs/emulator.md lists the fields"))]
-    InLaunchFile(&'static str),
-}
-
-impl CommandError for EmulateArgsError {
-    fn exit_code(&self) -> u8 {
-        exit::USAGE
     }
 }

@@ -25,6 +25,7 @@ mod gate;
 mod gate_mutants;
 mod judge;
 mod kernels;
+mod launch_args;
 mod lint;
 mod locale;
 mod merge;
@@ -38,7 +39,6 @@ mod page;
 mod predicates;
 mod progress;
 mod ptx_error;
-
 mod rules;
 mod run;
 mod runner;

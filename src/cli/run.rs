@@ -1,4 +1,6 @@
-//! `run`: executes snippets on a device, check by check.
+//! `run`: executes snippets, or the kernels of files, on a device, check by check.
+
+use std::path::PathBuf;
 
 use clap::Args;
 use miette::Diagnostic;
@@ -9,21 +11,28 @@ use super::error::{CliError, CommandError};
 use super::exit;
 use super::findings::Findings;
 use super::format::{self, Formats};
+use super::launch_args::{LaunchArgs, LaunchArgsError, LaunchOf};
 use super::output;
 use crate::job::{self, Context, Question};
-use crate::record::{Completeness, Matrix, Record, first_line};
+use crate::record::{Completeness, Incomplete, Matrix, Record, VariantRun, first_line};
 use crate::report::{self, Format};
 use crate::snippet::{self, Filter};
 
 /// Arguments of `run`.
 #[derive(Debug, Args)]
 pub(super) struct RunArgs {
+    /// Run the kernels of this file instead of snippets, launched as `emulate` does: .cu, .ptx, a fatbin, cubin or library with PTX, or a
+    /// launch file (.yaml); several are translation units, which are linked
+    #[arg(value_name = "FILE", conflicts_with_all = ["filters", "snippets"])]
+    files: Vec<PathBuf>,
+    #[command(flatten)]
+    launch: LaunchArgs,
     /// Variants whose id or <family>/<id> matches a glob (repeatable)
     #[arg(long = "filter", short = 'f', value_name = "GLOB")]
     filters: Vec<String>,
     /// Run the .ptx files below DIR instead of the built-in snippets
     #[arg(long, value_name = "DIR")]
-    snippets: Option<std::path::PathBuf>,
+    snippets: Option<PathBuf>,
     #[command(flatten)]
     device: DeviceArgs,
     /// Target of the code [default: the device's own, sm_121a on the emulator]
@@ -50,6 +59,12 @@ const FORMATS: &Formats = &[
 
 /// Runs `run`.
 pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError> {
+    if !args.files.is_empty() {
+        return run_files(args, context);
+    }
+    if let Some(option) = args.launch.given().chain(args.launch.compiler.compile(None, None).given()).next() {
+        return Err(LaunchArgsError::NoFile(option).into());
+    }
     let library = job::snippets(args.snippets.as_deref(), context.sink)?;
     job::check_filters(&library, &args.filters)?;
     let filters: Vec<Filter> = args.filters.iter().map(|f| Filter::new(f)).collect::<Result<_, _>>()?;
@@ -83,12 +98,32 @@ pub(super) fn run(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError>
         }
     }
     let incomplete = all.incomplete("no selected variant could run on this device");
+    deliver(args, &runs, incomplete)
+}
+
+/// Runs the kernels of files.
+fn run_files(args: &RunArgs, context: &Context<'_>) -> Result<(), CliError> {
+    let gpu = args.device.gpu(context)?;
+    // A launch file names the target itself, and so does PTX.
+    let compiled = args.files.iter().any(|file| file.extension().is_some_and(|e| e == "cu"));
+    let of_gpu = || gpu.as_ref().map(|gpu| gpu.about().target().to_string()).filter(|_| compiled);
+    let target = args.target.clone().or_else(of_gpu);
+    let compile = args.launch.compiler.compile(target, None);
+    let mut session = args.launch.session(&LaunchOf::Files(&args.files), compile, context)?;
+    let names: Vec<String> = args.files.iter().map(|file| file.display().to_string()).collect();
+    let run = session.checked(&names.join(" "), gpu, args.toolkit.as_deref())?;
+    let all = Completeness::of_checks(usize::from(run.is_judged()));
+    deliver(args, &[run], all.incomplete("the launches could not run on this device"))
+}
+
+/// Writes the runs; the exit code summarises them.
+fn deliver(args: &RunArgs, runs: &[VariantRun], incomplete: Option<Incomplete>) -> Result<(), CliError> {
     let text = match args.format {
-        Format::Text => first_line(incomplete.as_ref()) + &report::runs_text(&runs),
-        Format::Csv => report::runs_csv(&runs),
+        Format::Text => first_line(incomplete.as_ref()) + &report::runs_text(runs),
+        Format::Csv => report::runs_csv(runs),
         Format::Json => {
             let mut record = Record::of_matrix(report::TOOL.to_owned(), Matrix::default());
-            record.runs.clone_from(&runs);
+            record.runs.extend_from_slice(runs);
             record.to_json().map_err(|e| CliError::Output(e.into()))?
         }
         other => return Err(format::lacks(other, FORMATS)),

@@ -32,7 +32,10 @@ impl Chain {
     }
 
     /// Returns the image that the driver loads for this PTX: a cubin, or the PTX itself if the driver compiles it.
-    pub(super) fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
+    ///
+    /// # Errors
+    /// [`Failure::Unsupported`] if ptxas rejects it, or if it names no target.
+    pub fn image(&self, ptx: &str) -> Result<Vec<u8>, Failure> {
         let Some(toolkit) = &self.toolkit else { return Ok(ptx.as_bytes().to_vec()) };
         let target = ptx::scan::target(ptx)
             .ok_or_else(|| Failure::Unsupported("the PTX names no known target".to_owned()))?;

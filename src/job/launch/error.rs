@@ -29,6 +29,9 @@ pub enum LaunchError {
     /// The target is unknown.
     #[error(transparent)]
     Target(#[from] ptx::arch::UnknownTarget),
+    /// No module names a target.
+    #[error("the PTX names no known target: write a line such as `.target sm_121a`")]
+    NoTarget,
     /// NVRTC is not found, or it rejects the source.
     #[error(transparent)]
     Nvrtc(#[from] NvrtcError),

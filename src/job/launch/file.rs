@@ -35,8 +35,11 @@ pub struct LaunchFile {
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ModuleEntry {
-    /// A .ptx file, or a .cu file, which NVRTC compiles.
+    /// A .ptx file, a .cu file, which NVRTC compiles, or a fatbin, cubin or library with PTX.
     pub(super) file: Option<PathBuf>,
+    /// Further translation units, which are linked to `file`.
+    #[serde(default)]
+    pub(super) units: Vec<PathBuf>,
     /// The target of a .cu file; sm_121a by default.
     pub(super) target: Option<String>,
     /// The version of NVRTC; the newest by default.
@@ -56,11 +59,11 @@ pub(super) struct ModuleEntry {
 }
 
 impl ModuleEntry {
-    /// Whether it has none of the options of a compiler.
-    pub(super) fn compiles_nothing(&self) -> bool {
-        let Self { target, toolkit, std, include, define, .. } = self;
+    /// Whether it has nothing that belongs to a `file`.
+    pub(super) fn has_no_file(&self) -> bool {
+        let Self { target, toolkit, std, include, define, units, .. } = self;
         [target, toolkit, std].iter().all(|option| option.is_none())
-            && include.is_empty()
+            && [include, units].iter().all(|paths| paths.is_empty())
             && define.is_empty()
     }
 }

@@ -2,6 +2,7 @@
 
 mod arguments;
 mod available_memory;
+mod checks;
 mod content;
 mod contract;
 mod dtypes;
@@ -27,6 +28,7 @@ mod session;
 mod triton;
 
 pub use arguments::{CommandLine, from_command_line};
+pub use checks::Emulated;
 pub use error::LaunchError;
 pub use expect::{Checked, Limit, Mismatch, Tolerance};
 pub use file::LaunchFile;

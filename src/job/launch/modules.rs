@@ -65,6 +65,23 @@ pub struct Source {
     pub compile: Compile,
 }
 
+impl Source {
+    /// The files, in the order in which they are linked.
+    fn paths(&self) -> impl Iterator<Item = &Path> {
+        std::iter::once(self.path.as_path()).chain(self.units.iter().map(PathBuf::as_path))
+    }
+
+    /// The first option of a compiler, if there is no `.cu` file for it.
+    pub(super) fn idle_option(&self) -> Option<&'static str> {
+        if self.paths().any(is_cuda) { None } else { self.compile.given().first().copied() }
+    }
+}
+
+/// Whether a file is compiled.
+fn is_cuda(path: &Path) -> bool {
+    path.extension().is_some_and(|e| e == "cu")
+}
+
 /// The PTX of a file.
 struct Unit {
     /// Its name in messages.
@@ -77,15 +94,12 @@ struct Unit {
 /// The PTX of a file, which is one of several if it is `linked`.
 fn unit(path: &Path, compile: &Compile, linked: bool, context: &Context<'_>) -> Result<Unit, LaunchError> {
     let read = |source| LaunchError::Read { path: path.to_owned(), source };
-    if path.extension().is_some_and(|e| e == "cu") {
+    if is_cuda(path) {
         let text = fs::read_to_string(path).map_err(read)?;
         let name = path.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
         let (version, ptx) = compile_with(&text, &name, path.parent(), (compile, linked), context)?;
         let shown = format!("PTX of {} by NVRTC {version}", path.display());
         return Ok(Unit { name: shown, ptx, source: Some((name, text)) });
-    }
-    if let Some(option) = compile.given().first() {
-        return Err(LaunchError::OnlyCuda(option));
     }
     let name = path.display().to_string();
     let bytes = fs::read(path).map_err(read)?;
@@ -224,10 +238,12 @@ fn with_remedy(error: NvrtcError) -> LaunchError {
 
 /// Loads the module of files and decodes the entries that these names denote.
 pub(super) fn load(source: &Source, entries: &[&str], context: &Context<'_>) -> Result<Module, LaunchError> {
+    if let Some(option) = source.idle_option() {
+        return Err(LaunchError::OnlyCuda(option));
+    }
     let linked = !source.units.is_empty();
-    let paths = std::iter::once(&source.path).chain(&source.units);
     let mut units: Vec<Unit> =
-        paths.map(|path| unit(path, &source.compile, linked, context)).collect::<Result<_, _>>()?;
+        source.paths().map(|path| unit(path, &source.compile, linked, context)).collect::<Result<_, _>>()?;
     let sources: Vec<(String, String)> = units.iter_mut().filter_map(|unit| unit.source.take()).collect();
     let (name, text) = match units.as_mut_slice() {
         [only] => (std::mem::take(&mut only.name), std::mem::take(&mut only.ptx)),

@@ -1,18 +1,79 @@
 //! Runs a session on a GPU, with machine code of any compiler.
 
-use emulator::device::{Argument, Device as _, Failure, Launch};
+use emulator::device::{Argument, Buffer, Device as _, Failure, Graph, Launch};
 
+use super::run::Outcome;
 use super::session::{Initial, Session, Value};
 use crate::gpu::GpuDevice;
 
+/// The launches of a session on a GPU: what is loaded, and where its buffers are.
+pub struct OnGpu<'a> {
+    session: &'a Session,
+    gpu: &'a mut GpuDevice,
+    buffers: Vec<Buffer>,
+    addresses: Vec<u64>,
+    launches: Vec<Launch>,
+}
+
+impl OnGpu<'_> {
+    /// Gives each buffer its contents before the first launch; what the session leaves unwritten is zero.
+    fn fill(&mut self) -> Result<(), Failure> {
+        for (buffer, made) in self.session.buffers.iter().zip(&self.buffers) {
+            match &buffer.initial {
+                Initial::Bytes(bytes) => self.gpu.write_at(*made, 0, bytes)?,
+                Initial::Lent(host) => self.gpu.write_at(*made, 0, host.bytes())?,
+                // Contents may be addresses of any buffer.
+                Initial::Value(value) => {
+                    self.gpu.write_at(*made, 0, &value.bytes(&self.addresses).map_err(Failure::Launch)?)?;
+                }
+                Initial::Unwritten | Initial::There(_) => {
+                    self.gpu.write_at(*made, 0, &vec![0; buffer.shape.bytes])?;
+                }
+            }
+        }
+        Ok(())
+    }
+
+    fn read(&self) -> Result<Vec<Vec<u8>>, Failure> {
+        self.buffers.iter().map(|buffer| self.gpu.read(*buffer)).collect()
+    }
+
+    /// Runs the launches and returns the bytes of each buffer.
+    ///
+    /// # Errors
+    /// [`Failure`] of the GPU.
+    pub fn run(&mut self) -> Result<Vec<Vec<u8>>, Failure> {
+        self.fill()?;
+        self.gpu.run(&self.launches)?;
+        self.read()
+    }
+
+    /// Captures the launches as a graph.
+    ///
+    /// # Errors
+    /// [`Failure`] of the GPU.
+    pub fn capture(&mut self) -> Result<Graph, Failure> {
+        Ok(self.gpu.capture(&self.launches)?)
+    }
+
+    /// Replays the graph from the memory before the first launch, and returns the bytes of each buffer.
+    ///
+    /// # Errors
+    /// [`Failure`] of the GPU.
+    pub fn replay(&mut self, graph: Graph) -> Result<Vec<Vec<u8>>, Failure> {
+        self.fill()?;
+        self.gpu.replay(graph)?;
+        self.read()
+    }
+}
+
 impl Session {
-    /// Runs the launches on a GPU, which loads `images`, one for each module, and returns the bytes of each buffer. Buffers with a fixed
-    /// address get it.
+    /// Loads `images`, one for each module, and the buffers on a GPU. Buffers with a fixed address get it.
     ///
     /// # Errors
     /// [`Failure`] of the GPU; [`Failure::Unsupported`] if the session has what cannot be carried over: module variables that are set,
     /// tensor maps, and memory of a caller.
-    pub fn on_gpu(&self, gpu: &mut GpuDevice, images: &[Vec<u8>]) -> Result<Vec<Vec<u8>>, Failure> {
+    pub fn on_gpu<'a>(&'a self, gpu: &'a mut GpuDevice, images: &[Vec<u8>]) -> Result<OnGpu<'a>, Failure> {
         if let Some(what) = self.stays_behind(gpu.about().is_simulated()) {
             return Err(Failure::Unsupported(format!("{what}: the emulator alone runs such a launch")));
         }
@@ -30,17 +91,6 @@ impl Session {
             addresses.push(gpu.address(made)?);
             buffers.push(made);
         }
-        // Contents may be addresses of any buffer.
-        for (buffer, made) in self.buffers.iter().zip(&buffers) {
-            match &buffer.initial {
-                Initial::Bytes(bytes) => gpu.write_at(*made, 0, bytes)?,
-                Initial::Lent(host) => gpu.write_at(*made, 0, host.bytes())?,
-                Initial::Value(value) => {
-                    gpu.write_at(*made, 0, &value.bytes(&addresses).map_err(Failure::Launch)?)?;
-                }
-                Initial::Unwritten | Initial::There(_) => {}
-            }
-        }
         let mut launches = Vec::new();
         for step in &self.steps {
             let arguments = step.args.iter().map(|value| value.bytes(&addresses).map(Argument::Value));
@@ -56,8 +106,33 @@ impl Session {
                 cooperative: step.cooperative,
             });
         }
-        gpu.run(&launches)?;
-        buffers.into_iter().map(|buffer| gpu.read(buffer)).collect()
+        Ok(OnGpu { session: self, gpu, buffers, addresses, launches })
+    }
+
+    /// Compares the bytes of each buffer that is a result with those of `outcome`, without those that it leaves unwritten. Returns the
+    /// number of elements that differ and the first one, in words.
+    #[must_use]
+    pub fn difference(&self, results: &[Vec<u8>], outcome: &Outcome) -> Option<String> {
+        let (mut differing, mut first) = (0usize, None);
+        for (n, (buffer, got)) in self.buffers.iter().zip(results).enumerate() {
+            if buffer.scratch {
+                continue;
+            }
+            let wanted = outcome.bytes(n);
+            let unwritten = outcome.memory.unwritten_runs(outcome.addresses[n]);
+            let size = buffer.shape.element.bits().div_ceil(8).max(1);
+            for (word, (a, b)) in got.chunks(size).zip(wanted.chunks(size)).enumerate() {
+                let bytes = word * size..word * size + a.len();
+                if a == b || unwritten.iter().any(|run| run.start < bytes.end && bytes.start < run.end) {
+                    continue;
+                }
+                differing += 1;
+                first.get_or_insert_with(|| {
+                    format!("{}[{word}]: {}, and {} by PTX", buffer.name, hex(a), hex(b))
+                });
+            }
+        }
+        first.map(|first| format!("{differing} elements differ, first {first}"))
     }
 
     /// What cannot be carried over to a GPU.
@@ -80,6 +155,11 @@ impl Session {
         let mut values = in_buffers.chain(self.steps.iter().flat_map(|step| &step.args));
         (!simulated && values.any(has_map)).then(|| "a tensor map is an argument".to_owned())
     }
+}
+
+/// The bits of an element, the most significant first.
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().rev().fold("0x".to_owned(), |out, byte| out + &format!("{byte:02x}"))
 }
 
 fn has_map(value: &Value) -> bool {

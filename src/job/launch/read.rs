@@ -169,24 +169,23 @@ impl Reader {
                     defines: entry.define.clone(),
                     standard: entry.std.clone(),
                 };
-                if let Some(option) = compile.given().first()
-                    && file.extension().is_none_or(|e| e != "cu")
-                {
+                let units = entry.units.iter().map(|unit| self.folder.join(unit)).collect();
+                let source = Source { path: self.folder.join(file), units, compile };
+                if let Some(option) = source.idle_option() {
                     let key = option.trim_start_matches('-');
                     let what = format!("`{key}` is for .cu files; a .ptx file names its own target");
                     return fault(with(path, key), what);
                 }
-                let source = Source { path: self.folder.join(file), units: Vec::new(), compile };
                 Ok((modules::load(&source, entries, context)?, None))
             }
-            (None, Some(folder)) if entry.compiles_nothing() => {
+            (None, Some(folder)) if entry.has_no_file() => {
                 let cached = triton::Cached::find(&self.folder.join(folder), entries.first().copied())?;
                 let name = cached.ptx.display().to_string();
                 Ok((modules::module(name, cached.text()?, &[&cached.name])?, Some(cached)))
             }
             _ => fault(
                 path.to_vec(),
-                "a module is a `file`, with `target`, `toolkit`, `include`, `define` and `std` for a .cu file, or a folder `triton`",
+                "a module is a `file` with its `units`, and `target`, `toolkit`, `include`, `define` and `std` for .cu files, or a folder `triton`",
             ),
         }
     }
