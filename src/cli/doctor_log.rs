@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use crate::doctor::{LogReport, unified_memory};
+use crate::doctor::{Flag, LogReport, unified_memory};
 
 /// What the server chose, then each red flag, then what the log does not say.
 pub(super) fn log_text(report: &LogReport) -> String {
@@ -38,6 +38,16 @@ pub(super) fn log_text(report: &LogReport) -> String {
         for line in unified_memory() {
             let _ = writeln!(out, "  unified memory: {line}");
         }
+    }
+    out
+}
+
+/// What is known of a message.
+pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
+    let mut out = format!("`{}`: a message of a server, a compiler or a library\n", message.trim());
+    for flag in known {
+        let cost = if flag.slow { " It costs speed alone." } else { "" };
+        let _ = writeln!(out, "  cause   {}{cost}\n  remedy  {}\n  source  {}", flag.meaning, flag.remedy, flag.source);
     }
     out
 }

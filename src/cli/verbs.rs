@@ -6,10 +6,13 @@ use std::path::Path;
 use ptx::arch::Target;
 
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
+use super::doctor::DoctorError;
+use super::doctor_log::message_text;
 use super::error::CliError;
 use super::findings::Findings;
 use super::format::FormatError;
 use super::{output, page, timing};
+use crate::doctor;
 use crate::gate;
 use crate::job::{self, Context, Job};
 use crate::lookup::Index;
@@ -144,7 +147,13 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
         return Ok(true);
     }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
-    let Some(found) = Index::new(&library, &record.matrix)?.find(query) else { return Ok(false) };
+    let Some(found) = Index::new(&library, &record.matrix)?.find(query) else {
+        let known = doctor::known_messages(query).map_err(DoctorError::from)?;
+        if !known.is_empty() {
+            output::print(&message_text(query, &known))?;
+        }
+        return Ok(!known.is_empty());
+    };
     output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;
     Ok(true)
 }

@@ -104,6 +104,15 @@ pub fn read_log(file: &std::path::Path, gpu: Option<u16>) -> Result<LogReport, L
     Ok(LogReport { file: file.to_owned(), lines: text.lines().count(), facts, choices, flags, missing })
 }
 
+/// Returns what is known of a message of a server, a compiler or a library, whatever the GPU.
+///
+/// # Errors
+/// [`LogError::Rules`].
+pub fn known_messages(text: &str) -> Result<Vec<Flag>, LogError> {
+    let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
+    Ok(judge::signs(&plain(text), rules))
+}
+
 /// Removes the colours of terminals. A progress bar that returns to the start of its line becomes lines.
 fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());

@@ -15,7 +15,7 @@ use crate::record::{Cell, ClaimRow, MessageRow, Native, Outcome, Record, Standin
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum ExplainError {
     /// No variant has that name.
-    #[error("there is no variant `{wanted}`{}", hint(near))]
+    #[error("{}", unknown(wanted, near))]
     Unknown {
         /// The requested name.
         wanted: String,
@@ -32,8 +32,16 @@ impl ExplainError {
     }
 }
 
-fn hint(near: &[String]) -> String {
-    if near.is_empty() { String::new() } else { format!("; similar variants: {}", near.join(" ")) }
+fn unknown(wanted: &str, near: &[String]) -> String {
+    match near {
+        // No variant has a space in its name: it is an instruction or a message.
+        [] if wanted.contains(char::is_whitespace) => format!(
+            "nothing is known of `{wanted}`: it is no variant, instruction, message, opcode or name of CUDA or CUTLASS that is; give one \
+             instruction, or the one line with the error; `sm121probe doctor --log FILE` reads a whole log"
+        ),
+        [] => format!("there is no variant `{wanted}`"),
+        near => format!("there is no variant `{wanted}`; similar variants: {}", near.join(" ")),
+    }
 }
 
 /// Returns everything that the record knows about the variant `id`, as text.

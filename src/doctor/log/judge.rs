@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::engine::Facts;
-use super::rules::{Arithmetic, Format, Naming, Path, Rules};
+use super::rules::{Arithmetic, Format, Naming, Path, Rules, Sign};
 
 /// The longest excerpt of a line, in characters.
 const SHOWN: usize = 200;
@@ -74,6 +74,27 @@ pub struct Flag {
     pub source: String,
 }
 
+/// What the table says of a message, whatever the GPU.
+pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
+    let line = |sign: &Sign| text.lines().enumerate().find(|(_, line)| sign.line.is_match(line));
+    let shows = rules.signs.iter().filter_map(|sign| Some((sign, line(sign)?)));
+    shows.map(|(sign, (number, line))| flag(sign, number + 1, line)).collect()
+}
+
+/// A sign that a line shows.
+fn flag(sign: &Sign, line: usize, text: &str) -> Flag {
+    Flag {
+        name: sign.name.clone(),
+        line,
+        text: shown(text),
+        count: 1,
+        meaning: sign.meaning.clone(),
+        remedy: sign.remedy.clone(),
+        slow: sign.slow,
+        source: sign.source.clone(),
+    }
+}
+
 /// Judges a log.
 pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, Vec<Flag>) {
     let (mut choices, mut flags): (Vec<Choice>, Vec<Flag>) = (Vec::new(), Vec::new());
@@ -105,16 +126,7 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
                 known.count += 1;
                 continue;
             }
-            flags.push(Flag {
-                name: sign.name.clone(),
-                line: number,
-                text: shown(line),
-                count: 1,
-                meaning: sign.meaning.clone(),
-                remedy: sign.remedy.clone(),
-                slow: sign.slow,
-                source: sign.source.clone(),
-            });
+            flags.push(flag(sign, number, line));
         }
     }
     flags.sort_by_key(|flag| flag.line);
