@@ -47,7 +47,11 @@ pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
     let mut out = format!("`{}`: a message of a server, a compiler or a library\n", message.trim());
     for flag in known {
         let cost = if flag.slow { " It costs speed alone." } else { "" };
-        let _ = writeln!(out, "  cause   {}{cost}\n  remedy  {}\n  source  {}", flag.meaning, flag.remedy, flag.source);
+        let _ = writeln!(
+            out,
+            "  cause   {}{cost}\n  remedy  {}\n  source  {}",
+            flag.meaning, flag.remedy, flag.source
+        );
     }
     out
 }

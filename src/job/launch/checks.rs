@@ -1,6 +1,7 @@
 //! The checks of a session's launches on a device: they load, run, are correct, and repeat their results, also in a graph.
 
 use std::convert::Infallible;
+use std::time::Instant;
 
 use emulator::device::{Device as _, Failure};
 use emulator::trials::{Plan, Rules};
@@ -66,6 +67,7 @@ impl Session {
     ) -> Result<VariantRun, LaunchError> {
         let own = self.modules.iter().find_map(|module| ptx::scan::target(&module.text));
         let own = own.ok_or(LaunchError::NoTarget)?;
+        let begun = Instant::now();
         let (target, device, code, checks) = match gpu {
             None => {
                 let emulated = self.emulated(own)?;
@@ -81,7 +83,8 @@ impl Session {
                 (target, gpu.name(), gpu.chain().code_by(), results)
             }
         };
-        Ok(VariantRun { variant: name.to_owned(), target: target.into(), device, code, checks })
+        let (variant, target) = (name.to_owned(), target.into());
+        Ok(VariantRun { variant, target, device, code, checks, seconds: begun.elapsed().into() })
     }
 }
 
