@@ -15,7 +15,7 @@ use super::session::Session;
 use crate::frame::checks::{self, NotPassed};
 use crate::gpu::GpuDevice;
 use crate::job::{JobError, chain, ptxas};
-use crate::record::{Check, CodeBy, EMULATOR, VariantRun, Verdict};
+use crate::record::{Check, CodeBy, EMULATOR, VariantRun, Verdict, counted};
 use crate::store::Store;
 
 /// How often the launches are repeated, with and without a graph.
@@ -155,8 +155,10 @@ fn correct(checked: &[Checked]) -> Result<String, NotPassed> {
             Err(NotPassed::new(Verdict::Skipped, format!("{buffer}: nothing was compared: {why}")))
         }
         Some(Checked { buffer, wrong, elements, .. }) => {
-            let note =
-                format!("{buffer}: {wrong} of {elements} elements are wrong; `emulate` shows the first");
+            let note = format!(
+                "{buffer}: {wrong} of {} wrong; `emulate` shows the first",
+                counted(*elements, "element")
+            );
             Err(NotPassed::new(Verdict::Fail, note))
         }
     }
