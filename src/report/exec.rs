@@ -311,7 +311,7 @@ fn notes(of: &Executed) -> Vec<String> {
         notes.push(format!(
             "{} of {} crashed or {} killed",
             of.cut_short,
-            counted(of.processes as usize, "process"),
+            counted(of.processes, "process"),
             if of.cut_short == 1 { "was" } else { "were" }
         ));
     }
