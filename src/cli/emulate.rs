@@ -19,7 +19,7 @@ use super::watch::{Ear, Trace, Watcher, show_profile};
 use crate::event::Event;
 use crate::job::Context;
 use crate::job::launch::{self, Judged, LaunchError, LaunchResults, Session, Tolerance};
-use crate::record::first_line;
+use crate::record::{counted, first_line};
 use crate::report::Format;
 
 const FORMATS: &Formats = &[
@@ -172,7 +172,9 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
     // The failure itself says what it is.
     let is_failure = judged.verdict.rules == Rules::All;
     for race in judged.verdict.races().filter(|_| !is_failure) {
-        context.sink.emit(Event::Notice { text: format!("warning: {}; {} times", race.trap, race.times) });
+        context.sink.emit(Event::Notice {
+            text: format!("warning: {}; {}", race.trap, counted(race.times as usize, "time")),
+        });
     }
     let not_compared = not_compared(args, context, &session, &judged)?;
     if let (Some(path), Some(outcome)) = (&args.dump, &judged.outcome) {

@@ -7,6 +7,7 @@ use emulator::Violation;
 use emulator::trials::Sums;
 
 use crate::job::launch::{Checked, Judged, Limit, Omission, Origin, Outcome, Session, Tolerance};
+use crate::record::counted;
 use crate::store;
 
 /// Number of elements of an output that are printed.
@@ -14,7 +15,7 @@ const SHOWN: usize = 8;
 
 /// Formats the violations, one per line.
 pub(super) fn listed(violations: &[Violation]) -> String {
-    let line = |v: &Violation| format!("violation: {}; {} times\n", v.trap, v.times);
+    let line = |v: &Violation| format!("violation: {}; {}\n", v.trap, counted(v.times as usize, "time"));
     violations.iter().map(line).collect()
 }
 
@@ -163,11 +164,16 @@ fn expectation(checked: &Checked, text: &mut String) {
     };
     match &checked.first {
         None => {
-            let _ = writeln!(text, "{buffer}: {elements} elements as expected ({limits})");
+            let _ = writeln!(text, "{buffer}: {} as expected ({limits})", counted(*elements, "element"));
         }
         Some(first) => {
+            let are = if *elements == 1 { "is" } else { "are" };
             let index: Vec<String> = first.index.iter().map(ToString::to_string).collect();
-            let _ = writeln!(text, "{buffer}: {wrong} of {elements} elements are not as expected ({limits})");
+            let _ = writeln!(
+                text,
+                "{buffer}: {wrong} of {} {are} not as expected ({limits})",
+                counted(*elements, "element")
+            );
             let (index, got, wanted) = (index.join(","), &first.got, &first.wanted);
             let _ = writeln!(text, "  the first is {buffer}[{index}]: {got}, expected {wanted}");
             if let Limit::Bound(Some(diagnosis)) = &checked.limit {

@@ -15,8 +15,8 @@ use super::locale;
 use super::model::ModelArgs;
 use super::rules::RulesArgs;
 use crate::job::{self, Context, Execution};
-use crate::record::Record;
-use crate::report::{self, Format, counted};
+use crate::record::{Record, counted};
+use crate::report::{self, Format};
 
 /// Arguments of `exec`.
 #[derive(Debug, Args)]

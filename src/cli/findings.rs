@@ -4,7 +4,7 @@ use miette::Diagnostic;
 
 use super::error::CommandError;
 use super::exit;
-use crate::report::counted;
+use crate::record::counted;
 
 /// What a run found: how many of its parts do not conform.
 #[derive(Debug, thiserror::Error, Diagnostic)]

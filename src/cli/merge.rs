@@ -13,8 +13,8 @@ use super::exit;
 use super::format::{self, Formats};
 use super::output;
 use crate::gate::{self, Disagreement, Merger};
-use crate::record::{Record, RecordError};
-use crate::report::{self, Format, counted};
+use crate::record::{Record, RecordError, counted};
+use crate::report::{self, Format};
 
 /// Number of records read at a time, so that those of a fleet are not in memory all at once.
 const AT_ONCE: usize = 8;

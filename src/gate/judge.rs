@@ -13,7 +13,7 @@ use super::groups::groups;
 use super::places::refused_line;
 use super::subject::{Kind, Lane, Subject};
 use crate::record::{
-    Completeness, ConfigurationName, Finding, Ground, Incomplete, Pair, Record, StageName, Verdict,
+    Completeness, ConfigurationName, Finding, Ground, Incomplete, Pair, Record, StageName, Verdict, counted,
 };
 
 /// The input of the gate.
@@ -116,37 +116,39 @@ impl Judgement {
         self.findings.iter().map(|f| f.ground).min()
     }
 
-    /// Summarizes the result: `conforms; 1264 cells, 3 trials (2 pass, 1 blocked), 0 other answers, 1 expectations
-    /// met`.
+    /// Summarizes the result: `conforms; 1,264 cells compared, 3 trials (2 pass, 1 blocked), 1 expectation met`.
     #[must_use]
     pub fn summary(&self) -> String {
         let wrong = self.findings.iter().filter(|f| f.ground != Ground::Incomplete).count();
         let word = match (wrong, self.incomplete()) {
             (0, Some(incomplete)) => incomplete.to_string(),
             (0, None) => "conforms".to_owned(),
-            (1, _) => "does not conform: 1 finding".to_owned(),
-            (n, _) => format!("does not conform: {n} findings"),
+            (n, _) => format!("does not conform: {}", counted(n, "finding")),
         };
         format!("{word}; {}", self.counts())
     }
 
-    /// Counts the answers: `1264 cells, 3 trials (2 pass, 1 blocked), 0 other answers, 1 expectation met`.
+    /// Counts the answers: `1,264 cells compared, 3 trials (2 pass, 1 blocked), 1 expectation met`; what there is none of is left out.
     #[must_use]
     pub fn counts(&self) -> String {
-        let mut counts = vec![format!("{} cells", self.cells)];
+        let mut counts = Vec::new();
+        if self.cells > 0 {
+            counts.push(format!("{} compared", counted(self.cells, "cell")));
+        }
         let trials: usize = self.trials.values().sum();
         if trials > 0 {
             let each: Vec<String> =
                 self.trials.iter().map(|(v, n)| format!("{n} {}", v.word().replace('_', " "))).collect();
-            counts.push(format!("{trials} trials ({})", each.join(", ")));
+            counts.push(format!("{} ({})", counted(trials, "trial"), each.join(", ")));
         }
-        counts.push(format!("{} other answers", self.facts.saturating_sub(trials)));
-        counts.push(format!(
-            "{} expectation{} met",
-            self.expected,
-            if self.expected == 1 { "" } else { "s" }
-        ));
-        counts.join(", ")
+        let others = self.facts.saturating_sub(trials);
+        if others > 0 {
+            counts.push(counted(others, "other answer"));
+        }
+        if self.expected > 0 {
+            counts.push(format!("{} met", counted(self.expected, "expectation")));
+        }
+        if counts.is_empty() { "no answers".to_owned() } else { counts.join(", ") }
     }
 }
 
@@ -185,7 +187,7 @@ fn listed(names: &BTreeSet<&str>) -> String {
 #[must_use]
 pub fn judge(question: &Question<'_>) -> Judgement {
     let run = question.run;
-    let mut out = Judgement { trials: counted(run), ..Judgement::default() };
+    let mut out = Judgement { trials: verdicts(run), ..Judgement::default() };
     let now = facts(run);
     let excused = expectations(question, &now, &mut out);
     let mut wrong = BTreeSet::new();
@@ -229,7 +231,7 @@ pub fn judge(question: &Question<'_>) -> Judgement {
     out
 }
 
-fn counted(run: &Record) -> BTreeMap<Verdict, usize> {
+fn verdicts(run: &Record) -> BTreeMap<Verdict, usize> {
     let mut out = BTreeMap::new();
     for trial in &run.trials {
         *out.entry(trial.verdict()).or_default() += 1;
@@ -247,10 +249,7 @@ fn nothing_in_common(baseline: &Record, run: &Record, out: &mut Judgement) {
         let names: BTreeSet<String> = matrix.toolkits.iter().map(|t| t.version.to_string()).collect();
         names.into_iter().collect::<Vec<_>>().join(", ")
     };
-    let variants = |matrix: &crate::record::Matrix| match matrix.variants.len() {
-        1 => "1 variant".to_owned(),
-        n => format!("{n} variants"),
-    };
+    let variants = |matrix: &crate::record::Matrix| counted(matrix.variants.len(), "variant");
     let message = format!(
         "no cell was compared: the baseline has {} with {}, the run {} with {}",
         variants(then),

@@ -19,9 +19,6 @@ use crate::snippet::Library;
 
 const NAMES: &str = include_str!("names.yaml");
 
-/// The table of messages that are not about an instruction.
-const ERRORS: &str = include_str!("errors.yaml");
-
 /// The most variants that are named.
 const MOST: usize = 5;
 
@@ -32,26 +29,10 @@ pub enum Meaning {
     Instruction(String),
     /// A message of ptxas; the text that the record has.
     Message(String),
-    /// A message of a driver, a compiler or a framework.
-    Error(ErrorRow),
     /// An opcode of machine code.
     Opcode(String),
     /// Another name of instructions: a CUDA intrinsic, a CUTLASS atom.
     Name(Vec<String>),
-}
-
-/// A message that is not about an instruction.
-#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct ErrorRow {
-    /// A pattern of a part of the message.
-    message: String,
-    /// What it means on SM12x.
-    pub cause: String,
-    /// What to do.
-    pub remedy: String,
-    /// A public report of it.
-    pub source: String,
 }
 
 /// A variant that a query leads to.
@@ -109,7 +90,6 @@ pub struct Index<'a> {
     /// The instruction that each variant shows, with its modifiers; several for some.
     forms: Vec<(&'a str, String)>,
     rows: BTreeMap<&'a str, &'a VariantRow>,
-    errors: Vec<(Regex, ErrorRow)>,
     names: Vec<(Regex, Vec<String>)>,
     instead: Vec<(Regex, Instead)>,
 }
@@ -151,14 +131,7 @@ impl<'a> Index<'a> {
             let own = all.into_iter().filter(|form| shows(id, form));
             forms.extend(own.map(|form| (id, form)));
         }
-        let rows_of_errors: Vec<ErrorRow> = header::parse_file(Path::new("src/lookup/errors.yaml"), ERRORS)?;
-        let mut errors = Vec::new();
-        for row in rows_of_errors {
-            let regex = Regex::new(&row.message)
-                .map_err(|source| LookupError::Pattern { pattern: row.message.clone(), source })?;
-            errors.push((regex, row));
-        }
-        Ok(Self { matrix, forms, rows, names, errors, instead: instead_table()? })
+        Ok(Self { matrix, forms, rows, names, instead: instead_table()? })
     }
 
     /// Finds what a query leads to; `None` if it is none of what is looked up.
@@ -167,9 +140,6 @@ impl<'a> Index<'a> {
         let query = query.trim();
         if query.is_empty() {
             return None;
-        }
-        if let Some((_, row)) = self.errors.iter().find(|(pattern, _)| pattern.is_match(query)) {
-            return Some(Found { meaning: Meaning::Error(row.clone()), hits: Vec::new() });
         }
         if let Some(found) = self.message(query) {
             return Some(found);

@@ -308,7 +308,12 @@ fn notes(of: &Executed) -> Vec<String> {
         notes.push(format!("{allocations} of {} bytes in all {were} not freed", grouped(bytes as usize)));
     }
     if of.cut_short > 0 {
-        notes.push(format!("{} of {} processes crashed or were killed", of.cut_short, of.processes));
+        notes.push(format!(
+            "{} of {} crashed or {} killed",
+            of.cut_short,
+            counted(of.processes, "process"),
+            if of.cut_short == 1 { "was" } else { "were" }
+        ));
     }
     notes
 }

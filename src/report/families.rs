@@ -64,8 +64,9 @@ fn evidence(coverage: &[&FaultCoverageRow], faults: &[&FaultRow]) -> Vec<String>
         if let (Some(first), Some(least)) = (less.first(), least) {
             let _ = write!(
                 line,
-                "; {} cover less, {} at least, the first {} {} ({}): a fault there may go undetected",
-                less.len(),
+                "; {} {} fewer, {} at least, such as {} {} ({}): faults in them can stay unseen",
+                counted(less.len(), "kernel"),
+                if less.len() == 1 { "shows" } else { "show" },
                 percent(least.exposed, least.total, 2),
                 first.configuration,
                 first.target,

@@ -20,7 +20,6 @@ pub fn lookup(matrix: &Matrix, query: &str, found: &Found, styles: &Styles) -> S
         Meaning::Instruction(_) if is_whole => format!("`{query}`: an instruction of PTX"),
         Meaning::Instruction(_) => format!("`{query}`: no snippet has this form; the nearest"),
         Meaning::Message(_) => format!("`{query}`: a message of ptxas"),
-        Meaning::Error(_) => format!("`{query}`: a message with a known cause"),
         Meaning::Opcode(_) => {
             format!("`{query}`: an opcode of machine code, to which these forms are compiled")
         }
@@ -33,14 +32,6 @@ pub fn lookup(matrix: &Matrix, query: &str, found: &Found, styles: &Styles) -> S
             out += &wrapped("  cause   ", clean(&kind.cause).split(' '));
             out += &wrapped("  remedy  ", clean(&kind.remedy).split(' '));
         }
-    }
-    if let Meaning::Error(row) = &found.meaning {
-        for (head, text) in
-            [("  cause   ", &row.cause), ("  remedy  ", &row.remedy), ("  source  ", &row.source)]
-        {
-            out += &wrapped(head, text.split(' '));
-        }
-        return out;
     }
     if found.hits.is_empty() {
         out += "  no form of the matrix is near to it\n";

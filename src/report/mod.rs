@@ -60,7 +60,6 @@ mod trials;
 mod verdict;
 mod view;
 
-pub(crate) use phrase::counted;
 pub use phrase::keep_to;
 
 /// The name and version of this tool in records.

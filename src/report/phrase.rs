@@ -6,6 +6,7 @@ use ptx::arch::Target;
 
 use super::style::{Styles, Tone};
 use crate::record::readable_kernel;
+pub(super) use crate::record::{counted, grouped};
 
 /// The width that a report keeps to where the terminal is wider, or unknown.
 const WIDEST: usize = 100;
@@ -24,29 +25,6 @@ pub fn keep_to(columns: usize) {
 /// The width that a report for a terminal keeps to.
 pub(super) fn width() -> usize {
     COLUMNS.load(Ordering::Relaxed)
-}
-
-/// `1,712`.
-pub(super) fn grouped(number: usize) -> String {
-    let digits = number.to_string();
-    let mut out = String::new();
-    for (n, digit) in digits.chars().enumerate() {
-        if n > 0 && (digits.len() - n).is_multiple_of(3) {
-            out.push(',');
-        }
-        out.push(digit);
-    }
-    out
-}
-
-/// `1 variant`, `2,000 variants`.
-pub(crate) fn counted(number: usize, noun: &str) -> String {
-    let plural = match number {
-        1 => "",
-        _ if noun.ends_with("ch") => "es",
-        _ => "s",
-    };
-    format!("{} {noun}{plural}", grouped(number))
 }
 
 /// `99.8 %` of a whole, rounded down, so that only all of it is 100 %; 0 % of nothing.
@@ -176,12 +154,6 @@ impl Columns {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn numbers_are_grouped_by_three() {
-        let got = [0, 999, 1000, 12_345, 1_234_567].map(grouped);
-        assert_eq!(got, ["0", "999", "1,000", "12,345", "1,234,567"]);
-    }
 
     #[test]
     fn only_the_whole_is_100_percent() {

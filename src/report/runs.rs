@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::csv::table;
 use super::markup::{Align, code, head, plain, row};
-use super::phrase::{clean, wrapped};
+use super::phrase::{clean, counted, wrapped};
 use super::style::{Styles, Tone};
 use crate::record::{Check, CheckResult, DeviceRow, Record, VariantRun, Verdict};
 
@@ -45,7 +45,7 @@ pub fn run_counts<'a>(runs: impl IntoIterator<Item = &'a VariantRun>) -> String 
         wrong += usize::from(run.first_wrong().is_some());
     }
     let checks: Vec<String> = counts.iter().map(|(check, n)| format!("{n} {}", check.word())).collect();
-    format!("{all} variants run: {}; {blocked} blocked, {wrong} wrong\n", checks.join(", "))
+    format!("{} run: {}; {blocked} blocked, {wrong} wrong\n", counted(all, "variant"), checks.join(", "))
 }
 
 /// One row per variant and check.

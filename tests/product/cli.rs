@@ -661,11 +661,51 @@ fn messages_of_drivers_and_frameworks_are_explained() {
             "NVIDIA GeForce RTX 5090 with CUDA capability sm_120 is not compatible with the current PyTorch installation.",
             "CUDA 12.8 or later",
         ),
+        ("nvcc fatal : Unsupported gpu architecture 'compute_120a'", "CMAKE_CUDA_COMPILER"),
+        ("No supported CUDA architectures found for major versions [12].", "CUDA_HOME"),
+        (
+            "OutOfResources: out of resource: shared memory, Required: 106496, Hardware limit: 101376.",
+            "smaller tiles",
+        ),
+        ("CUDA error: the provided PTX was compiled with an unsupported toolchain.", "Update the driver"),
+        (
+            "ERROR : Arch conditional MMA instruction used without targeting appropriate compute capability. Aborting.",
+            "compute_120f",
+        ),
+        (
+            "Error in function 'TllmGenFmhaRunner' at fmhaRunner.cuh:30: Unsupported architecture",
+            "another backend",
+        ),
+        ("AssertionError: Only SM 10.x and 11.x are supported", "another backend"),
+        (
+            "OpError: expects arch to be one of [Arch.sm_100a, Arch.sm_100f], but got Arch.sm_121a",
+            "another backend",
+        ),
+        ("OpError: expects arch to be one of ['sm_120a'], but got Arch.sm_121a", "lint --gates"),
+        ("This kernel only supports sm120.", "lint --gates"),
+        (
+            "Assertion error (/deepgemm/csrc/apis/hyperconnection.hpp:56): Unsupported architecture",
+            "DeepGEMM",
+        ),
+        ("Assertion error (/x/csrc/utils/layout.hpp:76): Unknown recipe", "DeepGEMM"),
+        ("Assertion failed: The attention sinks is only supported on SM90", "another backend"),
+        (
+            "No compiled get_cutlass_moe_mm_data: no cutlass_scaled_mm kernel for CUDA device capability: 120",
+            "12.0f",
+        ),
+        ("ImportError: _C.abi3.so: undefined symbol: _Z20cutlass_moe_mm_sm100RN2at6TensorE", "10.0a"),
+        (
+            "[FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120. Error: Error Internal",
+            "Update FlashInfer",
+        ),
     ] {
         let output = desk.run(&["explain", message]);
         let said = stdout(&output);
         assert!(output.status.success() && said.contains("cause") && said.contains(remedy), "{said}");
     }
+    let output = desk.run(&["explain", "the model answers slowly today"]);
+    let said = stderr(&output);
+    assert!(output.status.code() == Some(2) && said.contains("nothing is known of"), "{said}");
 }
 
 #[test]

@@ -182,9 +182,9 @@ pub(crate) fn arguments(
             params.iter().map(|p| format!("{} ({} bytes, {})", p.name, p.size, p.ty)).collect();
         let list = if list.is_empty() { "none".to_owned() } else { list.join(", ").to_lowercase() };
         return Err(PyTypeError::new_err(format!(
-            "{} takes {} arguments, not {}: {list}",
+            "{} takes {}, not {}: {list}",
             kernel.name,
-            params.len(),
+            sm121probe::record::counted(params.len(), "argument"),
             given.len()
         )));
     }

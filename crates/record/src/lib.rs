@@ -13,6 +13,7 @@ pub mod claims;
 mod code_by;
 mod completeness;
 mod conflicts;
+mod counted;
 mod document;
 mod elapsed;
 mod evidence;
@@ -45,6 +46,7 @@ pub use claim_example::ClaimExample;
 pub use code_by::CodeBy;
 pub use completeness::{Completeness, Incomplete, first_line};
 pub use conflicts::{ConflictAnswer, ConflictRow};
+pub use counted::{counted, grouped};
 pub use document::{
     Cell, ClaimRow, GPU, KindRow, Matrix, MessageRow, Pair, Record, SCHEMA, SkippedRow, SnippetRow, Spread,
     ToolkitRow, VariantRow,

@@ -15,7 +15,7 @@ use super::session::Session;
 use crate::frame::checks::{self, NotPassed};
 use crate::gpu::GpuDevice;
 use crate::job::{JobError, chain, ptxas};
-use crate::record::{Check, CodeBy, EMULATOR, VariantRun, Verdict};
+use crate::record::{Check, CodeBy, EMULATOR, VariantRun, Verdict, counted};
 use crate::store::Store;
 
 /// How often the launches are repeated, with and without a graph.
@@ -65,9 +65,9 @@ impl Session {
         gpu: Option<GpuDevice>,
         toolkit: Option<&str>,
     ) -> Result<VariantRun, LaunchError> {
-        let begun = Instant::now();
         let own = self.modules.iter().find_map(|module| ptx::scan::target(&module.text));
         let own = own.ok_or(LaunchError::NoTarget)?;
+        let begun = Instant::now();
         let (target, device, code, checks) = match gpu {
             None => {
                 let emulated = self.emulated(own)?;
@@ -83,8 +83,8 @@ impl Session {
                 (target, gpu.name(), gpu.chain().code_by(), results)
             }
         };
-        let (variant, seconds) = (name.to_owned(), begun.elapsed().into());
-        Ok(VariantRun { variant, target: target.into(), device, code, checks, seconds })
+        let (variant, target) = (name.to_owned(), target.into());
+        Ok(VariantRun { variant, target, device, code, checks, seconds: begun.elapsed().into() })
     }
 }
 
@@ -155,8 +155,10 @@ fn correct(checked: &[Checked]) -> Result<String, NotPassed> {
             Err(NotPassed::new(Verdict::Skipped, format!("{buffer}: nothing was compared: {why}")))
         }
         Some(Checked { buffer, wrong, elements, .. }) => {
-            let note =
-                format!("{buffer}: {wrong} of {elements} elements are wrong; `emulate` shows the first");
+            let note = format!(
+                "{buffer}: {wrong} of {} wrong; `emulate` shows the first",
+                counted(*elements, "element")
+            );
             Err(NotPassed::new(Verdict::Fail, note))
         }
     }

@@ -9,7 +9,7 @@ use emulator::{Stop, Trap, VariableError};
 use super::run::Stopped;
 use crate::header::{EntriesError, HeaderError};
 use crate::job::JobError;
-use crate::record::Incomplete;
+use crate::record::{Incomplete, counted};
 use crate::toolkit::{ContractionError, NvrtcError};
 
 /// The reason why launches failed, or why their results are wrong.
@@ -95,7 +95,7 @@ pub enum LaunchError {
     #[error(transparent)]
     Argument(#[from] BadArgument),
     /// The number of arguments differs from the number of parameters.
-    #[error("{kernel} takes {wanted} arguments, not {given}: {list}")]
+    #[error("{kernel} takes {}, not {given}: {list}", counted(*wanted, "argument"))]
     Count {
         /// The kernel.
         kernel: String,

@@ -5,6 +5,7 @@ use emulator::device::{Argument, Buffer, Device as _, Failure, Graph, Launch};
 use super::run::Outcome;
 use super::session::{Initial, Session, Value};
 use crate::gpu::GpuDevice;
+use crate::record::counted;
 
 /// The launches of a session on a GPU: what is loaded, and where its buffers are.
 pub struct OnGpu<'a> {
@@ -132,7 +133,8 @@ impl Session {
                 });
             }
         }
-        first.map(|first| format!("{differing} elements differ, first {first}"))
+        let differ = if differing == 1 { "differs" } else { "differ" };
+        first.map(|first| format!("{} {differ}, first {first}", counted(differing, "element")))
     }
 
     /// What cannot be carried over to a GPU.

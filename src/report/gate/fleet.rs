@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use super::super::markup::{Align, head, plain, row};
-use super::super::phrase::clean;
+use super::super::phrase::{clean, counted};
 use crate::gate::{Fleet, Model, Seen};
 use crate::record::{Record, VariantRow, Verdict};
 
@@ -13,14 +13,14 @@ const SHOWN: usize = 40;
 /// For the terminal.
 #[must_use]
 pub fn fleet_text(fleet: &Fleet, merged: &Record) -> String {
-    let mut out = format!("{} records, {}\n", fleet.records, size(merged));
+    let mut out = format!("{}, {}\n", counted(fleet.records, "record"), size(merged));
     for row in rows(fleet) {
         _ = writeln!(out, "  {}", clean(&row.join("; ")));
     }
     for (toolkit, n) in &fleet.toolkits {
-        _ = writeln!(out, "  ptxas {toolkit} queried by {n} records");
+        _ = writeln!(out, "  ptxas {toolkit} queried by {}", counted(*n, "record"));
     }
-    _ = writeln!(out, "{} conflicts", merged.conflicts.len());
+    _ = writeln!(out, "{}", counted(merged.conflicts.len(), "conflict"));
     for conflict in merged.conflicts.iter().take(SHOWN) {
         _ = writeln!(out, "  {}", clean(&conflict.about));
         for answer in &conflict.answers {
@@ -36,7 +36,7 @@ pub fn fleet_text(fleet: &Fleet, merged: &Record) -> String {
 /// As Markdown.
 #[must_use]
 pub fn fleet_markdown(fleet: &Fleet, merged: &Record) -> String {
-    let mut out = format!("{} records, {}\n\n", fleet.records, size(merged));
+    let mut out = format!("{}, {}\n\n", counted(fleet.records, "record"), size(merged));
     if !fleet.models.is_empty() {
         out.push_str(&head(&["device", "driver", "toolkit", "devices", "records", "trials"], Align::Left));
         for (model, seen) in &fleet.models {
@@ -52,9 +52,9 @@ pub fn fleet_markdown(fleet: &Fleet, merged: &Record) -> String {
         out.push('\n');
     }
     for (toolkit, n) in &fleet.toolkits {
-        _ = writeln!(out, "- ptxas {toolkit}: {n} records");
+        _ = writeln!(out, "- ptxas {toolkit}: {}", counted(*n, "record"));
     }
-    _ = writeln!(out, "\n### {} conflicts\n", merged.conflicts.len());
+    _ = writeln!(out, "\n### {}\n", counted(merged.conflicts.len(), "conflict"));
     for conflict in &merged.conflicts {
         _ = writeln!(out, "- {}", plain(&conflict.about));
         for answer in &conflict.answers {
@@ -69,8 +69,8 @@ fn rows(fleet: &Fleet) -> Vec<Vec<String>> {
         let mut row = vec![model.name.clone()];
         row.extend((!model.driver.is_empty()).then(|| format!("driver {}", model.driver)));
         row.extend((!model.code.is_nobody()).then(|| format!("code by {}", model.code.toolkit())));
-        row.extend((!seen.devices.is_empty()).then(|| format!("{} devices", seen.devices.len())));
-        row.push(format!("{} records", seen.records));
+        row.extend((!seen.devices.is_empty()).then(|| counted(seen.devices.len(), "device")));
+        row.push(counted(seen.records, "record"));
         row.push(format!("trials: {}", verdicts(seen)));
         row
     };
@@ -84,5 +84,10 @@ fn verdicts(seen: &Seen) -> String {
 
 fn size(merged: &Record) -> String {
     let cells: usize = merged.matrix.variants.iter().map(VariantRow::answered).sum();
-    format!("{cells} cells of {} variants, {} trials", merged.matrix.variants.len(), merged.trials.len())
+    format!(
+        "{} of {}, {}",
+        counted(cells, "cell"),
+        counted(merged.matrix.variants.len(), "variant"),
+        counted(merged.trials.len(), "trial")
+    )
 }

@@ -221,7 +221,7 @@ fn a_file_is_refused_with_its_line_and_a_remedy() {
         ("entry: twice", "entry: thrice", 22, "has no kernel `thrice`; it has gather, twice"),
         ("- entry: gather", "- grid: 1", 15, "has 2 kernels: choose `entry` gather or `entry` twice"),
         ("- entry: gather", "- module: n\n  entry: gather", 15, "there is no module `n`; the modules are: m"),
-        ("args: [{buffer: y}]", "args: []", 22, "twice takes 1 arguments, not 0"),
+        ("args: [{buffer: y}]", "args: []", 22, "twice takes 1 argument, not 0"),
         ("args: [{buffer: y}]", "args: [{u32: 1}]", 24, "argument 1 of twice is 4 bytes of u32"),
         ("block: [4, 2]", "block: [4, 2, 1, 1]", 22, "a list of up to three"),
         ("m: {file: k.ptx}", "m: {}", 2, "a module is a `file`"),
@@ -374,7 +374,7 @@ fn a_call_is_compared_with_a_file() {
     run(0, &[&line[..], &["--dump", &file]].concat());
     let text = run(0, &[&line[..], &["--expect", &file]].concat());
     assert!(
-        text.contains("x: 5000 elements as expected") && text.contains("y: 4 elements as expected"),
+        text.contains("x: 5,000 elements as expected") && text.contains("y: 4 elements as expected"),
         "{text}"
     );
     let other: Vec<&str> = line.iter().map(|w| if *w == "u32:5000" { "u32:4999" } else { w }).collect();
@@ -444,7 +444,7 @@ fn a_file_of_expected_tensors_that_fits_in_part_is_an_error_or_says_so() {
     // Without outputs, buffers that are changed in place count.
     let in_place = all.replace("out:y=", "buf:y=zeros:").replace("out:z=", "buf:z=zeros:");
     let text = call(&in_place, &["--expect", &path], 0);
-    assert!(text.contains("y: 1 elements as expected") && text.contains("z: not compared\n"), "{text}");
+    assert!(text.contains("y: 1 element as expected") && text.contains("z: not compared\n"), "{text}");
     let text = call(&in_place, &["--expect", &named(&["x"])], 2);
     assert!(text.contains("no tensor for any result of the kernel (y, z)"), "{text}");
 }

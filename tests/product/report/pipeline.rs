@@ -148,7 +148,7 @@ fn tiles_evidence_and_what_was_skipped_stand_in_the_report() {
     record.fault_coverage.push(coverage("64x64x128", 150));
     let text = report::evidence_text(&[], &record.fault_coverage, &[]);
     assert!(
-        text.contains("for 1 of 2 kernels; 1 cover less, 75.00 % at least, the first 64x64x128 native tma sm_121a (a + b)"),
+        text.contains("for 1 of 2 kernels; 1 kernel shows fewer, 75.00 % at least, such as 64x64x128 native tma sm_121a (a + b)"),
         "{text}"
     );
     let json = report::json(&record).unwrap();
