@@ -112,7 +112,7 @@ fn kernels_of_files_are_checked_on_devices() {
     assert!(text.contains("1 loads, 1 runs, 1 correct, 1 deterministic"), "{text}");
     fs::write(desk.path("ab.yaml"), session.replace("5, 7", "5, 8")).unwrap();
     let text = probe(&desk, 100, &["run", "ab.yaml"]);
-    assert!(text.contains("correct fail: y: 1 wrong of 4 elements"), "{text}");
+    assert!(text.contains("correct fail: y: 1 of 4 elements wrong"), "{text}");
     // A kernel without a barrier that it needs is wrong whatever a GPU makes of it.
     let race = "extern \"C\" __global__ void k(int* y) {\n__shared__ int s[64];\ns[threadIdx.x] = threadIdx.x;\n\
                 y[threadIdx.x] = s[63 - threadIdx.x];\n}\n";
