@@ -148,7 +148,7 @@ fn a_program_that_is_killed_leaves_its_report() {
     let output = exec(&[], "program_that_is_killed");
     let text = told(&output);
     assert_eq!(output.status.code(), Some(128 + 6), "{text}");
-    assert!(text.contains("double: 1 launch") && text.contains("1 of 1 processes crashed"), "{text}");
+    assert!(text.contains("double: 1 launch") && text.contains("1 of 1 process crashed"), "{text}");
 }
 
 /// Runs a program whose own checks and whose launches must pass; returns its report.
@@ -283,7 +283,7 @@ fn the_report_comes_whatever_the_program_does() {
     let output = exec(&[], "robustness::program_that_is_killed");
     let text = told(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
-    assert!(text.contains("add: 1 launch") && text.contains("crashed or were killed"), "{text}");
+    assert!(text.contains("add: 1 launch") && text.contains("1 of 1 process crashed or was killed"), "{text}");
 }
 
 #[test]
@@ -574,7 +574,7 @@ fn a_signal_reaches_the_program_and_the_report_comes() {
         let (code, text, gone) = signalled(signal, false);
         assert_eq!((code, gone), (Some(128 + number), true), "{text}");
         assert!(text.contains("a launch of long had not ended when its process was killed"), "{text}");
-        assert!(text.contains("1 of 1 processes crashed or were killed"), "{text}");
+        assert!(text.contains("1 of 1 process crashed or was killed"), "{text}");
     }
     // The shell ends by the signal, and its child is not left behind.
     let (code, text, gone) = signalled("-TERM", true);
