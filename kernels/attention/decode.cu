@@ -29,6 +29,8 @@
 // Keys of a piece of which a lane has the weights.
 #define OWN (KEYS / 4)
 #define ALL_LANES 0xFFFFFFFF
+// Words of a line of sums: eight more than a head has, so that neighbouring lines begin at different banks.
+#define LINE (HEAD + 8)
 // The slot of a key that the row does not see.
 #define UNSEEN 0xFFFFFFFF
 
@@ -273,14 +275,16 @@ attention_decode(const u16* queries, const u8* keys, const u8* values, const u8*
             }
         drop_piece();
     }
-    // Everything is read, and nothing is copied any more, before sums take the place of the rings: [warps, 16, HEAD], then the maximum and the
+    // Everything is read, and nothing is copied any more, before sums take the place of the rings: [warps, 16, LINE], then the maximum and the
     // sum of weights of each head of each warp.
     asm volatile("cp.async.wait_group 0;" ::: "memory");
     __syncthreads();
-    float* most_of = shared + WARPS * 16 * HEAD;
+    float* most_of = shared + WARPS * 16 * LINE;
     float* sum_of = most_of + WARPS * 16;
 #pragma unroll
     for (u32 h = 0; h < 2; ++h) {
+        if (h * 8 >= group)
+            break;
         sum[h] += __shfl_xor_sync(ALL_LANES, sum[h], 1);
         sum[h] += __shfl_xor_sync(ALL_LANES, sum[h], 2);
         u32 line = warp * 16 + quad + h * 8;
@@ -289,27 +293,42 @@ attention_decode(const u16* queries, const u8* keys, const u8* values, const u8*
             sum_of[line] = sum[h];
         }
 #pragma unroll
-        for (u32 d = 0; d < HEAD / 8; ++d)
+        for (u32 d = 0; d < HEAD / 64; ++d)
 #pragma unroll
-            for (u32 i = 0; i < 2; ++i)
-                shared[line * HEAD + d / 8 * 64 + in_quad * 16 + i * 8 + d % 8] = out[d][h * 2 + i];
+            for (u32 fours = 0; fours < 4; ++fours) {
+                // Half the lanes store the other four of a pair: with LINE, eight lanes meet no bank twice.
+                bool other = in_quad & 2;
+                float x[4];
+#pragma unroll
+                for (u32 i = 0; i < 4; ++i) {
+                    u32 own = fours * 4 + i, exchanged = own ^ 4;
+                    x[i] = other ? out[d * 8 + exchanged % 8][h * 2 + exchanged / 8] : out[d * 8 + own % 8][h * 2 + own / 8];
+                }
+                u32 at = line * LINE + d * 64 + in_quad * 16 + (fours ^ (u32)other) * 4;
+                *(float4*)(shared + at) = make_float4(x[0], x[1], x[2], x[3]);
+            }
     }
     __syncthreads();
     // Warps are added in order.
-    for (u32 i = threadIdx.x; i < group * HEAD; i += THREADS) {
-        u32 g = i / HEAD, d = i % HEAD;
-        float best = -INFINITE, total = 0.0f, x = 0.0f;
+    for (u32 i = threadIdx.x; i < group * (HEAD / 4); i += THREADS) {
+        u32 g = i / (HEAD / 4), d = i % (HEAD / 4) * 4;
+        float best = -INFINITE, total = 0.0f;
         for (u32 w = 0; w < WARPS; ++w)
             best = fmaxf(best, most_of[w * 16 + g]);
         float shift = best == -INFINITE ? 0.0f : best;
+        float4 x = make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         for (u32 w = 0; w < WARPS; ++w) {
             float factor = exp2_approx(most_of[w * 16 + g] - shift);
             total = fmaf(factor, sum_of[w * 16 + g], total);
-            x = fmaf(factor, shared[(w * 16 + g) * HEAD + d], x);
+            float4 y = *(const float4*)(shared + (w * 16 + g) * LINE + d);
+            x.x = fmaf(factor, y.x, x.x), x.y = fmaf(factor, y.y, x.y);
+            x.z = fmaf(factor, y.z, x.z), x.w = fmaf(factor, y.w, x.w);
         }
+        bool any = total > 0.0f;
         u64 at = ((u64)row * heads + kv_head * group + g) * splits + split;
-        partial[at * HEAD + d] = total > 0.0f ? x / total : 0.0f;
+        *(float4*)(partial + at * HEAD + d) =
+            any ? make_float4(x.x / total, x.y / total, x.z / total, x.w / total) : make_float4(0.0f, 0.0f, 0.0f, 0.0f);
         if (d == 0)
-            partial_lse[at] = total > 0.0f ? best + log2_approx(total) : -INFINITE;
+            partial_lse[at] = any ? best + log2_approx(total) : -INFINITE;
     }
 }

@@ -13,6 +13,8 @@ const MX: &str = include_str!("multiply_mx.ptx");
 const BLOCK: u32 = 256;
 /// Bytes that a thread of the reader kernel reads per round.
 const PER_ROUND: usize = 64;
+/// Rounds of a short read.
+const FEW_ROUNDS: usize = 4;
 /// Matrix instructions that one warp issues per round.
 const PRODUCTS: u64 = 8;
 
@@ -84,6 +86,21 @@ pub fn reader(
     Ok((launch("read_all", module, ctas, arguments), bytes))
 }
 
+/// Creates a launch that reads a new buffer of at least `bytes` bytes in a few rounds: as many CTAs as that takes. Returns it with the number
+/// of bytes that it reads, which exceeds `bytes` by less than those of a CTA.
+///
+/// # Errors
+/// [`Failure`] if the device cannot load the kernel or allocate the buffer.
+pub(super) fn short_reader(
+    device: &mut dyn Timer,
+    code: (PtxIsa, Target),
+    bytes: usize,
+) -> Result<(Launch, usize), Failure> {
+    let of_cta = BLOCK as usize * PER_ROUND * FEW_ROUNDS;
+    let ctas = u32::try_from(bytes.div_ceil(of_cta).max(1)).unwrap_or(u32::MAX);
+    reader(device, code, ctas as usize * of_cta, ctas)
+}
+
 /// Measures the read bandwidth of device memory, in bytes per second.
 ///
 /// # Errors
@@ -91,13 +108,22 @@ pub fn reader(
 pub fn bandwidth(device: &mut dyn Timer, code: (PtxIsa, Target), effort: Effort) -> Result<f64, Failure> {
     device.reset()?;
     let (launch, bytes) = reader(device, code, effort.bytes, effort.ctas)?;
-    let times = timed(device, &launch, effort)?;
+    let times = timed(device, &launch, &launch, effort)?;
     Ok(bytes as f64 / (median(&times) / 1e3))
 }
 
-fn timed(device: &mut dyn Timer, launch: &Launch, effort: Effort) -> Result<Vec<f32>, Failure> {
+/// Times a launch with another one before each sample, in milliseconds.
+///
+/// # Errors
+/// [`Failure`] if the device cannot run them.
+pub(super) fn timed(
+    device: &mut dyn Timer,
+    launch: &Launch,
+    before: &Launch,
+    effort: Effort,
+) -> Result<Vec<f32>, Failure> {
     let one = std::slice::from_ref(launch);
-    let times = device.time(one, launch, effort.warm_up, effort.samples)?;
+    let times = device.time(one, before, effort.warm_up, effort.samples)?;
     Ok(times.into_iter().next().unwrap_or_default())
 }
 
@@ -132,7 +158,7 @@ pub fn rate(
     let rounds = effort.rounds.to_le_bytes().to_vec();
     let launch = launch(entry, module, effort.ctas, vec![Argument::Address(out), Argument::Value(rounds)]);
     let warps = u64::from(effort.ctas * BLOCK / 32);
-    let times = timed(device, &launch, effort)?;
+    let times = timed(device, &launch, &launch, effort)?;
     let operations = warps * PRODUCTS * each * u64::from(effort.rounds);
     Ok(Some((name, operations as f64 / (median(&times) / 1e3))))
 }

@@ -66,8 +66,18 @@ impl Decodes<'_> {
             range: range(&times),
             bytes: step.bytes(),
             of_bandwidth: 0.0,
+            plain_read: Some(self.plain_read(device, step.bytes())?),
         };
         row.of_bandwidth = row.bandwidth() / bandwidth;
         Ok(row)
+    }
+
+    /// Times a kernel that only reads so many bytes, in microseconds.
+    fn plain_read(&self, device: &mut dyn Timer, bytes: u64) -> Result<f64, TimingError> {
+        device.reset()?;
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let (launch, _) = ceiling::short_reader(device, self.code, bytes)?;
+        let (before, _) = ceiling::reader(device, self.code, self.flush, self.effort.ctas)?;
+        Ok(1e3 * ceiling::median(&ceiling::timed(device, &launch, &before, self.effort)?))
     }
 }

@@ -197,8 +197,11 @@ fn decodes(bench: &BenchTable) -> String {
     if bench.decodes.is_empty() {
         return String::new();
     }
-    let mut out = "\n## Decode of attention: bytes of keys and values per time, and their share of the measured bandwidth\n\n".to_owned();
-    let names = ["kernel", "batch", "keys", "splits", "microseconds", "GB/s", "share"];
+    let mut out = "\n## Decode of attention: bytes of keys and values per time, and their share of the measured bandwidth\n\n\
+        The last two columns: the time of a kernel that only reads as many bytes, and its share of this kernel's time.\n\n"
+        .to_owned();
+    let names =
+        ["kernel", "batch", "keys", "splits", "microseconds", "GB/s", "share", "plain read", "of plain read"];
     out.push_str(&head(&names.map(str::to_owned), Align::Centre));
     for of in &bench.decodes {
         out.push_str(&row(&[
@@ -209,6 +212,8 @@ fn decodes(bench: &BenchTable) -> String {
             short(of.microseconds),
             format!("{:.0}", of.bandwidth() / 1e9),
             percent(of.of_bandwidth),
+            of.plain_read.map_or(String::new(), short),
+            of.of_plain_read().map_or(String::new(), percent),
         ]));
     }
     out

@@ -155,6 +155,9 @@ pub struct DecodeRow {
     pub bytes: u64,
     /// Bytes per time, as a share of the measured bandwidth.
     pub of_bandwidth: f64,
+    /// Median in microseconds of a kernel that only reads as many bytes: of a short launch much is its start and end. Null if not measured.
+    #[serde(default)]
+    pub plain_read: Option<f64>,
 }
 
 impl DecodeRow {
@@ -162,6 +165,12 @@ impl DecodeRow {
     #[must_use]
     pub fn bandwidth(&self) -> f64 {
         self.bytes as f64 / (self.microseconds / 1e6)
+    }
+
+    /// Returns the time of the plain read as a share of this one's.
+    #[must_use]
+    pub fn of_plain_read(&self) -> Option<f64> {
+        self.plain_read.map(|plain| plain / self.microseconds)
     }
 }
 

@@ -84,6 +84,7 @@ fn table() -> BenchTable {
             range: [400.0, 600.0],
             bytes: 1_200_000_000,
             of_bandwidth: 0.8,
+            plain_read: Some(450.0),
         }],
     }
 }

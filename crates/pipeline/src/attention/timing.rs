@@ -23,7 +23,7 @@ const WIDTHS: [usize; 2] = [64, 128];
 /// Slots of a page.
 const PAGE: usize = 16;
 /// The fewest keys of a split that is worth a CTA.
-const LEAST: usize = 512;
+const LEAST: usize = 640;
 /// CTAs of a launch for each multiprocessor, so that those that end early leave none idle.
 const CTAS: usize = 8;
 
@@ -42,11 +42,22 @@ pub fn steps(batch: usize, keys: usize, multiprocessors: usize) -> Vec<Step> {
     WIDTHS.into_iter().flat_map(of).collect()
 }
 
+/// The splits of `keys` keys that each of so many lines has. Where keys allow fewer CTAs than [`CTAS`] for a multiprocessor, each has as many:
+/// CTAs beyond that would run when all others have ended, and double the time.
+fn splits(lines: usize, keys: usize, multiprocessors: usize) -> usize {
+    let (lines, most) = (lines.max(1), (keys / LEAST).max(1));
+    let wanted = (CTAS * multiprocessors).div_ceil(lines).max(1);
+    if wanted <= most {
+        return wanted;
+    }
+    let each = most * lines / multiprocessors.max(1);
+    if each == 0 { most } else { (each * multiprocessors / lines).max(1) }
+}
+
 impl Step {
     fn new(width: usize, types: Types, [batch, keys, multiprocessors]: [usize; 3]) -> Self {
         let [heads, kv_heads] = HEADS;
-        let wanted = (CTAS * multiprocessors).div_ceil((batch * kv_heads).max(1));
-        let splits = wanted.clamp(1, (keys / LEAST).max(1));
+        let splits = splits(batch * kv_heads, keys, multiprocessors);
         let case = Case {
             name: String::new(),
             about: String::new(),
