@@ -283,7 +283,10 @@ fn the_report_comes_whatever_the_program_does() {
     let output = exec(&[], "robustness::program_that_is_killed");
     let text = told(&output);
     assert_eq!(output.status.code(), Some(128 + 9), "{text}");
-    assert!(text.contains("add: 1 launch") && text.contains("1 of 1 process crashed or was killed"), "{text}");
+    assert!(
+        text.contains("add: 1 launch") && text.contains("1 of 1 process crashed or was killed"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -48,6 +48,16 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
             "testp.notanumber.f64 tq, d2;\n@tq mov.b64 d2, 0;\nred.global.add.f64 [d1], d2;",
         ),
         ("neg.f32 r0, r1;", "neg.f32 r0, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;"),
+        (
+            "cvt.f32.f32 r0, r1;",
+            "cvt.f32.f32 r0, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;",
+        ),
+        (
+            "max.f32 r0, r1, r1;",
+            "max.f32 r0, r1, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;",
+        ),
+        ("max.f32 r0, r1, r2;", "max.f32 r0, r1, r2;"),
+        ("cvt.rn.f32.f64 r0, d1;", "cvt.rn.f32.f64 r0, d1;"),
         ("add.u32 r0, r1, r2;", "add.u32 r0, r1, r2;"),
     ] {
         assert_eq!(without_choice(&body(line)), body(added));
@@ -60,7 +70,8 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
         changed += usize::from(fixed.contains("testp.notanumber.f64 tq, "));
         check(&fixed, seed).unwrap();
     }
-    assert!(changed > 20, "{changed}");
+    // A fifth of the kernels, as it is drawn.
+    assert!(changed > 10, "{changed}");
 }
 
 #[test]

@@ -139,7 +139,7 @@ pub fn place(at: usize) -> String {
 }
 
 /// The kernel without what PTX leaves open: products and sums round by themselves, for ptxas may contract what PTX lets it, and a NaN is the same one
-/// wherever PTX does not say which: where two of f64 may meet, and after `neg` and `abs` of f32.
+/// wherever PTX does not say which, or compilers differ: where two of f64 may meet, and after what gives a number of f32 back or only changes its sign.
 #[must_use]
 pub fn without_choice(text: &str) -> String {
     let rounded = without_contraction(text);
@@ -177,6 +177,11 @@ fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> 
         // The number in memory may be a NaN: the other one is none.
         "atom" | "red" if i.has("f64") => Some((false, "f64", "0")),
         "neg" | "abs" if i.has("f32") => Some((true, "f32", "0x7FFFFFFF")),
+        // What changes no number is left out above -O0, and then keeps the NaN that it reads.
+        "cvt" if i.modifiers.iter().filter(|m| *m == "f32").count() == 2 => Some((true, "f32", "0x7FFFFFFF")),
+        "min" | "max" if i.has("f32") && i.operands.get(1) == i.operands.get(2) => {
+            Some((true, "f32", "0x7FFFFFFF"))
+        }
         _ => None,
     }
 }

@@ -22,6 +22,16 @@ pub(super) struct Facts<'a> {
     divergent: HashSet<&'a str>,
 }
 
+/// The high half of a product that an instruction adds.
+#[derive(Clone, Copy)]
+struct HighProduct<'a> {
+    factors: [&'a Operand; 2],
+    /// Where it is multiplied.
+    place: usize,
+    /// What it is added to.
+    addend: &'a Operand,
+}
+
 /// A function's tables of labels.
 type Tables<'a> = HashMap<&'a str, &'a [String]>;
 
@@ -239,11 +249,113 @@ impl<'a> Facts<'a> {
 
     /// The branches back over an instruction: each ends a loop that contains it.
     pub(super) fn loops_around(&self, at: usize) -> impl Iterator<Item = (usize, &'a Instruction)> {
+        self.loops_from(at).map(|(_, place, i)| (place, i))
+    }
+
+    /// The loops that contain an instruction: where each begins, and its last branch.
+    fn loops_from(&self, at: usize) -> impl Iterator<Item = (usize, usize, &'a Instruction)> {
         self.instructions.iter().enumerate().skip(at).filter_map(move |(place, i)| {
             let [Operand::Name(label)] = i.operands.as_slice() else { return None };
             let start = self.labels.get(label.as_str())?;
-            (i.opcode == "bra" && *start <= at).then_some((place, *i))
+            (i.opcode == "bra" && *start <= at).then_some((*start, place, *i))
         })
+    }
+
+    /// Whether the guard of an instruction is defined behind it in a loop around it, and a branch before the loop has the same guard, which comes after a
+    /// label to which something jumps forward.
+    pub(super) fn guard_changes_in_loop(&self, at: usize) -> bool {
+        let i = self.instructions[at];
+        let Some(guard) = i.guard.as_ref().map(|g| g.register.as_str()) else { return false };
+        let Some(all) = self.definitions.get(guard) else { return false };
+        let enters = |start: usize| {
+            let last = all.iter().rev().find(|place| **place < start).map_or(0, |place| *place);
+            (last..start).any(|place| {
+                let branch = self.instructions[place];
+                branch.opcode == "bra"
+                    && branch.guard.as_ref().is_some_and(|g| g.register == guard)
+                    && self.jumps.iter().any(|(from, to)| *to <= place && from < to)
+            })
+        };
+        i.opcode != "bra"
+            && self.loops_from(at).any(|(start, end, _)| {
+                let within =
+                    |range: std::ops::RangeInclusive<usize>| all.iter().any(|place| range.contains(place));
+                within(at..=end) && !within(start..=at) && enters(start)
+            })
+    }
+
+    /// Whether an instruction adds the high half of a product to a sum that has it already: twice if a factor is a constant other than a power
+    /// of two, else three times.
+    pub(super) fn repeats_high_product(&self, at: usize) -> bool {
+        let Some(term) = self.high_product(at) else { return false };
+        let constant =
+            |factor: &Operand| self.constant(factor, term.place).is_some_and(|c| !c.is_power_of_two());
+        let before = if term.factors.iter().any(|f| constant(f)) { 2 } else { 3 };
+        let mut last = (at, term);
+        for _ in 0..before {
+            let (at, term) = last;
+            let Some((place, _)) = self.defined(term.addend, at) else { return false };
+            let Some(earlier) = self.high_product(place).filter(|earlier| self.is_same(&term, earlier))
+            else {
+                return false;
+            };
+            last = (place, earlier);
+        }
+        true
+    }
+
+    /// Whether an instruction adds the high half of a product to its own result in a loop that defines no factor.
+    pub(super) fn adds_high_product_in_loop(&self, at: usize) -> bool {
+        let Some(term) = self.high_product(at) else { return false };
+        let changes = |factor: &Operand, start: usize, end: usize| match factor {
+            Operand::Name(name) => self
+                .definitions
+                .get(name.as_str())
+                .is_some_and(|all| all.iter().any(|place| (start..=end).contains(place))),
+            _ => false,
+        };
+        self.instructions[at].operands.first() == Some(term.addend)
+            && self.loops_from(at).any(|(start, end, _)| {
+                (start..=end).contains(&term.place) && !term.factors.iter().any(|f| changes(f, start, end))
+            })
+    }
+
+    /// The high half of a product of 32 bits that an instruction adds: `mad.hi`, or `add` of what `mul.hi` gave.
+    fn high_product(&self, at: usize) -> Option<HighProduct<'a>> {
+        let is_short = |i: &Instruction| i.has("u32") || i.has("s32");
+        let i = self.instructions[at];
+        if i.guard.is_some() || i.has("sat") || !is_short(i) {
+            return None;
+        }
+        match (i.opcode.as_str(), i.operands.as_slice()) {
+            ("mad", [_, a, b, addend]) if i.has("hi") => {
+                Some(HighProduct { factors: [a, b], place: at, addend })
+            }
+            ("add", [_, x, y]) => [(x, y), (y, x)].into_iter().find_map(|(addend, product)| {
+                let (place, of) = self.defined(product, at)?;
+                match of.operands.as_slice() {
+                    [_, a, b] if of.opcode == "mul" && of.has("hi") && is_short(of) => {
+                        Some(HighProduct { factors: [a, b], place, addend })
+                    }
+                    _ => None,
+                }
+            }),
+            _ => None,
+        }
+    }
+
+    /// Whether two products are the same by the definitions of their factors.
+    fn is_same(&self, one: &HighProduct<'a>, other: &HighProduct<'a>) -> bool {
+        let same = |(a, b): (&Operand, &Operand)| match (a, b) {
+            (Operand::Name(name), Operand::Name(other_name)) => {
+                let definition = self.definition(name, one.place).map(|(place, _)| place);
+                name == other_name
+                    && definition.is_some()
+                    && definition == self.definition(name, other.place).map(|(place, _)| place)
+            }
+            _ => a == b,
+        };
+        one.place == other.place || one.factors.into_iter().zip(other.factors).all(same)
     }
 
     /// Whether a branch depends on a register, through any number of instructions other than those that give all lanes the same.

@@ -63,11 +63,15 @@ pub fn without(module: &Module, places: &[Span]) -> Module {
 }
 
 fn matches(pattern: &Pattern, facts: &Facts<'_>, at: usize, i: &Instruction) -> bool {
-    let repeats = |how: Repeats| {
-        facts.loops_around(at).any(|(branch_at, branch)| {
+    let repeats = |how: Repeats| match how {
+        Repeats::InLoop => facts.loops_around(at).next().is_some(),
+        Repeats::InUniformLoop => facts.loops_around(at).any(|(branch_at, branch)| {
             let uniform = |g: &ptx::Guard| facts.is_uniform(&Operand::Name(g.register.clone()), branch_at);
-            how == Repeats::InLoop || branch.guard.as_ref().is_some_and(uniform)
-        })
+            branch.guard.as_ref().is_some_and(uniform)
+        }),
+        Repeats::SameHighProduct => facts.repeats_high_product(at),
+        Repeats::SameHighProductInLoop => facts.adds_high_product_in_loop(at),
+        Repeats::GuardChangesInLoop => facts.guard_changes_in_loop(at),
     };
     matches_words(pattern, i)
         && pattern.repeats.is_none_or(repeats)
@@ -83,7 +87,7 @@ fn matches_words(pattern: &Pattern, i: &Instruction) -> bool {
         .iter()
         .enumerate()
         .all(|(n, allowed)| types.get(n).is_some_and(|ty| allowed.is_empty() || allowed.contains(ty)));
-    pattern.opcode.contains(&i.opcode)
+    (pattern.opcode.is_empty() || pattern.opcode.contains(&i.opcode))
         && pattern.has.iter().all(|word| i.has(word))
         && pattern.one_of.iter().all(|words| words.iter().any(|word| i.has(word)))
         && !pattern.lacks.iter().any(|word| i.has(word))
@@ -107,8 +111,12 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         }
         _ => false,
     };
-    let defined = |pattern: &Pattern| {
+    let defined_by = |operand: &Operand, pattern: &Pattern| {
         facts.defined(operand, at).is_some_and(|(place, i)| matches(pattern, facts, place, i))
+    };
+    let defined = |pattern: &Pattern| match operand {
+        Operand::Vector(list) => list.iter().any(|one| defined_by(one, pattern)),
+        one => defined_by(one, pattern),
     };
     wanted.constant.as_ref().is_none_or(holds)
         && wanted.vector_of_constant.as_ref().is_none_or(vector)

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Debug, Clone, Default, PartialEq, Deserialize, Serialize)]
 #[serde(deny_unknown_fields, default)]
 pub struct Pattern {
-    /// One of these opcodes.
+    /// One of these opcodes; an empty list is any opcode.
     pub opcode: Vec<String>,
     /// All of these modifiers.
     pub has: Vec<String>,
@@ -34,6 +34,13 @@ pub enum Repeats {
     InUniformLoop,
     /// It is inside some loop.
     InLoop,
+    /// It adds the high half of a product that earlier instructions have added to the same sum: a third time if a factor is a constant that
+    /// is no power of two, else a fourth time.
+    SameHighProduct,
+    /// It adds the high half of a product to the same sum in each round of a loop that changes no factor.
+    SameHighProductInLoop,
+    /// Its guard changes in a loop around it, before which a branch on the guard follows where two paths meet.
+    GuardChangesInLoop,
 }
 
 /// What is known of one operand. Everything stated must hold.
@@ -58,7 +65,7 @@ pub struct OperandPattern {
     pub positive: bool,
     /// It shares a register with the operand at this position, at another place of the vector.
     pub shifts: Option<usize>,
-    /// Its only definition matches.
+    /// Its only definition matches; that of some register of it if it is a vector.
     pub defined_by: Option<Box<Pattern>>,
     /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
     pub predicate_decides_branch: bool,
