@@ -40,7 +40,7 @@ pub(super) struct FuzzArgs {
     /// Number of kernels
     #[arg(long, value_name = "N", default_value_t = 1000)]
     kernels: u64,
-    /// Begin no kernels after this time, in seconds, and make none smaller
+    /// Begin no kernels after this time, in seconds
     #[arg(long, value_name = "SECONDS", value_parser = seconds)]
     time: Option<Duration>,
     /// Seed of the first kernel
@@ -68,7 +68,7 @@ pub(super) struct FuzzArgs {
     /// Make at most N kernels that nothing explains smaller
     #[arg(long, value_name = "N", default_value_t = 100)]
     shrink: usize,
-    /// Time for making one kernel smaller, in seconds
+    /// Time for making kernels smaller once all have run, in seconds
     #[arg(long, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
     shrink_limit: Duration,
     /// Write each finding to a folder of DIR: kernel, inputs, expected results and those of the GPU, for `emulate` and `bisect`

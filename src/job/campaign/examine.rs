@@ -1,4 +1,4 @@
-//! Explains a kernel that differs: by known miscompiles, or not at all; then it is made small.
+//! Explains a kernel that differs: by known miscompiles, or not at all; then it can be made small.
 
 use std::cell::RefCell;
 use std::time::Instant;
@@ -6,8 +6,9 @@ use std::time::Instant;
 use compiler::fuzz::{check, outputs, place, shrink};
 use compiler::known::{find, without};
 use emulator::device::{Failure, first_difference};
+use rayon::prelude::*;
 
-use super::{Campaign, CampaignError, Case, Finding, Shrinks, Wrong};
+use super::{Campaign, CampaignError, Case, Finding, Wrong};
 use crate::job::build::Build;
 use crate::job::ptxas::Failed;
 
@@ -35,12 +36,7 @@ struct Left {
 impl Campaign<'_> {
     /// Explains a kernel that is wrong with some builds. A known miscompile explains a difference if the kernel matches it, and if the
     /// rest of the kernel, without the matching instructions, agrees.
-    pub(super) fn examine(
-        &self,
-        case: &Case,
-        wrong: Vec<(usize, Wrong)>,
-        shrinks: Option<Shrinks>,
-    ) -> Result<Examined, CampaignError> {
+    pub(super) fn examine(&self, case: &Case, wrong: Vec<(usize, Wrong)>) -> Result<Examined, CampaignError> {
         let mut examined = Examined::default();
         let mut left: Vec<Left> = Vec::new();
         for (n, wrong) in wrong {
@@ -64,7 +60,7 @@ impl Campaign<'_> {
             let key = (kind(&first.wrong), first.only_together);
             let same = |other: &Left| (kind(&other.wrong), other.only_together) == key;
             let (alike, others): (Vec<Left>, Vec<Left>) = left.into_iter().partition(same);
-            examined.findings.extend(self.finding(alike, shrinks)?);
+            examined.findings.extend(finding(alike));
             left = others;
         }
         Ok(examined)
@@ -89,56 +85,78 @@ impl Campaign<'_> {
         Some(Case::new(case.seed, text, expected, self.target))
     }
 
-    /// The finding of builds that are wrong in the same way, with the kernel made small for the first of them.
-    fn finding(&self, alike: Vec<Left>, shrinks: Option<Shrinks>) -> Result<Option<Finding>, CampaignError> {
-        let builds: Vec<usize> = alike.iter().map(|left| left.build).collect();
-        let Some(Left { build, case, wrong, only_together }) = alike.into_iter().next() else {
-            return Ok(None);
-        };
-        let (mut small, mut wrong) = (case, wrong);
-        if let (Some(shrinks), false) = (shrinks, only_together) {
-            let last = RefCell::new((small.clone(), wrong.clone()));
-            let failed = RefCell::new(None);
-            let limit = Instant::now() + self.shrink_limit;
-            let until = shrinks.until.map_or(limit, |end| end.min(limit));
-            let is_same = kind(&wrong);
-            shrink(&small.text, |text| {
-                if Instant::now() >= until || failed.borrow().is_some() {
-                    return false;
-                }
-                let Ok(expected) = check(text, small.seed) else { return false };
-                let candidate = Case::new(small.seed, text.to_owned(), expected, self.target);
-                if !candidate.known_with(&self.builds[build]).is_empty() {
-                    return false;
-                }
-                match self.alone(&self.builds[build], &candidate) {
-                    Ok(Some(wrong)) if kind(&wrong) == is_same => {
-                        *last.borrow_mut() = (candidate, wrong);
-                        true
-                    }
-                    Ok(_) => false,
-                    Err(error) => {
-                        *failed.borrow_mut() = Some(error);
-                        false
-                    }
-                }
-            });
-            if let Some(error) = failed.into_inner() {
-                return Err(error);
-            }
-            (small, wrong) = last.into_inner();
-        }
-        let mut what = in_words(&wrong, &small.expected);
-        if only_together {
-            what.push_str("; only where it is assembled and run with other kernels of its module");
-        }
-        let got = match wrong {
-            Wrong::Differs(got) => Some(got),
-            _ => None,
-        };
-        let (seed, kernel, expected) = (small.seed, small.text, small.expected);
-        Ok(Some(Finding { seed, what, builds, kernel, expected, got }))
+    /// Makes the kernels of the first findings smaller, all at the same time, as far as [`Campaign::shrink_limit`] lets it: once all kernels have
+    /// run, so that none waits for it.
+    pub(super) fn smaller(&self, findings: Vec<Finding>, most: usize) -> Result<Vec<Finding>, CampaignError> {
+        let until = Instant::now() + self.shrink_limit;
+        findings
+            .into_par_iter()
+            .enumerate()
+            .map(|(n, finding)| if n < most { self.small(finding, until) } else { Ok(finding) })
+            .collect()
     }
+
+    /// A finding with the smallest kernel that is wrong in the same way with its first build. It stays as it is where the kernel is right when it is
+    /// assembled alone, and where the emulator disagrees with itself.
+    fn small(&self, finding: Finding, until: Instant) -> Result<Finding, CampaignError> {
+        let Some(build) = finding.builds.first().map(|build| &self.builds[*build]) else {
+            return Ok(finding);
+        };
+        if Instant::now() >= until {
+            return Ok(finding);
+        }
+        let case = Case::new(finding.seed, finding.kernel.clone(), finding.expected.clone(), self.target);
+        let Some(wrong) = self.alone(build, &case)? else { return Ok(finding) };
+        let is_same = kind(&wrong);
+        let last = RefCell::new((case, wrong));
+        let failed = RefCell::new(None);
+        shrink(&finding.kernel, |text| {
+            if Instant::now() >= until || failed.borrow().is_some() {
+                return false;
+            }
+            let Ok(expected) = check(text, finding.seed) else { return false };
+            let candidate = Case::new(finding.seed, text.to_owned(), expected, self.target);
+            if !candidate.known_with(build).is_empty() {
+                return false;
+            }
+            match self.alone(build, &candidate) {
+                Ok(Some(wrong)) if kind(&wrong) == is_same => {
+                    *last.borrow_mut() = (candidate, wrong);
+                    true
+                }
+                Ok(_) => false,
+                Err(error) => {
+                    *failed.borrow_mut() = Some(error);
+                    false
+                }
+            }
+        });
+        if let Some(error) = failed.into_inner() {
+            return Err(error);
+        }
+        let (small, wrong) = last.into_inner();
+        Ok(found(small, wrong, finding.builds))
+    }
+}
+
+/// The finding of builds that are wrong in the same way.
+fn finding(alike: Vec<Left>) -> Option<Finding> {
+    let builds: Vec<usize> = alike.iter().map(|left| left.build).collect();
+    let Left { case, wrong, only_together, .. } = alike.into_iter().next()?;
+    let mut finding = found(case, wrong, builds);
+    if only_together {
+        finding.what.push_str("; only where it is assembled and run with other kernels of its module");
+    }
+    Some(finding)
+}
+
+fn found(case: Case, wrong: Wrong, builds: Vec<usize>) -> Finding {
+    let what = in_words(&wrong, &case.expected);
+    let got = match wrong {
+        Wrong::Differs(got) => Some(got),
+        _ => None,
+    };
+    Finding { seed: case.seed, what, builds, kernel: case.text, expected: case.expected, got }
 }
 
 /// What stays the same while a kernel is made smaller.

@@ -124,19 +124,10 @@ pub struct Ask {
     pub seed: u64,
     /// How many.
     pub kernels: u64,
-    /// The time after which no more begin, and none is made smaller.
+    /// The time after which no more begin.
     pub time: Option<Duration>,
     /// How many kernels that nothing explains are made smaller.
     pub shrinks: usize,
-}
-
-/// How many kernels are made smaller, and until when.
-#[derive(Debug, Clone, Copy)]
-pub struct Shrinks {
-    /// The most kernels.
-    pub most: usize,
-    /// The end of the campaign; `None` if it has none.
-    pub until: Option<Instant>,
 }
 
 /// How often progress is told.
@@ -152,7 +143,7 @@ pub struct Campaign<'a> {
     pub builds: Vec<Build>,
     /// The GPU; without one, kernels are only assembled.
     pub device: Option<&'a Mutex<GpuDevice>>,
-    /// The time after which a kernel is not made smaller any more.
+    /// The time in which kernels are made smaller, once all have run.
     pub shrink_limit: Duration,
 }
 
@@ -217,9 +208,7 @@ impl Campaign<'_> {
                     }
                 }
             }
-            let shrinks = ask.shrinks.saturating_sub(findings.len());
-            let until = ask.time.map(|limit| begin + limit);
-            findings.extend(self.block(&cases, &mut table.builds, Shrinks { most: shrinks, until })?);
+            findings.extend(self.block(&cases, &mut table.builds)?);
             if told.elapsed() >= TELL {
                 told = Instant::now();
                 let text = format!(
@@ -232,6 +221,7 @@ impl Campaign<'_> {
                 sink.emit(Event::Notice { text });
             }
         }
+        let findings = self.smaller(findings, ask.shrinks)?;
         let named = |finding: &Finding| FuzzFinding {
             seed: finding.seed,
             what: finding.what.clone(),
@@ -263,17 +253,11 @@ impl Campaign<'_> {
         Ok(left_out)
     }
 
-    /// Lets every compiler assemble every kernel, runs and compares them, and adds to `counts`. Of what nothing explains, some kernels are
-    /// made smaller.
+    /// Lets every compiler assemble every kernel, runs and compares them, and adds to `counts`.
     ///
     /// # Errors
     /// [`CampaignError`].
-    pub fn block(
-        &self,
-        cases: &[Case],
-        counts: &mut [FuzzBuild],
-        shrinks: Shrinks,
-    ) -> Result<Vec<Finding>, CampaignError> {
+    pub fn block(&self, cases: &[Case], counts: &mut [FuzzBuild]) -> Result<Vec<Finding>, CampaignError> {
         let modules = (0..cases.len()).step_by(MODULE);
         let jobs: Vec<(usize, usize)> =
             modules.flat_map(|first| (0..self.builds.len()).map(move |build| (first, build))).collect();
@@ -298,12 +282,9 @@ impl Campaign<'_> {
         }
         let examined: Vec<examine::Examined> = wrong
             .into_iter()
-            .enumerate()
             .collect::<Vec<_>>()
             .into_par_iter()
-            .map(|(n, (case, wrong))| {
-                self.examine(&cases[case], wrong, (n < shrinks.most).then_some(shrinks))
-            })
+            .map(|(case, wrong)| self.examine(&cases[case], wrong))
             .collect::<Result<_, CampaignError>>()?;
         let mut findings = Vec::new();
         for of_kernel in examined {
