@@ -49,8 +49,11 @@ pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
         let cost = if flag.slow { " It costs speed alone." } else { "" };
         let _ = writeln!(
             out,
-            "  cause   {}{cost}\n  remedy  {}\n  source  {}",
-            flag.meaning, flag.remedy, flag.source
+            "  cause   {}{}{cost}\n  remedy  {}\n  source  {}",
+            if flag.gpus == [121] { "(on GB10) " } else { "" },
+            flag.meaning,
+            flag.remedy,
+            flag.source
         );
     }
     out

@@ -146,12 +146,12 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
         output::print(&report::miscompile(miscompile))?;
         return Ok(true);
     }
+    let known = doctor::known_messages(query).map_err(DoctorError::from)?;
+    if !known.is_empty() {
+        output::print(&message_text(query, &known))?;
+    }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
     let Some(found) = Index::new(&library, &record.matrix)?.find(query) else {
-        let known = doctor::known_messages(query).map_err(DoctorError::from)?;
-        if !known.is_empty() {
-            output::print(&message_text(query, &known))?;
-        }
         return Ok(!known.is_empty());
     };
     output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;

@@ -144,12 +144,24 @@ impl<'a> Index<'a> {
         if let Some(found) = self.message(query) {
             return Some(found);
         }
-        let form = instruction(query);
+        let form =
+            spoken(query).filter(|form| self.is_instruction(form)).unwrap_or_else(|| instruction(query));
         if self.is_instruction(&form) {
             let hits = self.nearest(&form);
             return Some(Found { meaning: Meaning::Instruction(form), hits });
         }
-        self.name(query).or_else(|| self.opcode(query))
+        self.name(query).or_else(|| self.opcode(query)).or_else(|| self.modifier(&form))
+    }
+
+    /// The instructions that have a modifier, if it is one.
+    fn modifier(&self, word: &str) -> Option<Found> {
+        let has = |form: &str| form.split('.').skip(1).any(|modifier| is_word_of(word, modifier));
+        let roots: BTreeSet<&str> =
+            self.forms.iter().filter(|(_, form)| has(form)).map(|(_, form)| root(form)).collect();
+        let forms: Vec<String> = roots.iter().map(|root| format!("{root}.{word}")).collect();
+        let mut hits: Vec<Hit> = forms.iter().flat_map(|form| self.nearest(form)).collect();
+        hits.truncate(MOST);
+        (!hits.is_empty()).then(|| Found { meaning: Meaning::Name(forms), hits })
     }
 
     /// Whether PTX has an instruction of that name.
@@ -167,7 +179,8 @@ impl<'a> Index<'a> {
                 continue;
             }
             let has: BTreeSet<&str> = other.split('.').skip(1).collect();
-            let (missing, more) = (wanted.difference(&has).count(), has.difference(&wanted).count());
+            let missing = wanted.iter().filter(|word| !has.iter().any(|has| is_word_of(word, has))).count();
+            let more = (has.len() + missing).saturating_sub(wanted.len());
             // Another order of the same modifiers, of which types matter.
             let moved = usize::from(other != form);
             let rank =
@@ -177,7 +190,8 @@ impl<'a> Index<'a> {
         ranked.sort_by(|a, b| a.0.cmp(&b.0));
         let mut hits: Vec<Hit> = Vec::new();
         for (_, hit) in ranked {
-            if hits.iter().all(|known| known.variant != hit.variant) {
+            // Variants of one form differ in their operands.
+            if hits.iter().all(|known| known.variant != hit.variant && known.form != hit.form) {
                 hits.push(hit);
             }
         }
@@ -296,6 +310,21 @@ impl<'a> Index<'a> {
     }
 }
 
+/// Whether a word is a modifier, or its last part, as `mxf4nvf4` of `kind::mxf4nvf4`.
+fn is_word_of(word: &str, modifier: &str) -> bool {
+    word == modifier || modifier.rsplit("::").next() == Some(word)
+}
+
+/// An instruction of which only words are said, such as `mma mxf4nvf4`, as one form. `None` if there is one word, or one that is no modifier.
+fn spoken(query: &str) -> Option<String> {
+    let words: Vec<&str> = query.split_whitespace().map(|word| word.trim_start_matches('.')).collect();
+    let is_word = |word: &&str| {
+        word.starts_with(|c: char| c.is_ascii_alphanumeric())
+            && word.chars().all(|c| c.is_ascii_alphanumeric() || "._:".contains(c))
+    };
+    (words.len() > 1 && words.iter().all(|word| is_word(word))).then(|| words.join("."))
+}
+
 /// The first word of an instruction.
 fn root(form: &str) -> &str {
     form.split('.').next().unwrap_or(form)
@@ -403,6 +432,22 @@ mod tests {
         );
         assert_eq!(named_instruction("Feature '.pzo' not supported on .target 'sm_100f'"), None);
         assert_eq!(named_instruction("it does not work"), None);
+    }
+
+    #[test]
+    fn words_of_an_instruction_are_one_form() {
+        assert_eq!(spoken("mma mxf4nvf4"), Some("mma.mxf4nvf4".to_owned()));
+        assert_eq!(spoken("mma.sync .kind::mxf4"), Some("mma.sync.kind::mxf4".to_owned()));
+        assert_eq!(spoken("mma"), None);
+        assert_eq!(spoken("add.u32 %r1, %r2, 3;"), None);
+        let (library, record) = (Library::embedded(), committed());
+        let index = Index::new(&library, &record.matrix).unwrap();
+        for query in ["mma mxf4nvf4", "mxf4nvf4", "mma.sync.aligned.kind::mxf4nvf4"] {
+            let hits = index.find(query).unwrap().hits;
+            assert!(hits.iter().all(|hit| hit.is_whole && hit.form.contains("kind::mxf4nvf4")), "{hits:?}");
+            let forms: BTreeSet<&str> = hits.iter().map(|hit| hit.form.as_str()).collect();
+            assert!(!hits.is_empty() && forms.len() == hits.len(), "{hits:?}");
+        }
     }
 
     #[test]

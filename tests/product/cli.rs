@@ -698,10 +698,48 @@ fn messages_of_drivers_and_frameworks_are_explained() {
             "[FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120. Error: Error Internal",
             "Update FlashInfer",
         ),
+        ("BackendSupportedError: gemm_fp8 does not support backend 'trtllm' with capability 120", "cutlass"),
+        ("NotImplementedError: No NvFp4 MoE backend supports the deployment configuration.", "Update vLLM"),
+        ("cutlass_gemm_caller, x/cutlass_gemm_caller.cuh:61, Error Internal", "lint --gates"),
+        ("requires device with capability <= (9, 0) but your GPU has capability (12, 0) (too new)", "0.0.33"),
+        (
+            "status != CUBLAS_STATUS_NOT_SUPPORTED. Unable to find suitable cuBLAS GEMM algorithm",
+            "per tensor",
+        ),
+        ("MXFP8 (for all gemm layouts) is not supported on 12.0+ architectures yet.", "DelayedScaling"),
+        ("x/row_cast_col_hadamard_transform_cast_fusion.cu:1200: invalid argument", "disable_rht"),
+        ("cudnnGraphNotSupportedError: No execution plans support the graph.", "Update cuDNN"),
+        ("FP4 Gemm not supported before Blackwell, nor GeForce Blackwell", "0.20"),
+        ("Attention sinks are only supported for TRTLLM backend", "audit --layers-of"),
+        ("None of the CUDA architectures in `TORCH_CUDA_ARCH_LIST` env variable (12.0) is supported", "12.0"),
+        ("Configured CUDA binary not found at /x/libbitsandbytes_cuda129.so", "bitsandbytes"),
+        ("cuda driver library init failure: 3", "nvidia_uvm"),
+        ("msg=\"inference compute\" id=cpu library=cpu compute=\"\"", "Update ollama"),
+        ("CUDA error: invalid argument, in function ggml_cuda_mul_mat_q at /src/mmq.cu:145", "driver"),
+        ("Assertion `false && \"computeCapability not supported\"' failed.", "later Triton"),
+        (
+            "Minimum and Maximum cuda capability supported by this version of PyTorch is (8.0) - (12.0)",
+            "Nothing",
+        ),
+        ("static assertion failed with \"Could not build a collective for given parameters.\"", "1x1x1"),
+        ("pynvml.NVMLError_NotSupported: Not Supported", "mem_get_info"),
+        ("unhandled cuda error, NCCL version 2.25.1", "nvidia-nccl"),
+        ("[209] Call to cuLinkAddData results in CUDA_ERROR_NO_BINARY_FOR_GPU", "nvJitLink"),
+        ("FA3 is only supported on devices with compute capability >= 8", "FlashAttention 2"),
+        ("ptxas error: Instruction 'wgmma.fence' not supported on .target 'sm_120'", "TORCH_CUDA_ARCH_LIST"),
+        (
+            "out of resource: triton_per_fused Required: 131072 Hardware limit:101376 Reducing block sizes",
+            "num_stages",
+        ),
     ] {
         let output = desk.run(&["explain", message]);
         let said = stdout(&output);
         assert!(output.status.success() && said.contains("cause") && said.contains(remedy), "{said}");
+    }
+    // What only looks like a gate of GB10, or like a kernel of 10.x, is none.
+    for harmless in ["Python 3.12.1 is not supported", "The installed CUDA version 12.1 is not supported"] {
+        let output = desk.run(&["explain", harmless]);
+        assert!(!stdout(&output).contains("turned away"), "{}", stdout(&output));
     }
     let output = desk.run(&["explain", "the model answers slowly today"]);
     let said = stderr(&output);

@@ -98,6 +98,43 @@ fn the_gpu_can_be_named_and_the_text_explains() {
 }
 
 #[test]
+fn a_server_that_dies_does_not_pass() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(log("vllm_rtx5090_nvfp4.log")).unwrap();
+    let file = dir.path().join("x.log");
+    for (more, flag) in [
+        ("(EngineCore pid=9) ERROR 11-28 RuntimeError: nobody has seen this one\n", "unknown_error"),
+        (
+            "Traceback (most recent call last):\nValueError: of no row\nRuntimeError: Engine core initialization failed. See root cause above.\n",
+            "unknown_error",
+        ),
+        ("RuntimeError: x/cutlass_gemm_caller.cuh:61, Error Internal\n", "cutlass_internal_error"),
+        (
+            "RuntimeError: CUDA error: no kernel image is available for execution on the device\n",
+            "no_machine_code",
+        ),
+    ] {
+        fs::write(&file, format!("{text}{more}")).unwrap();
+        let (code, _, flags) = read(&file, &[]);
+        assert_eq!((code, flags), (Some(100), vec![flag.to_owned()]), "{more}");
+    }
+    let out = doctor(&["--log", &file.display().to_string()]);
+    assert!(String::from_utf8(out.stdout).unwrap().contains("no kernel image"));
+    // The cause, not the line that points back to it.
+    fs::write(
+        &file,
+        format!("{text}ValueError: of no row\nRuntimeError: Engine core initialization failed.\n"),
+    )
+    .unwrap();
+    let out = doctor(&["--log", &file.display().to_string()]);
+    let said = String::from_utf8(out.stdout).unwrap();
+    assert!(said.contains("ValueError: of no row"), "{said}");
+    // What is said of kernels that are skipped is no error.
+    fs::write(&file, format!("{text}INFO autotuning kernels for SM100 is skipped\n")).unwrap();
+    assert_eq!(read(&file, &[]).0, Some(0));
+}
+
+#[test]
 fn bad_input_has_a_clear_answer() {
     let dir = tempfile::tempdir().unwrap();
     let run = |name: &str, bytes: &[u8]| {

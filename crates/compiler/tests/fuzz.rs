@@ -57,6 +57,13 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
             "max.f32 r0, r1, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;",
         ),
         ("max.f32 r0, r1, r2;", "max.f32 r0, r1, r2;"),
+        ("@p0 max.NaN.f16 h0, h1, h1;", "@p0 mov.b16 h0, h1;"),
+        ("min.ftz.f16x2 r0, r1, r1;", "mov.b32 r0, r1;"),
+        ("min.xorsign.abs.bf16x2 r0, r1, r1;", "min.xorsign.abs.bf16x2 r0, r1, r1;"),
+        (
+            "cvt.rna.tf32.f32 r0, r1;",
+            "testp.notanumber.f32 tq, r1;\n@tq mov.b32 r1, 0x7FFFFFFF;\ncvt.rna.tf32.f32 r0, r1;",
+        ),
         ("cvt.rn.f32.f64 r0, d1;", "cvt.rn.f32.f64 r0, d1;"),
         ("add.u32 r0, r1, r2;", "add.u32 r0, r1, r2;"),
     ] {

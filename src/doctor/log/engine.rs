@@ -14,6 +14,8 @@ pub enum Engine {
     Sglang,
     /// llama.cpp.
     LlamaCpp,
+    /// ollama.
+    Ollama,
 }
 
 impl Engine {
@@ -24,6 +26,7 @@ impl Engine {
             Self::Vllm => "vLLM",
             Self::Sglang => "SGLang",
             Self::LlamaCpp => "llama.cpp",
+            Self::Ollama => "ollama",
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::engine::Facts;
+use super::engine::{Engine, Facts};
 use super::rules::{Arithmetic, Format, Naming, Path, Rules, Sign};
 
 /// The longest excerpt of a line, in characters.
@@ -58,6 +58,8 @@ pub struct Choice {
 pub struct Flag {
     /// Its name.
     pub name: String,
+    /// The GPUs that it is about, by their architecture number; all if empty.
+    pub gpus: Vec<u16>,
     /// Its first line in the log, from 1.
     pub line: usize,
     /// The text of that line.
@@ -85,6 +87,7 @@ pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
 fn flag(sign: &Sign, line: usize, text: &str) -> Flag {
     Flag {
         name: sign.name.clone(),
+        gpus: sign.gpus.clone(),
         line,
         text: shown(text),
         count: 1,
@@ -98,11 +101,15 @@ fn flag(sign: &Sign, line: usize, text: &str) -> Flag {
 /// Judges a log.
 pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, Vec<Flag>) {
     let (mut choices, mut flags): (Vec<Choice>, Vec<Flag>) = (Vec::new(), Vec::new());
+    let mut unknown: Option<(usize, &str)> = None;
+    let mut is_known = false;
     for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line)) {
-        let line = &complete(line);
+        let whole = complete(line);
         flags.extend(layers_on_cpu(number, line));
         for naming in rules.names.iter().filter(|naming| Some(naming.engine) == facts.engine) {
-            let Some(backend) = naming.line.captures(line).and_then(|c| c.name("backend")) else { continue };
+            let Some(backend) = naming.line.captures(&whole).and_then(|c| c.name("backend")) else {
+                continue;
+            };
             let backend = backend.as_str().trim_matches(['\'', '"']).to_owned();
             if matches!(backend.as_str(), "auto" | "None" | "") {
                 continue;
@@ -117,17 +124,40 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
             }
             choices.push(Choice { path: naming.path, backend, judgement, why, line: number });
         }
+        let mut matched = false;
         for sign in &rules.signs {
             let here = sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
             if !here || !sign.line.is_match(line) {
                 continue;
             }
+            matched |= !sign.slow;
             if let Some(known) = flags.iter_mut().find(|flag| flag.name == sign.name) {
                 known.count += 1;
                 continue;
             }
             flags.push(flag(sign, number, line));
         }
+        if rules.errors.iter().any(|error| error.is_match(line)) {
+            is_known |= matched;
+            // The last is the cause: a traceback ends with it, and what only points back to it does not count.
+            let points_back = line.contains("initialization failed") || line.contains("See root cause");
+            if !points_back || unknown.is_none() {
+                unknown = Some((number, line));
+            }
+        }
+    }
+    if let Some((number, line)) = unknown.filter(|_| !is_known) {
+        flags.push(Flag {
+            name: "unknown_error".to_owned(),
+            gpus: Vec::new(),
+            line: number,
+            text: shown(line),
+            count: 1,
+            meaning: "The log has an error that this version of the tool does not know.".to_owned(),
+            remedy: "Ask `sm121probe explain` with this line, and with those above it that name a kernel or a compiler.".to_owned(),
+            slow: false,
+            source: "the line itself".to_owned(),
+        });
     }
     flags.sort_by_key(|flag| flag.line);
     let mut seen = std::collections::HashMap::new();
@@ -154,6 +184,7 @@ fn layers_on_cpu(number: usize, line: &str) -> Option<Flag> {
     let (there, all): (usize, usize) = (there.trim().parse().ok()?, all.trim().parse().ok()?);
     (there < all).then(|| Flag {
         name: "layers_on_cpu".to_owned(),
+        gpus: Vec::new(),
         line: number,
         text: shown(line),
         count: 1,
@@ -213,6 +244,10 @@ fn of_choice(
     let other_format =
         naming.format.zip(facts.needs).filter(|(format, needs)| format != needs && needs.is_fp4());
     let (name, remedy) = match (judgement, other_format) {
+        (Judgement::FallBack, _) if naming.engine == Engine::LlamaCpp => (
+            "bf16_fall_back".to_owned(),
+            "build llama.cpp with -DCMAKE_CUDA_ARCHITECTURES=120f (CUDA 12.9 or later), from a revision with ggml-org/llama.cpp#17906".to_owned(),
+        ),
         (Judgement::Wrong, Some((_, needs))) => (
             format!("{}_path_for_{}", naming.format.map_or("other", Format::word), needs.word()).to_ascii_lowercase(),
             format!("choose a backend for {} (`sm121probe audit --env` lists those that work)", needs.word()),
@@ -228,6 +263,7 @@ fn of_choice(
     };
     Flag {
         name,
+        gpus: Vec::new(),
         line: number,
         text: shown(line),
         count: 1,
@@ -251,7 +287,7 @@ fn shown(line: &str) -> String {
 pub(super) fn missing(facts: &Facts, choices: &[Choice]) -> Vec<String> {
     let mut out = Vec::new();
     if facts.engine.is_none() {
-        out.push("no line of vLLM, SGLang or llama.cpp was recognised".to_owned());
+        out.push("no line of vLLM, SGLang, llama.cpp or ollama was recognised".to_owned());
         return out;
     }
     if facts.architecture.is_none() {

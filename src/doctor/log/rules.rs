@@ -161,6 +161,9 @@ pub(super) struct Rules {
     pub(super) names: Vec<Naming>,
     pub(super) backends: Vec<Backend>,
     pub(super) signs: Vec<Sign>,
+    /// Lines with which a server, a compiler or Python reports an error that ends it.
+    #[serde(deserialize_with = "regexes")]
+    pub(super) errors: Vec<Regex>,
 }
 
 /// A line by which a server is recognised.
@@ -175,6 +178,11 @@ pub(super) struct Marker {
 fn regex<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
     let text = String::deserialize(from)?;
     Regex::new(&text).map_err(serde::de::Error::custom)
+}
+
+fn regexes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Regex>, D::Error> {
+    let texts = Vec::<String>::deserialize(from)?;
+    texts.iter().map(|text| Regex::new(text).map_err(serde::de::Error::custom)).collect()
 }
 
 /// Returns the table.

@@ -75,8 +75,8 @@ pub(super) struct Forms {
     forms: Vec<ListedForm>,
     /// The indices of the forms of each row of the instruction table.
     pub(super) rows: Vec<(&'static str, Vec<usize>)>,
-    /// Whether the emulator takes an opcode with its modifiers for this target.
-    taken: HashMap<String, bool>,
+    /// Whether the emulator takes an opcode with its modifiers and so many operands for this target.
+    taken: HashMap<(String, usize), bool>,
     isa: PtxIsa,
     target: Target,
 }
@@ -86,6 +86,8 @@ pub(super) struct Drawn {
     pub(super) text: String,
     /// Opcode and modifiers.
     pub(super) form: String,
+    /// The number of operands: `min.f32` of three numbers is of later targets than that of two.
+    operands: usize,
 }
 
 impl Forms {
@@ -154,18 +156,20 @@ impl Forms {
             let usable: Vec<&&str> = kinds.iter().filter(|kind| is_simple_kind(kind)).collect();
             operands.push(operand(random.choose(&usable)?, &types, form.opcode, random)?);
         }
-        Some(Drawn { text: format!("{form_text} {};", operands.join(", ")), form: form_text })
+        let text = format!("{form_text} {};", operands.join(", "));
+        Some(Drawn { text, form: form_text, operands: operands.len() })
     }
 
     fn is_taken(&mut self, drawn: &Drawn) -> bool {
         // Which parts of registers a video instruction takes depends on all of its operands; `set` may have a predicate.
         let by_form = !drawn.form.starts_with('v') && !drawn.form.starts_with("set.");
-        let known = self.taken.get(&drawn.form).copied().filter(|_| by_form);
+        let key = (drawn.form.clone(), drawn.operands);
+        let known = self.taken.get(&key).copied().filter(|_| by_form);
         known.unwrap_or_else(|| {
             let taken = emulator::load(&probe(&drawn.text, self.isa, self.target)).is_ok();
             // Another draw of the same form may have operands that fit.
             if taken {
-                self.taken.insert(drawn.form.clone(), true);
+                self.taken.insert(key, true);
             }
             taken
         })

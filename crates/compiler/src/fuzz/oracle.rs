@@ -148,8 +148,18 @@ pub fn without_choice(text: &str) -> String {
     super::each_instruction(&tree, &mut |i| instructions.push(i));
     let (mut out, mut end) = (String::with_capacity(rounded.len() + 64), 0);
     for i in instructions {
-        let Some((after, ty, nan)) = open_nan(i) else { continue };
         let (start, stop) = (i.span.start as usize, i.span.end as usize);
+        if let Some(copy) = copy_of_half(i) {
+            let form = rounded[start..].find(&i.form()).map(|at| start + at);
+            let Some((form, length)) = form.and_then(|form| Some((form, rounded[form..].find(';')?))) else {
+                continue;
+            };
+            out.push_str(&rounded[end..form]);
+            out.push_str(&copy);
+            end = form + length;
+            continue;
+        }
+        let Some((after, ty, nan)) = open_nan(i) else { continue };
         let at = if after {
             let Some(semicolon) = rounded[stop - 1..].find(';') else { continue };
             stop + semicolon
@@ -177,10 +187,27 @@ fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> 
         // The number in memory may be a NaN: the other one is none.
         "atom" | "red" if i.has("f64") => Some((false, "f64", "0")),
         "neg" | "abs" if i.has("f32") => Some((true, "f32", "0x7FFFFFFF")),
+        // A NaN of which only low bits of the payload are set becomes an infinity (an H200 with every ptxas).
+        "cvt" if i.has("tf32") && i.has("rna") => Some((false, "f32", "0x7FFFFFFF")),
         // What changes no number is left out above -O0, and then keeps the NaN that it reads.
         "cvt" if i.modifiers.iter().filter(|m| *m == "f32").count() == 2 => Some((true, "f32", "0x7FFFFFFF")),
         "min" | "max" if i.has("f32") && i.operands.get(1) == i.operands.get(2) => {
             Some((true, "f32", "0x7FFFFFFF"))
+        }
+        _ => None,
+    }
+}
+
+/// A copy in the place of `min` or `max` of a number of 16 bits and itself, which compilers may leave out: it then keeps the NaN that it reads.
+fn copy_of_half(i: &ptx::Instruction) -> Option<String> {
+    let bits = match ["f16", "bf16", "f16x2", "bf16x2"].into_iter().find(|ty| i.has(ty))? {
+        "f16" | "bf16" => 16,
+        _ => 32,
+    };
+    let is_same = matches!(i.opcode.as_str(), "min" | "max") && i.operands.get(1) == i.operands.get(2);
+    match i.operands.as_slice() {
+        [ptx::Operand::Name(to), ptx::Operand::Name(from), _] if is_same && !i.has("xorsign") => {
+            Some(format!("mov.b{bits} {to}, {from}"))
         }
         _ => None,
     }
