@@ -403,7 +403,7 @@ pub(super) enum LintError {
     #[diagnostic(help("the lines above list each one with its replacement"))]
     Gates(usize),
     #[error("{} cannot be used", if *.0 == 1 { "1 file".to_owned() } else { format!("{} files", .0) })]
-    #[diagnostic(help("the lines above name them; the other files were linted"))]
+    #[diagnostic(help("the lines above say why; other files were linted"))]
     UnusableSources(usize),
     #[error("{} --require", if *.0 == 1 { "1 module does not meet".to_owned() } else { format!("{} modules do not meet", .0) })]
     #[diagnostic(help(

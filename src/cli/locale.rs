@@ -76,10 +76,20 @@ pub(super) fn theme(colours: bool) -> GraphicalTheme {
 
 /// Draws the errors of this process as its terminal can show them.
 pub(super) fn adapt_errors() {
-    if is_ascii() {
-        // A second command of the same process finds the hook set, and the same.
-        let _ = miette::set_hook(Box::new(|_| Box::new(MietteHandlerOpts::new().unicode(false).build())));
-    }
+    // A second command of the same process finds the hook set, and the same.
+    let _ = miette::set_hook(Box::new(|error| {
+        let options = MietteHandlerOpts::new();
+        let options = if is_ascii() { options.unicode(false) } else { options };
+        let options = if repeats_causes(error) { options.without_cause_chain() } else { options };
+        Box::new(options.build())
+    }));
+}
+
+/// Whether the message of an error has the text of all its causes.
+fn repeats_causes(error: &dyn miette::Diagnostic) -> bool {
+    let text = error.to_string();
+    let mut causes = std::iter::successors(error.source(), |cause| cause.source());
+    causes.all(|cause| text.contains(&cause.to_string()))
 }
 
 /// The number of columns to which tables keep, if one is known: that of `COLUMNS`, or else of the terminal.

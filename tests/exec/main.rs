@@ -467,7 +467,7 @@ fn a_launch_ends_at_its_limits() {
     assert!(text.contains("INCOMPLETE: a launch was ended by --time-limit: more than 0.5 s; "), "{text}");
     assert!(
         text.contains(
-            " warp instructions so far; 0 of 1 CTAs have ended, and 1 warp still runs; kernel long, PTX line "
+            " warp instructions so far; its only CTA has not ended, and 1 warp still runs; kernel long, PTX line "
         ),
         "{text}"
     );
@@ -475,7 +475,7 @@ fn a_launch_ends_at_its_limits() {
     let text = told(&output);
     assert_eq!(output.status.code(), Some(100), "{text}");
     assert!(
-        text.contains("fuel: more than 100000 instructions; 0 of 1 CTAs have ended, and 1 warp still runs; kernel long, PTX line"),
+        text.contains("fuel: more than 100000 instructions; its only CTA has not ended, and 1 warp still runs; kernel long, PTX line"),
         "{text}"
     );
     for wrong in [["--time-limit", "0"], ["--poison", "256"], ["--poison", "0xG"]] {

@@ -39,6 +39,7 @@ impl Tally {
                 AuditVerdict::Jit => "all run by JIT",
                 AuditVerdict::Fallback => "all fall back",
                 AuditVerdict::Undetermined => "undetermined",
+                AuditVerdict::Stub if all == 1 => "a stub",
                 AuditVerdict::Stub => "all are stubs",
                 AuditVerdict::NoCode => "none runs",
             }

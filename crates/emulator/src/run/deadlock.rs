@@ -201,7 +201,10 @@ fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, m
         let running = residents.iter().flat_map(|r| &r.warps).filter(|warp| warp.live != 0).count();
         let running =
             if running == 1 { "1 warp still runs".to_owned() } else { format!("{running} warps still run") };
-        what += &format!("; {} of {} CTAs have ended, and {running}", grid.ended, grid.total());
+        what += &match (grid.ended, grid.total()) {
+            (0, 1) => format!("; its only CTA has not ended, and {running}"),
+            (ended, total) => format!("; {ended} of {total} CTAs have ended, and {running}"),
+        };
         what += &not_begun(residents, grid, cta.grid);
         let warp = warps.iter().find(|w| w.live != 0).or(warps.first());
         let pc = warp.and_then(|w| w.lanes.fragments.first()).map_or(u32::MAX, |f| f.pc);

@@ -233,7 +233,8 @@ fn explain_wrong(
     };
     let roundings = table::roundings(dump).into_iter().filter(is_within).map(|(what, _)| what).collect();
     let count = judged.output.mismatches;
-    let unsearched = answer.is_none().then(|| "no element of the sample is wrong".to_owned());
+    let unsearched =
+        answer.is_none().then(|| "the sample of elements that are explained has none of them".to_owned());
     let verified = answer.as_ref().map_or(0, |answer| answer.verified).min(count);
     let there = [("lse", dump.lse.is_some()), ("out", dump.output.is_some())];
     let wanted =

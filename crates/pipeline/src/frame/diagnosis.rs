@@ -129,7 +129,10 @@ impl Diagnosis {
     /// Returns the diagnosis as lines of text.
     #[must_use]
     pub fn text(&self) -> String {
-        let all = format!("all {} wrong values", self.wrong);
+        let all = match self.wrong {
+            1 => "the one wrong value".to_owned(),
+            wrong => format!("all {wrong} wrong values"),
+        };
         let mut lines = Vec::new();
         match self.explanations.as_slice() {
             [] if self.unsearched.is_some() => {}
@@ -151,7 +154,7 @@ impl Diagnosis {
             }
         }
         if let Some(why) = &self.unsearched {
-            lines.push(format!("unexplained: no explanation of {all} was sought, as {why}"));
+            lines.push(format!("unexplained: no explanation was sought, as {why}"));
         }
         if let [one] = self.explanations.as_slice() {
             lines.push(format!("look at {}", one.look));

@@ -95,7 +95,7 @@ fn explain_stage(
     let of_value = value.map(|value| format!(", each wrong value is {value}")).unwrap_or_default();
     diagnosis.extent += &of_value;
     let Some(search) = Search::new(&suspect) else {
-        diagnosis.unsearched = Some("no element of the sample is wrong".to_owned());
+        diagnosis.unsearched = Some("the sample of elements that are explained has none of them".to_owned());
         return diagnosis;
     };
     let answer = search.answer();
