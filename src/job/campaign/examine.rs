@@ -86,14 +86,21 @@ impl Campaign<'_> {
     }
 
     /// Makes the kernels of the first findings smaller, all at the same time, as far as [`Campaign::shrink_limit`] lets it: once all kernels have
-    /// run, so that none waits for it.
+    /// run, so that none waits for it. Those that do not end on the GPU come last: each try holds it for as long as a launch may take.
     pub(super) fn smaller(&self, findings: Vec<Finding>, most: usize) -> Result<Vec<Finding>, CampaignError> {
         let until = Instant::now() + self.shrink_limit;
-        findings
-            .into_par_iter()
-            .enumerate()
-            .map(|(n, finding)| if n < most { self.small(finding, until) } else { Ok(finding) })
-            .collect()
+        let mut findings = findings;
+        for ends in [true, false] {
+            findings = findings
+                .into_par_iter()
+                .enumerate()
+                .map(|(n, finding)| match n < most && finding.ends == ends {
+                    true => self.small(finding, until),
+                    false => Ok(finding),
+                })
+                .collect::<Result<_, _>>()?;
+        }
+        Ok(findings)
     }
 
     /// A finding with the smallest kernel that is wrong in the same way with its first build. It stays as it is where the kernel is right when it is
@@ -152,11 +159,12 @@ fn finding(alike: Vec<Left>) -> Option<Finding> {
 
 fn found(case: Case, wrong: Wrong, builds: Vec<usize>) -> Finding {
     let what = in_words(&wrong, &case.expected);
+    let ends = !matches!(wrong, Wrong::Stopped(_));
     let got = match wrong {
         Wrong::Differs(got) => Some(got),
         _ => None,
     };
-    Finding { seed: case.seed, what, builds, kernel: case.text, expected: case.expected, got }
+    Finding { seed: case.seed, what, builds, kernel: case.text, expected: case.expected, ends, got }
 }
 
 /// What stays the same while a kernel is made smaller.

@@ -113,6 +113,8 @@ pub struct Finding {
     pub kernel: String,
     /// The emulator's results.
     pub expected: Vec<u8>,
+    /// Whether its launch ends by itself, as far as it was launched.
+    pub ends: bool,
     /// The results of the first build, if it ended.
     pub got: Option<Vec<u8>>,
 }
@@ -360,6 +362,7 @@ fn defect(kernel: &RandomKernel, difference: &Difference, shrinks: bool) -> Find
         builds: Vec::new(),
         kernel: small,
         expected: Vec::new(),
+        ends: true,
         got: None,
     }
 }

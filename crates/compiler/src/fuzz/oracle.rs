@@ -187,6 +187,7 @@ fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> 
         // The number in memory may be a NaN: the other one is none.
         "atom" | "red" if i.has("f64") => Some((false, "f64", "0")),
         "neg" | "abs" if i.has("f32") => Some((true, "f32", "0x7FFFFFFF")),
+        "neg" | "abs" if i.has("f64") => Some((true, "f64", "0x7FF8000000000000")),
         // A NaN of which only low bits of the payload are set becomes an infinity (an H200 with every ptxas).
         "cvt" if i.has("tf32") && i.has("rna") => Some((false, "f32", "0x7FFFFFFF")),
         // What changes no number is left out above -O0, and then keeps the NaN that it reads.
