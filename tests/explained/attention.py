@@ -107,6 +107,10 @@ def faults():
     yield "sink of the next head", "sink of another head.*next head|next head", True, of(sinks=np.roll(sinks, -1))
     yield "sink of head mod group (modular 6591)", "mod the size of a group", False, of(sinks=sinks[h % group])
     yield "sink of head 0", "head 0", False, of(sinks=sinks[0 * h])
+    yield "sink of the head before", "previous head", True, of(sinks=np.roll(sinks, 1))
+    yield "sink halved", "by one half", True, of(sinks=sinks / 2)
+    yield "sink twice as large", "by two", True, of(sinks=2 * sinks)
+    yield "values of the heads of keys exchanged alone", "of values alone", False, of(v_heads=1 - h // group)
     yield "causal from the top left", "top left", False, of(seen=causal(shift=ROWS - KEYS))
     yield "no mask", "mask is applied.*none|mask", True, of(seen=np.ones_like(seen))
     yield "key after the own seen", "sees the key after its own", False, of(seen=causal(shift=1))
@@ -130,6 +134,15 @@ def faults():
     yield "heads of pairs exchanged", "heads", False, stored(right_out[:, h ^ 1])
     yield "rows one too far", "row", False, stored(np.roll(right_out, 1, axis=0))
     yield "result of the row before added (fi 5029)", "result of 1 rows before|accumulator of another row", True, stored(right_out + np.concatenate([0 * right_out[:1], right_out[:-1]]))
+    yield "rows one too early", "the next row|the previous row", False, stored(np.roll(right_out, -1, axis=0))
+    yield "halves of a head exchanged", "halves of a head exchanged", True, stored(np.roll(right_out, WIDTH // 2, axis=2))
+    yield "output as [heads, rows]", "rows and heads exchanged", True, stored(right_out.transpose(1, 0, 2).reshape(right_out.shape))
+    yield "output as [columns, heads]", "heads and columns exchanged", True, stored(right_out.transpose(0, 2, 1).reshape(right_out.shape))
+    yield "queries of the row before", "of the previous row", True, judged(with_sinks, attend(np.roll(q, 1, axis=0), k, v, seen=seen, sinks=sinks), causal=True)
+    yield "queries as [heads, rows]", "as \\[heads, rows", True, judged(with_sinks, attend(q.reshape(HEADS, ROWS, WIDTH).transpose(1, 0, 2), k, v, seen=seen, sinks=sinks), causal=True)
+    yield "halves of a query exchanged (RoPE as NeoX)", "halves of a head exchanged", True, judged(with_sinks, attend(np.roll(q, WIDTH // 2, axis=2), k, v, seen=seen, sinks=sinks), causal=True)
+    yield "pairs of a query exchanged (RoPE as GPT-J)", "elements of pairs exchanged", True, judged(with_sinks, attend(q[:, :, np.arange(WIDTH) ^ 1], k, v, seen=seen, sinks=sinks), causal=True)
+    yield "half of a head of the queries", "first 32 elements", False, judged(with_sinks, attend(np.where(np.arange(WIDTH) < 32, q, 0), k, v, seen=seen, sinks=sinks), causal=True)
     yield "queries of the next row", "other queries", False, judged(with_sinks, attend(np.roll(q, -1, axis=0), k, v, seen=seen, sinks=sinks), causal=True)
     yield "queries of the next head", "other queries", False, judged(with_sinks, attend(np.roll(q, -1, axis=1), k, v, seen=seen, sinks=sinks), causal=True)
     last = seen & (np.arange(KEYS) < 32)
@@ -139,6 +152,25 @@ def faults():
     halves = [attend(q, k, v, seen=seen & part) for part in (np.arange(KEYS) < 22, np.arange(KEYS) >= 22)]
     without = {"q": q, "k": k, "v": v}
     yield "two splits averaged (fi 4382)", "they are averaged|merged wrongly", False, judged(without, sum(halves) / 2, causal=True)
+    def merged(shares, divided=True):
+        """Both splits by shares of their sums of weights, (first, second)."""
+        sums = []
+        for at in (np.arange(KEYS) < 22, np.arange(KEYS) >= 22):
+            scores = np.einsum("rhd,khd->rhk", q.astype(float), k.astype(float)[:, h // group]) * WIDTH**-0.5
+            sums.append(np.exp(np.where((seen & at)[:, None, :], scores, -np.inf)).sum(-1))
+        first, second = shares(*sums)
+        return (halves[0] * first[..., None] + halves[1] * second[..., None]) / ((first + second)[..., None] if divided else 1)
+
+    log2, ln2 = 1 / np.log(2), np.log(2)
+    yield "merge reads LSE of base 2 as base e", "base 2 are read as those of base e", True, judged(without, merged(lambda a, b: (a**log2, b**log2)), causal=True)
+    yield "merge reads LSE of base e as base 2", "base e are read as those of base 2", True, judged(without, merged(lambda a, b: (a**ln2, b**ln2)), causal=True)
+    yield "weights of two splits exchanged", "their weights are in reverse", True, judged(without, merged(lambda a, b: (b, a)), causal=True)
+    yield "last split twice", "the last one counts twice", True, judged(without, merged(lambda a, b: (a, 2 * b)), causal=True)
+    scores = np.where(seen[:, None], np.einsum("rhd,khd->rhk", q.astype(float), k.astype(float)[:, h // group]) * WIDTH**-0.5, -np.inf)
+    e = np.exp(scores - scores.max(-1, keepdims=True))
+    weighted = np.einsum("rhk,khd->rhd", e, v.astype(float)[:, h // group])
+    yield "not divided by the row sum", "nothing is", True, judged(without, weighted, causal=True)
+    yield "row sum without the last tile of 16 keys", "lacks the last tile of 16", True, judged(without, weighted / e[..., :32].sum(-1, keepdims=True), causal=True)
     yield "two splits added", "they are added|merged wrongly", True, judged(without, sum(halves), causal=True)
     windowed = lambda window, shift=0: judged(without, attend(q, k, v, seen=causal(window=window, shift=shift) & seen), causal=True, window=12)  # noqa: E731
     yield "window one more", "one key more", False, windowed(13)
@@ -157,6 +189,10 @@ def faults():
     sloped = lambda slopes: judged({**without, "alibi_slopes": SLOPES}, attend(q, k, v, seen=seen, slopes=slopes), causal=True)  # noqa: E731
     yield "slopes missing", "slopes.*missing", True, sloped(None)
     yield "slopes of the next head", "slopes.*next head", True, sloped(np.roll(SLOPES, -1))
+    yield "slopes without log2 e", "without log2 e", True, sloped(SLOPES * np.float32(np.log(2)))
+    yield "slopes times log2 e twice", "log2 e twice", True, sloped(SLOPES / np.float32(np.log(2)))
+    yield "soft cap in base 2", "times log2 e", True, capped(cap=3.0 / np.log(2))
+    yield "every second tile of 16 keys", "every tile of 16 with an odd number", False, judged(without, attend(q, k, v, seen=seen & (np.arange(KEYS) // 16 % 2 == 0)), causal=True)
     yield "slopes negated", "slopes.*other sign", True, sloped(-SLOPES)
     for layout, other in (("NHD", "HND"), ("HND", "NHD")):
         tensors, metadata = pages_of(layout)
@@ -170,7 +206,10 @@ def faults():
         yield f"{layout}: the first page for all (sg 36531)", "table of pages", False, run(*(gathered(x, ORDER[[0] * 6], layout) for x in caches))
         yield f"{layout}: the page before", "table of pages", False, run(*(gathered(x, ORDER[[0, 0, 1, 2, 3, 4]], layout) for x in caches))
         yield f"{layout}: the table is not read", "table of pages", False, run(*(gathered(x, np.arange(6), layout) for x in caches))
-        yield f"{layout}: keys of the next slot", "keys of the next slot", True, run(shifted, v)
+        yield f"{layout}: keys of the next slot", "keys of the next key, through the table", True, run(shifted, v)
+        yield f"{layout}: values of the next slot across pages", "values of the next key, through the table", True, run(k, np.concatenate([v[1:], np.full_like(v[:1], 0.25)]))
+        yield f"{layout}: keys of the slot before", "keys of the key before, through the table", True, run(np.concatenate([k[:1], k[:-1]]), v)
+        yield f"{layout}: the next page", "the next page", True, run(*(gathered(x, ORDER[[1, 2, 3, 4, 5, 5]], layout) for x in caches))
         yield f"{layout}: a page left out", "keys are left out", False, run(k, v, seen & (np.arange(KEYS) // PAGE != 2))
 
 

@@ -76,14 +76,14 @@ def route(logits, choose=lambda x: np.argsort(-x, axis=1, kind="stable")[:, :TOP
     return ids.astype(np.int32), shares.astype(np.float32)
 
 
-def gemm(a, w, bias, expert, *, codes=same, scales=same, w_codes=same, w_scales=same, experts=same, biases=same, keep=None):
+def gemm(a, w, bias, expert, *, codes=same, scales=same, w_codes=same, w_scales=same, experts=same, bias_experts=same, biases=same, keep=None):
     """Rows times the weights of their experts; each word changes what is read."""
     left = value(a, codes(a.codes), scales(a.scales))
     if keep is not None:
         left = left * keep(np.arange(left.shape[1]))
     right = value(w, w_codes(w.codes), w_scales(w.scales)).reshape(EXPERTS, -1, left.shape[1])
     of = experts(expert)
-    return np.einsum("rk,rnk->rn", left, right[of]) + biases(bias.astype(np.float64))[expert]
+    return np.einsum("rk,rnk->rn", left, right[of]) + biases(bias.astype(np.float64))[bias_experts(expert)]
 
 
 def activation(fc1, gate=slice(0, None, 2), up=slice(1, None, 2), alpha=1.702, beta=1.0, limit=7.0, clamp_low=True, clamp_gate=True):
@@ -133,6 +133,26 @@ def faults():
         yield f"{name}: bias of the next expert", "that of the next expert", False, other(biases=lambda b: np.roll(b, -1, axis=0))
         yield f"{name}: weights of the next expert", "next expert", False, other(experts=lambda e: (e + 1) % EXPERTS)
         yield f"{name}: weights of the first expert", "first expert", True, other(experts=lambda e: 0 * e)
+        wide = rows  # noqa: B023
+        of_experts = lambda q: q.reshape(EXPERTS, -1, q.shape[1])  # noqa: E731
+        moved = lambda change: lambda s: change(of_experts(s)).reshape(s.shape)  # noqa: E731
+        first = lambda tile: lambda e: e[np.arange(len(e)) // tile * tile]  # noqa: E731
+        with_bias = lambda change: other(experts=change, bias_experts=change)  # noqa: B023,E731
+        row, k = np.indices((wide, 128))
+        element = lambda change: other(w_codes=lambda c: c.reshape(EXPERTS, wide, 128)[(slice(None), *change(row, k))].reshape(c.shape))  # noqa: B023,E731
+        yield f"{name}: scales of the next expert", "scales of the weights are those of the next expert", True, other(w_scales=moved(lambda s: np.roll(s, -1, axis=0)))
+        yield f"{name}: scales of the expert before", "scales of the weights are those of the expert before", True, other(w_scales=moved(lambda s: np.roll(s, 1, axis=0)))
+        yield f"{name}: expert of the row before", "a row has the expert of the row before", True, with_bias(lambda e: e[np.maximum(np.arange(len(e)) - 1, 0)])
+        yield f"{name}: expert of the first row of a tile of 8", "expert of the first row of its 8", True, with_bias(first(8))
+        yield f"{name}: expert of the first row of a tile of 16", "expert of the first row of its 16", True, with_bias(first(16))
+        yield f"{name}: bias of the first expert", "that of the first expert", False, other(biases=lambda b: np.repeat(b[:1], EXPERTS, axis=0))
+        yield f"{name}: bias of the expert before", "that of the expert before", True, other(biases=lambda b: np.roll(b, 1, axis=0))
+        yield f"{name}: bias twice in one expert", "alone: .*added twice", True, other(biases=lambda b: b * np.where(np.arange(EXPERTS) == 1, 2, 1)[:, None])
+        yield f"{name}: scales of weights linear in one expert", "alone: .*stored linear and read 128x4", True, other(w_scales=in_one(rows))  # noqa: B023
+        yield f"{name}: bias by each of 4 splits", "added four times", True, other(biases=lambda b: 4 * b)
+        yield f"{name}: 8 by 8 blocks of weights transposed", f"8×8 blocks of the weights of {name} are transposed", True, element(lambda r, k: (r & ~7 | k & 7, k & ~7 | r & 7))
+        yield f"{name}: weights without their swizzle of 64 bytes", "swizzle of 64 bytes", True, element(lambda r, k: (r, k ^ (r // 2 % 4 * 32)))
+        yield f"{name}: half of a fragment of weights twice", "first 8 rows of each 16 are read twice", True, element(lambda r, k: (r & ~8, k))
         yield f"{name}: 8 columns exchanged", "8 columns exchanged|8 apart", False, stored(lambda y: y[:, np.arange(y.shape[1]) ^ 8])
         yield f"{name}: rows one too far", "one too far|row before", False, stored(lambda y: np.roll(y, 1, axis=0))
     act = lambda **how: Layer(act=part(activation, **how)).dump()  # noqa: E731
@@ -156,8 +176,27 @@ def faults():
     yield "shares left out", "weights of the experts are left out", True, final(lambda s: 0 * s + 1)
     yield "shares exchanged", "in reverse", False, final(lambda s: s[:, ::-1])
     yield "last choice lost", "last expert of each token is lost", True, final(lambda s: s * [1, 0])
+    yield "first choice lost", "first expert of each token is lost", True, final(lambda s: s * [0, 1])
+    yield "shares applied twice", "count twice", True, final(lambda s: s * s)
+    yield "share of the first choice for both", "the weight of the first", True, final(lambda s: np.repeat(s[:, :1], TOP, axis=1))
+    yield "equal shares", "the same weight", True, final(lambda s: np.full_like(s, 1 / TOP))
+    yield "rows of the sum one too far", "the next ones|those before", True, final(rows=lambda r: (r + 1) % (TOKENS * TOP))
+    yield "shares of the token before", "those of the token before", True, final(lambda s: np.roll(s, 1, axis=0))
+    yield "hidden states of the token before", "token before", True, Layer(permute=lambda token: (token - 1) % TOKENS).dump()
+    yield "hidden states of token 0", "first token", True, Layer(permute=lambda token: 0 * token).dump()
     yield "shares of the next token", "weights are those of the next token", True, final(lambda s: np.roll(s, -1, axis=0))
     yield "rows of the sum exchanged", "exchanged in pairs", True, final(rows=lambda r: r ^ 1)
+
+
+def in_one(rows):
+    """Scales of expert 1 alone that are linear and read as 128x4."""
+
+    def change(s):
+        s = s.copy().reshape(EXPERTS, rows, -1)
+        s[1] = mx.unswizzle_scales(mx.swizzle_scales(s[1], "linear"), *s[1].shape, "128x4")
+        return s.reshape(EXPERTS * rows, -1)
+
+    return change
 
 
 def paired(x):

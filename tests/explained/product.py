@@ -64,6 +64,18 @@ LAYOUTS = [
     ("scales stored in chunks of 64 rows, read 128x4", "stored in chunks of 64 rows and read 128x4", True, scales(lambda s: mx.unswizzle_scales(in_64(s).reshape(-1), *s.shape, "128x4"))),
 ]
 
+def fragment(of):
+    """Codes at other places: `of` gives row and element of K for those of each place, where 16 bytes hold 32 codes."""
+    row, k = np.indices((64, 256))
+    return codes(lambda c: c[of(row, k)])
+
+
+def doubled(row, block):
+    """Places of scales whose stride is doubled; beyond the matrix, their own."""
+    place = row * 16 + 2 * block
+    return np.where(place < 64 * 16, place, row * 16 + block)
+
+
 # Other changes of an operand.
 OF_OPERAND = [
     ("scale of the block two apart", "two apart", True, scales(lambda s: s[:, np.arange(16) ^ 2])),
@@ -91,7 +103,7 @@ OF_OPERAND = [
     ("scale of row ^ 32", "row 32 apart", True, scales(lambda s: s[np.arange(64) ^ 32])),
     ("byte selector one too early", "block before of each four", True, scales(lambda s: s[:, np.arange(16) // 4 * 4 + (np.arange(16) + 3) % 4])),
     ("ue4m3 bias one too low", "half as large", True, scales(lambda s: np.where(s >= 16, s - 8, s))),
-    ("6 read as 4", "6 is read as 4", True, codes(lambda c: np.where(c & 7 == 7, c - 1, c))),
+    ("6 read as 4", "6 is read as 4", False, codes(lambda c: np.where(c & 7 == 7, c - 1, c))),
     ("first row for all", "first row is read", True, rows_read(lambda n: np.zeros(n, int))),
     ("row ^ 1", "other row of a pair is read", True, rows_read(lambda n: np.arange(n) ^ 1)),
     ("rows of the next tile of 32", "row 32 behind", True, rows_read(lambda n: np.where(np.arange(n) + 32 < n, np.arange(n) + 32, np.arange(n)))),
@@ -102,6 +114,22 @@ OF_OPERAND = [
     ("all but the first 64 of K dropped", "all but the first 64", True, codes(lambda c: np.where(np.arange(256) < 64, c, 0))),
     ("the tail of 64 of K dropped", "last 64 of K", False, codes(lambda c: np.where(np.arange(256) < 192, c, 0))),
     ("stages of 64 exchanged", "other tile of a pair|tiles? of a pair", True, codes(lambda c: c.reshape(64, 2, 2, 64)[:, :, ::-1])),
+    ("8 by 8 blocks transposed", "8×8 blocks of the X are transposed", True, fragment(lambda r, k: (r & ~7 | k & 7, k & ~7 | r & 7))),
+    ("16 by 16 blocks transposed", "16×16 blocks of the X are transposed", True, fragment(lambda r, k: (r & ~15 | k & 15, k & ~15 | r & 15))),
+    ("ldmatrix.x4 with its middle matrices exchanged", "quarters of each fragment", True, fragment(lambda r, k: (np.where((r // 8 + k // 32) % 2, r ^ 8, r), np.where((r // 8 + k // 32) % 2, k ^ 32, k)))),
+    ("half of a fragment's rows twice", "codes of the first 8 rows of each 16 are read twice", True, fragment(lambda r, k: (r & ~8, k))),
+    ("half of a fragment's K twice", "first of every two chunks of 16 bytes", True, fragment(lambda r, k: (r, k & ~32))),
+    ("tile read without its swizzle of 128 bytes", "swizzle of 128 bytes", True, fragment(lambda r, k: (r, k ^ (r % 8 * 32)))),
+    ("tile read without its swizzle of 64 bytes", "swizzle of 64 bytes", True, fragment(lambda r, k: (r, k ^ (r // 2 % 4 * 32)))),
+    ("tile read without its swizzle of 32 bytes", "swizzle of 32 bytes", True, fragment(lambda r, k: (r, k ^ (r // 4 % 2 * 32)))),
+    ("even row of each pair", "even row of each pair is read", True, rows_read(lambda n: np.arange(n) & ~1)),
+    ("first half of each 16 rows", "first half of each 16 rows is read", True, rows_read(lambda n: np.arange(n) & ~8)),
+    ("row stride halved", "row of half the number is read", True, rows_read(lambda n: np.arange(n) // 2)),
+    ("row stride doubled", "row of twice the number is read", True, rows_read(lambda n: 2 * np.arange(n) % n)),
+    ("scale of the row before", "scale of the row before", True, scales(lambda s: np.roll(s, 1, axis=0))),
+    ("scale stride doubled", "block of twice the number", True, scales(lambda s: s.reshape(-1)[doubled(np.arange(64)[:, None], np.arange(16))])),
+    ("scales of the stage before", "the scales of the tile before of 64", True, scales(lambda s: s.reshape(64, 4, 4)[:, [0, 0, 1, 2]])),
+    ("codes and scales of the stage before", "the codes and scales of the tile before of 64", True, lambda q: altered(q, codes=np.ascontiguousarray(q.codes.reshape(64, 4, 64)[:, [0, 0, 1, 2]]).reshape(64, 256), scales=np.ascontiguousarray(q.scales.reshape(64, 4, 4)[:, [0, 0, 1, 2]]).reshape(64, 16))),
 ]
 
 
@@ -134,6 +162,11 @@ OF_RESULT = [
     ("factor 448", "constant factor", True, lambda y: 448 * y),
     ("accumulator of the 8 rows before", "8 rows before is added", True, lambda y: y + zero_first(y, 8)),
     ("accumulator of the 32 rows before", "32 rows before is added", True, lambda y: y + zero_first(y, 32)),
+    ("last row not stored", "the last row holds zero", True, lambda y: np.where(np.arange(64)[:, None] < 63, y, 0)),
+    ("last tile of 16 rows not stored", "the last 16 rows hold zero", True, lambda y: np.where(np.arange(64)[:, None] < 48, y, 0)),
+    ("last 8 columns not stored", "the last 8 columns hold zero", True, lambda y: np.where(np.arange(64) < 56, y, 0)),
+    ("stored through f16", "the sum is rounded to f16", True, lambda y: cut(y, "f16")),
+    ("stored through bf16", "the sum is rounded to bf16", True, lambda y: cut(y, "bf16")),
 ]
 
 
@@ -144,10 +177,10 @@ def cut(x, kind):
     return ((bits + 0x7FFF + (bits >> 16 & 1)) & 0xFFFF0000).view(np.float32).astype(np.float64)
 
 
-def accumulated(a, b, kind):
+def accumulated(a, b, kind, step=16):
     total = np.zeros((len(value(a)), len(value(b))))
-    for k in range(0, 256, 16):
-        total = cut(total + value(a)[:, k : k + 16] @ value(b)[:, k : k + 16].T, kind)
+    for k in range(0, 256, step):
+        total = cut(total + value(a)[:, k : k + step] @ value(b)[:, k : k + step].T, kind)
     return total
 
 
@@ -201,7 +234,26 @@ def faults():
         ("bias of column 0", np.full(64, bias[0]), "bias is that of column 0", True),
     ):
         yield name, words, is_new, judged(times(a, b) + added, a, b, {**native, "bias": bias})
-    yield "sums in bf16", "bf16", False, judged(accumulated(a, b, "bf16"), a, b, native)
+    swapped = altered(a, scales=b.scales)
+    yield "scales of the other operand", "scales of the operand `a` are those of the other operand", True, judged(times(swapped, b), a, b, native)
+    for name, added, words, is_new in (
+        ("bias added by each of 4 splits", 4 * bias, "added four times", True),
+        ("bias added by each of 3 splits", 3 * bias, "added three times", True),
+        ("alpha times the bias as well", ga * gb * bias, "multiplied by the global scales, too", True),
+        ("bias of the other column of a pair", bias[np.arange(64) ^ 1], "other column of a pair", True),
+        ("bias of the other half", np.roll(bias, 32), "other half of the columns", True),
+    ):
+        yield name, words, is_new, judged(times(a, b) + added, a, b, {**native, "bias": bias})
+    low = [mx.Quantized(x.format, x.element, codes=np.where(x.codes & 0x7F < 0x70, x.codes, x.codes & 0x80 | 0x6F).astype(np.uint8), scales=x.scales) for x in (x,)][0]
+    wrong = mx.decode(low.codes, "e5m2") * np.repeat(2.0 ** (low.scales.astype(float) - 127), 32, axis=1)
+    yield "e4m3 read as e5m2, no code of it NaN", "read as e5m2", True, judged(wrong @ value(y).T, low, y, native)
+    wide = times(a, b)
+    chopped = (wide.astype(np.float32).view(np.uint32) & 0xFFFF0000).view(np.float32)
+    yield "bf16 by a shift of 16 bits", "cut to its type, not rounded", True, judged(chopped, a, b, {**native, "out_type": "bf16"})
+    yield "sums in bf16", "rounded to bf16 after each 16", False, judged(accumulated(a, b, "bf16"), a, b, native)
+    yield "sums in f16", "rounded to f16 after each 16", True, judged(accumulated(a, b, "f16"), a, b, native)
+    yield "sums in bf16 between steps of 64", "rounded to bf16 after each 64", True, judged(accumulated(a, b, "bf16", 64), a, b, native)
+    yield "accumulator in f16 between steps of 128", "rounded to f16 after each 128", True, judged(accumulated(a, b, "f16", 128), a, b, native)
     yield "the first 32 of K twice", "twice|32 of K", False, judged(times(a, b) + value(a)[:, :32] @ value(b)[:, :32].T, a, b, native)
     yield "the last 64 of K twice", "twice|64 of K", False, judged(times(a, b) + value(a)[:, -64:] @ value(b)[:, -64:].T, a, b, native)
     yield "every second tile of 64 dropped", "of every two|every second", True, judged(

@@ -124,7 +124,7 @@ def table(counts, listed, legal, programs):
     lines = [
         "# Which planted faults are explained",
         "",
-        f"`tests/explained/survey.py` plants {total} single faults, each computed in NumPy, and judges the results. Every fault is of a kind that public threads report. *In no other test* are those that",
+        f"`tests/explained/survey.py` plants {total} single faults, each computed in NumPy, and judges the results. Each is reported in public threads, or a slip in one step that such kernels have. *In no other test* are those that",
         "the tests beside the tables of hypotheses do not plant. *Among equals*: several explanations are given, as they make the same numbers with these data, and the right one is one of them.",
         "",
         "| family | faults | | " + " | ".join(outcomes) + " |",

@@ -1,5 +1,7 @@
 //! Launch arguments: converts Python objects to values, and arrays to buffers.
 
+use std::ops::Range;
+
 use emulator::argument::{Element, Shape};
 use emulator::{HostBytes, Kernel, Parameter, TENSOR_MAP_BYTES};
 use ptx::Type;
@@ -134,6 +136,11 @@ impl Arrays {
             }
         }
         Ok(())
+    }
+
+    /// The addresses in this process of each buffer's arrays.
+    pub(crate) fn ranges(&self) -> Vec<Range<u64>> {
+        self.groups.iter().map(|group| group.start as u64..group.end as u64).collect()
     }
 
     /// Number of buffers for arrays.

@@ -16,10 +16,11 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
-use sm121probe::job::launch::{Given, Judged, LaunchError, Session, Step, TritonMetadata};
+use sm121probe::job::launch::{Given, Initial, Judged, LaunchError, Session, Step, TritonMetadata};
 use sm121probe::toolkit::FpContract;
 
 use crate::argument::{Arguments, arguments};
+use crate::history::{self, Ended};
 use crate::memory::Memory;
 use crate::program::{Program, kernel};
 use crate::{report, worker};
@@ -376,7 +377,8 @@ pub(crate) fn launch(
     let (ctas, begun) = (ctas_of(&session), Instant::now());
     let run = if program.is_short(ctas) { run_here } else { run_interruptibly };
     let ran = run(py, session, &plan, (call.profile, limit))?;
-    program.took(ctas, begun.elapsed());
+    let elapsed = begun.elapsed();
+    program.took(ctas, elapsed);
     let judged = match ran.judged {
         Ok(judged) => judged,
         Err(error) => return Ok(report::failed(&error, None).to_string()),
@@ -397,11 +399,35 @@ pub(crate) fn launch(
             failed.to_string()
         }
     };
+    let instructions = verdict.instructions.iter().sum();
     let Some(mut outcome) = judged.outcome.filter(|_| has_results) else { return Ok(text) };
+    let mut session = ran.session;
+    let cost = history::cost(&session, &outcome, instructions, elapsed);
+    let obstacle = cost.obstacle();
+    let lent = if obstacle.is_none() { history::lent_bytes(&session) } else { Vec::new() };
     // Read-only arrays first: if one was changed, no array is updated.
     for writable in [false, true] {
-        for (n, buffer) in ran.session.buffers.iter().take(arrays.count()).enumerate() {
+        for (n, buffer) in session.buffers.iter().take(arrays.count()).enumerate() {
             arrays.store(py, n, writable, &buffer.initial, &outcome)?;
+        }
+    }
+    let ended = Ended {
+        entry: call.entry,
+        owner: memory.as_ref().map(|memory| memory.get().id()),
+        arrays: arrays.ranges(),
+        bytes: cost.bytes,
+    };
+    match obstacle {
+        Some(why) => {
+            // `settle` requires that no other view is alive.
+            drop(session);
+            history::keep(ended, Err(why));
+        }
+        None => {
+            for (n, bytes) in lent {
+                session.buffers[n].initial = Initial::Bytes(bytes);
+            }
+            history::keep(ended, Ok((session, plan)));
         }
     }
     if let Some(memory) = &mut held {
@@ -409,8 +435,6 @@ pub(crate) fn launch(
         for address in &outcome.addresses {
             after.remove(*address);
         }
-        // `settle` requires that no other view is alive.
-        drop(ran.session);
         memory.settle(after);
     }
     Ok(text)

@@ -12,6 +12,7 @@ mod array_interface;
 mod attention;
 mod command;
 mod dlpack;
+mod history;
 mod host_array;
 mod launch;
 mod map;
@@ -29,6 +30,8 @@ mod _native {
     use super::attention::{attention_bound, judge_attention};
     #[pymodule_export]
     use super::command::{compile_cuda, matrix_record, run_command};
+    #[pymodule_export]
+    use super::history::last_write;
     #[pymodule_export]
     use super::host_array::HostArray;
     #[pymodule_export]

@@ -1,5 +1,6 @@
 //! Global memory that persists between launches.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use emulator::GlobalMemory;
@@ -11,14 +12,21 @@ use crate::array::{Array, empty_of};
 
 /// The global memory of one device.
 #[pyclass(frozen, module = "sm121probe._native")]
-#[derive(Default)]
-pub(crate) struct Memory(Mutex<GlobalMemory>);
+pub(crate) struct Memory {
+    /// Tells it from every other memory of this process.
+    id: u64,
+    global: Mutex<GlobalMemory>,
+}
 
 impl Memory {
+    pub(crate) const fn id(&self) -> u64 {
+        self.id
+    }
+
     /// Locks the memory.
     pub(crate) fn lock(&self, py: Python<'_>) -> MutexGuard<'_, GlobalMemory> {
         // A launch replaces the memory completely or not at all, so a poisoned lock is safe to use.
-        self.0.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
+        self.global.lock_py_attached(py).unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -30,7 +38,8 @@ fn freed(address: u64) -> PyErr {
 impl Memory {
     #[new]
     fn new() -> Self {
-        Self::default()
+        static COUNT: AtomicU64 = AtomicU64::new(0);
+        Self { id: COUNT.fetch_add(1, Ordering::Relaxed), global: Mutex::default() }
     }
 
     /// Allocates a buffer with the bytes of an array and returns its address and size.

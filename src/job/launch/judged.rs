@@ -113,21 +113,7 @@ impl Session {
         launch: impl FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>,
     ) -> Result<Judged, E> {
         let Outcome { mut memory, addresses } = self.memory_before()?;
-        let steps: Result<Vec<_>, LaunchError> = self
-            .steps
-            .iter()
-            .map(|step| {
-                Ok(trials::Step {
-                    program: &self.modules[step.module].program,
-                    kernel: &step.entry,
-                    launch: self.launch(step, &addresses)?,
-                    cluster: step.cluster,
-                    cooperative: step.cooperative,
-                    shift_shared: step.shift_shared,
-                })
-            })
-            .collect();
-        let steps = steps?;
+        let steps = self.steps_at(&addresses)?;
         // A wrong result is traced back from the memory before the launches.
         let before = (!self.expectations.is_empty()).then(|| {
             memory.share();
@@ -144,6 +130,22 @@ impl Session {
         let outcome = verdict.finished.then_some(Outcome { memory, addresses });
         let omissions = self.omissions(outcome.as_ref(), &verdict);
         Ok(Judged { outcome, verdict, checked, omissions, origin })
+    }
+
+    /// Returns the launches with buffers at these addresses.
+    pub(super) fn steps_at(&self, addresses: &[u64]) -> Result<Vec<trials::Step<'_>>, LaunchError> {
+        let mut all = Vec::with_capacity(self.steps.len());
+        for step in &self.steps {
+            all.push(trials::Step {
+                program: &self.modules[step.module].program,
+                kernel: &step.entry,
+                launch: self.launch(step, addresses)?,
+                cluster: step.cluster,
+                cooperative: step.cooperative,
+                shift_shared: step.shift_shared,
+            });
+        }
+        Ok(all)
     }
 
     /// Returns the error that a verdict is under a plan; `None` if it is none.

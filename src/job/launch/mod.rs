@@ -35,7 +35,7 @@ pub use file::LaunchFile;
 pub use judged::Judged;
 pub use modules::{Compile, CompiledFile, Source, compile_cuda, compile_file};
 pub use omissions::{Elements, Omission};
-pub use origin::{Origin, UsedInstruction, UsedValue};
+pub use origin::{LastWrite, Origin, Start, UsedInstruction, UsedValue};
 pub use product::{Product, ProductResult};
 pub use read::from_file;
 pub use results::{LaunchResults, results};

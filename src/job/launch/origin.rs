@@ -1,11 +1,15 @@
 //! Where the first wrong element of a buffer comes from: the instruction that wrote it last, with the values that it used.
 
+use std::ops::Range;
+
 use emulator::argument::Element;
 use emulator::trials::{Computed, Plan, Provenance, Step, Trial, index_of, provenance};
-use emulator::{GlobalMemory, Place};
+use emulator::{GlobalMemory, InStream, Nobody, Options, Place, launch_with};
 use serde::Serialize;
 
+use super::error::LaunchError;
 use super::expect::Checked;
+use super::run::Outcome;
 use super::session::Session;
 
 /// Instructions behind the write that are named.
@@ -50,12 +54,34 @@ pub struct UsedValue {
     pub value: String,
 }
 
-/// A value in the type of an instruction: that of its last modifier that names one.
-fn shown(instruction: &str, bits: u64) -> String {
+/// Bytes of a result: those of a buffer of the session, by its index and the first byte, or those at an address.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Start {
+    /// A byte of a buffer.
+    Buffer(usize, u64),
+    /// An address, such as one of memory that persists between launches.
+    Address(u64),
+}
+
+/// The last write to bytes of a result.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct LastWrite {
+    /// The write, and behind it what computed its operands.
+    pub instructions: Vec<UsedInstruction>,
+    /// The bytes as the launches left them.
+    pub left: Vec<u8>,
+}
+
+/// The element type of an instruction: that of its last modifier that names one.
+fn element_of(instruction: &str) -> Option<Element> {
     let opcode = instruction.split_whitespace().find(|word| !word.starts_with('@')).unwrap_or_default();
     // `cvt.rn.bf16.f32` reads the last type.
-    let of = opcode.split('.').rev().find_map(|word| Element::named(word.trim_end_matches(';')));
-    match of {
+    opcode.split('.').rev().find_map(|word| Element::named(word.trim_end_matches(';')))
+}
+
+/// A value in the type of an instruction.
+fn shown(instruction: &str, bits: u64) -> String {
+    match element_of(instruction) {
         Some(element) if element.bits() <= 64 && bits >> (element.bits() - 1) <= 1 => element.show(bits),
         _ => format!("{bits:#x}"),
     }
@@ -87,6 +113,49 @@ impl Session {
         Some(Origin { buffer, index, launch: Some(step), instructions })
     }
 
+    /// Runs the launches of a plan's first trial again to find what wrote bytes last. Returns `None` if no launch wrote them.
+    ///
+    /// # Errors
+    /// [`LaunchError`] if the session is invalid, or a launch stops, which it did not before.
+    pub fn last_write(
+        &mut self,
+        plan: &Plan,
+        (start, count): (Start, usize),
+    ) -> Result<Option<LastWrite>, LaunchError> {
+        let Outcome { memory, addresses } = self.memory_before()?;
+        let steps = self.steps_at(&addresses)?;
+        let start = match start {
+            Start::Buffer(buffer, byte) => addresses.get(buffer).map(|base| base + byte),
+            Start::Address(address) => Some(address),
+        };
+        let Some(start) = start else { return Ok(None) };
+        let bytes = start..start + count as u64;
+        let stopped = |stop| match self.steps.first() {
+            Some(step) => self.stopped(step, stop),
+            None => LaunchError::Fit("the session has no launch".to_owned()),
+        };
+        let trial = plan.first();
+        let Some(Provenance { write, .. }) =
+            provenance(&steps, &memory, (plan, &trial), &bytes).map_err(stopped)?
+        else {
+            return Ok(None);
+        };
+        let mut after = memory;
+        for step in &steps {
+            let options = Options { directed: None, shift_shared: step.shift_shared, ..plan.options(&trial) };
+            let Some(kernel) = step.program.kernel(step.kernel) else { continue };
+            let launch = InStream {
+                cluster: step.cluster,
+                cooperative: step.cooperative,
+                ..InStream::new(step.program, kernel, &step.launch)
+            };
+            launch_with(&launch, &mut after, &options, &mut Nobody).map_err(stopped)?;
+        }
+        let mut instructions = Vec::new();
+        self.add_instructions(&write, 0, &addresses, &mut instructions);
+        Ok(Some(LastWrite { instructions, left: contents(&after, &bytes) }))
+    }
+
     /// Adds an instruction and those behind it, the nearest first.
     fn add_instructions(
         &self,
@@ -105,7 +174,8 @@ impl Session {
             value: shown(text, *bits),
         };
         let is_load = without_guard(text).starts_with("ld");
-        let loaded = of.address.filter(|_| is_load).map(|at| self.element_at(at, addresses));
+        let loaded =
+            of.address.filter(|_| is_load).map(|at| self.element_at(at, addresses, element_of(text)));
         let operands = of.operands.iter().map(operand).collect();
         all.push(UsedInstruction { place: of.place.clone(), level, operands, loaded });
         for input in &of.inputs {
@@ -113,21 +183,38 @@ impl Session {
         }
     }
 
-    /// The element at an address, or the address.
-    fn element_at(&self, at: u64, addresses: &[u64]) -> String {
+    /// The element at an address, which is of this type in memory that persists between launches; the address if no buffer is there.
+    fn element_at(&self, at: u64, addresses: &[u64], element: Option<Element>) -> String {
         let inside = |(buffer, base): &(&super::session::Buffer, &u64)| {
             at.checked_sub(**base).is_some_and(|byte| byte < buffer.shape.bytes as u64)
         };
-        match self.buffers.iter().zip(addresses).find(inside) {
-            Some((buffer, base)) => {
-                let element = (at - base) as usize * 8 / buffer.shape.element.bits();
-                let index: Vec<String> =
-                    index_of(element, &buffer.shape.dims).iter().map(ToString::to_string).collect();
-                format!("{}[{}]", buffer.name, index.join(","))
+        // Arrays that overlap are bytes, as memory that persists is: their elements are those of the instruction.
+        let size = element.map_or(1, |of| of.bits() as u64 / 8).max(1);
+        let untyped = |name: &str, byte: u64| match byte.is_multiple_of(size) {
+            true => format!("{name}[{}]", byte / size),
+            false => format!("byte {byte} of {name}"),
+        };
+        if let Some((buffer, base)) = self.buffers.iter().zip(addresses).find(inside) {
+            if buffer.shape.element == Element::U8 {
+                return untyped(&buffer.name, at - base);
             }
-            None => format!("{at:#x}"),
+            let element = (at - base) as usize * 8 / buffer.shape.element.bits();
+            let index: Vec<String> =
+                index_of(element, &buffer.shape.dims).iter().map(ToString::to_string).collect();
+            return format!("{}[{}]", buffer.name, index.join(","));
         }
+        let Some((base, _)) = self.base.buffer_around(at) else { return format!("{at:#x}") };
+        let name = self.base.buffer_name(base).map_or_else(|| format!("{base:#x}"), str::to_owned);
+        untyped(&name, at - base)
     }
+}
+
+/// The bytes of a range, as many as its buffer has.
+fn contents(memory: &GlobalMemory, bytes: &Range<u64>) -> Vec<u8> {
+    let Some((base, _)) = memory.buffer_around(bytes.start) else { return Vec::new() };
+    let all = memory.contents(base).unwrap_or_default();
+    let first = (bytes.start - base) as usize;
+    all.iter().skip(first).take((bytes.end - bytes.start) as usize).copied().collect()
 }
 
 /// An instruction without its guard.
@@ -145,25 +232,40 @@ impl Origin {
             return vec![format!("{element} was not written by any launch")];
         };
         let mut lines = vec![format!("{element} was last written in launch {launch}: {}", write.place)];
-        lines.extend(self.instructions.iter().map(|used| {
-            let value = |v: &UsedValue| match &v.register {
-                Some(register) => format!("{register} = {}", v.value),
-                None => v.value.clone(),
-            };
-            let values: Vec<String> = used.operands.iter().map(value).collect();
-            let source = used.place.source.as_ref().filter(|_| used.level > 0);
-            let source = source.map_or_else(String::new, |(file, line)| format!(", {file}:{line}"));
-            let text = used.place.source_text.as_ref().filter(|_| used.level > 0);
-            let text = text.map_or_else(String::new, |text| format!(" `{text}`"));
-            let what = match &used.loaded {
-                Some(loaded) => format!("loads {loaded}"),
-                None if values.is_empty() => "reads no register".to_owned(),
-                None => format!("uses {}", values.join(", ")),
-            };
-            let indent = "  ".repeat(used.level);
-            format!("{indent}`{}` at line {}{source}{text} {what}", used.place.instruction, used.place.line)
-        }));
+        lines.extend(self.instructions.iter().map(UsedInstruction::line_of_text));
         lines
+    }
+}
+
+impl LastWrite {
+    /// Returns it as lines of text, the first about this element.
+    #[must_use]
+    pub fn lines(&self, element: &str) -> Vec<String> {
+        let first =
+            self.instructions.first().map(|write| format!("{element} was last written by {}", write.place));
+        first.into_iter().chain(self.instructions.iter().map(UsedInstruction::line_of_text)).collect()
+    }
+}
+
+impl UsedInstruction {
+    /// Returns it as a line of text, indented by its level.
+    fn line_of_text(&self) -> String {
+        let value = |v: &UsedValue| match &v.register {
+            Some(register) => format!("{register} = {}", v.value),
+            None => v.value.clone(),
+        };
+        let values: Vec<String> = self.operands.iter().map(value).collect();
+        let source = self.place.source.as_ref().filter(|_| self.level > 0);
+        let source = source.map_or_else(String::new, |(file, line)| format!(", {file}:{line}"));
+        let text = self.place.source_text.as_ref().filter(|_| self.level > 0);
+        let text = text.map_or_else(String::new, |text| format!(" `{text}`"));
+        let what = match &self.loaded {
+            Some(loaded) => format!("loads {loaded}"),
+            None if values.is_empty() => "reads no register".to_owned(),
+            None => format!("uses {}", values.join(", ")),
+        };
+        let indent = "  ".repeat(self.level);
+        format!("{indent}`{}` at line {}{source}{text} {what}", self.place.instruction, self.place.line)
     }
 }
 

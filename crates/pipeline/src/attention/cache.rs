@@ -201,6 +201,8 @@ pub struct Cache {
     pub by_slot: bool,
     /// Whether keys are read as if they were stored in the order of FlashInfer's NVFP4 attention, permuted in each 32: a fault.
     pub is_permuted: bool,
+    /// How many keys behind a key the one is that is read for it, of keys and of values: none, unless a kernel has a fault.
+    pub key_shift: [i64; 2],
     /// The pages of its values, if they are others.
     pub value_table: Option<Vec<Vec<usize>>>,
 }
@@ -310,6 +312,10 @@ impl Cache {
         let page = self.page.max(1);
         let permuted = |key: usize| key / 32 * 32 + key % 32 / 8 * 2 + key % 8 / 2 * 8 + key % 2;
         let key = if self.is_permuted && side == 0 { permuted(key) } else { key };
+        let entries = table.get(request)?.len() * if self.by_slot { 1 } else { page };
+        // At the ends of its table a key stays itself.
+        let shifted = usize::try_from(key as i64 + self.key_shift.get(side)?).ok();
+        let key = shifted.filter(|other| *other < entries).unwrap_or(key);
         if self.by_slot {
             let slot = *table.get(request)?.get(key)?;
             return Some((slot / page, slot % page));

@@ -278,6 +278,7 @@ impl Dump {
         };
         of(self) == of(other)
             && self.cache.is_permuted == other.cache.is_permuted
+            && self.cache.key_shift.get(side) == other.cache.key_shift.get(side)
             && self.cache.planes[side] == other.cache.planes[side]
             && self.cache.table == other.cache.table
             && self.cache.value_table == other.cache.value_table

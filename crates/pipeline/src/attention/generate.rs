@@ -454,6 +454,7 @@ impl Generator<'_> {
             table,
             by_slot: self.case.sparse,
             is_permuted: false,
+            key_shift: [0; 2],
             value_table: None,
         };
         (cache, bytes)

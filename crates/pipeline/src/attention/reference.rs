@@ -652,7 +652,7 @@ impl<'a> Reference<'a> {
     }
 }
 
-/// Changes weights to those that a wrong merge of splits gives: the divisor stays.
+/// Changes weights to those that a wrong merge of splits gives, over the right divisor.
 fn merge_wrongly(keys: &mut [Key], common: &Common, request: &Request, merge: WrongMerge) {
     let size = merge.split.size(request.keys.len());
     let part = |key: &Key| (key.row - request.keys.start) / size;
@@ -663,19 +663,36 @@ fn merge_wrongly(keys: &mut [Key], common: &Common, request: &Request, merge: Wr
         *sum += key.weight;
         *most = most.max(key.t);
     }
-    let share = match merge.fault {
-        MergeFault::Averaged => common.total / parts.len() as f64,
-        MergeFault::Added | MergeFault::OwnMaximum => common.total,
-    };
     // The weight of the sink stays what it is.
     let weights: f64 = keys.iter().map(|key| key.weight).sum();
     let of_own: f64 = parts.values().map(|(sum, most)| sum * libm::exp2(common.most - most)).sum();
-    let total = of_own + (common.total - weights);
+    let of_own = of_own + (common.total - weights);
+    let count = parts.len() as f64;
+    let largest = parts.values().fold(0.0, |most: f64, (sum, _)| most.max(*sum));
+    // What a split counts for, of its logarithm in another base.
+    let in_base = |sum: f64, factor: f64| libm::exp2(libm::log2(sum / largest) * factor);
+    let (log2, ln2) = (std::f64::consts::LOG2_E, std::f64::consts::LN_2);
+    let of_two: f64 = parts.values().map(|(sum, _)| in_base(*sum, log2)).sum();
+    let of_e: f64 = parts.values().map(|(sum, _)| in_base(*sum, ln2)).sum();
+    let reversed: BTreeMap<usize, f64> =
+        parts.keys().copied().zip(parts.values().rev().map(|(sum, _)| *sum)).collect();
+    let last = parts.last_key_value().map(|(part, (sum, _))| (*part, *sum));
+    let of_last = last.map_or(0.0, |(_, sum)| sum);
+    let total = common.total;
     for key in keys.iter_mut() {
-        let Some((sum, most)) = parts.get(&part(key)) else { continue };
+        let own = part(key);
+        let Some((sum, most)) = parts.get(&own) else { continue };
+        let times = |is: f64| if last.is_some_and(|(part, _)| part == own) { is } else { 1.0 };
         key.weight *= match merge.fault {
-            MergeFault::Averaged | MergeFault::Added => share / sum,
-            MergeFault::OwnMaximum => libm::exp2(common.most - most) * share / total,
+            MergeFault::Averaged => total / count / sum,
+            MergeFault::Added => total / sum,
+            MergeFault::OwnMaximum => libm::exp2(common.most - most) * total / of_own,
+            MergeFault::TwoAsE => in_base(*sum, log2) / of_two * weights / sum,
+            MergeFault::EAsTwo => in_base(*sum, ln2) / of_e * weights / sum,
+            MergeFault::Reversed => reversed.get(&own).map_or(1.0, |other| other / sum),
+            MergeFault::LastTwice => times(2.0) * total / (total + of_last),
+            MergeFault::DivisorWithoutLast => total / (total - of_last),
+            MergeFault::Undivided => total,
         };
     }
 }

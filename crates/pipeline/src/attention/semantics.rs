@@ -143,6 +143,18 @@ pub enum MergeFault {
     Added,
     /// Sums of weights are added as they are, each relative to the maximum of its own split.
     OwnMaximum,
+    /// Logarithms of base 2 are taken for those of base e.
+    TwoAsE,
+    /// Logarithms of base e are taken for those of base 2.
+    EAsTwo,
+    /// The first split has the weight of the last, and so on.
+    Reversed,
+    /// The last split counts twice.
+    LastTwice,
+    /// The divisor lacks the weights of the last split.
+    DivisorWithoutLast,
+    /// The sum is not divided.
+    Undivided,
 }
 
 /// A wrong merge of splits.

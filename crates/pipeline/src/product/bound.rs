@@ -68,6 +68,22 @@ impl ResultType {
         }
     }
 
+    /// The number of this type that a value becomes; itself, if sums have the type. `None` beyond the largest.
+    fn nearest(self, x: f64, way: Way) -> Option<f64> {
+        let Some((bits, lowest)) = self.rounding() else { return x.is_finite().then_some(x) };
+        if !x.is_finite() {
+            return None;
+        }
+        let unit = power((exponent(x) - bits).max(lowest));
+        let steps = x / unit;
+        let whole = match way {
+            Way::Nearest => steps.round_ties_even(),
+            Way::Zero => steps.trunc(),
+        };
+        let rounded = whole * unit;
+        (rounded.abs() <= self.largest()).then_some(rounded)
+    }
+
     const fn largest(self) -> f64 {
         match self {
             Self::F16 => 65504.0,
@@ -82,6 +98,15 @@ impl ResultType {
             None => power(-22),
         }
     }
+}
+
+/// How a number is rounded to a shorter type.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(super) enum Way {
+    /// To the nearest, ties to even.
+    Nearest,
+    /// Toward zero: the low bits are cut off.
+    Zero,
 }
 
 /// 2^n, for exponents of doubles.
@@ -121,6 +146,15 @@ impl Bound {
         // A sum of nothing is exact.
         let rounding = if reach > 0.0 { power(exponent(reach) - 23) } else { 0.0 };
         Self { value, error: self.error + rounding }
+    }
+
+    /// What a rounding to a type leaves, where it is known which number each value becomes: exactly that, or the range of those near.
+    pub(super) fn settled(self, to: ResultType, way: Way) -> Self {
+        let (least, most) = (self.value - self.error, self.value + self.error);
+        let (Some(least), Some(most)) = (to.nearest(least, way), to.nearest(most, way)) else {
+            return Self::OPEN;
+        };
+        Self { value: f64::midpoint(least, most), error: (most - least) / 2.0 }
     }
 
     /// Rounds the accumulator to the type of the result.
@@ -191,6 +225,25 @@ pub(super) fn sum_of([left, right]: [&Lines; 2], row: usize, column: usize, sum:
         }
     };
     Bound { value, error }
+}
+
+/// The sum of a row of one operand and a row of the other, if a kernel rounds its accumulator to a type after each so many elements of K. `whole`
+/// is the sum without that: its error bounds what binary32 loses in any part.
+pub(super) fn short_sum(
+    [left, right]: [&Lines; 2],
+    (row, column): (usize, usize),
+    whole: Bound,
+    (to, step): (ResultType, usize),
+) -> Bound {
+    let (a, b) = (left.rows.values(row), right.rows.values(column));
+    let mut sum = Bound { value: 0.0, error: 0.0 };
+    for (a, b) in a.chunks(step.max(1)).zip(b.chunks(step.max(1))) {
+        let value = sum.value + a.iter().zip(b).map(|(a, b)| a * b).sum::<f64>();
+        // A part is added in binary32.
+        let error = sum.error + whole.error + power(-23) * value.abs();
+        sum = Bound { value, error }.settled(to, Way::Nearest);
+    }
+    sum
 }
 
 /// The bounds of every element, row-major.

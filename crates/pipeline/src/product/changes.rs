@@ -5,9 +5,10 @@ use std::sync::Arc;
 use numerics::format::Format;
 
 use super::Product;
+use super::bound::ResultType;
 use super::faults::{
-    BIASES, Elsewhere, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, OF_STORES, PAIRS, PARTS, ROWS, Relaid,
-    SCALES, STAGES, STORES, TILES,
+    BIASES, Elsewhere, FRAGMENTS, LAST, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, OF_STORES, OfFragment,
+    PAIRS, PARTS, ROWS, Relaid, SCALES, STAGES, STORES, TILES,
 };
 use super::matrix::{Decoded, Matrix, Scaled, codes};
 
@@ -39,15 +40,61 @@ enum Edit {
 
 /// How codes become values.
 #[derive(Clone)]
-pub(super) struct Scaling {
+pub(super) struct Scaling<'p> {
     element: Format,
     scale: Format,
     block: usize,
-    /// [rows, K / block].
-    scales: Arc<Vec<u8>>,
+    scales: Scales<'p>,
     pub(super) global: f64,
     /// What each scale is multiplied by besides.
     twice: Option<Arc<dyn Fn(usize) -> bool + Send + Sync>>,
+}
+
+/// A matrix of scales [rows, blocks] as a kernel reads it, row-major. A scale is computed only where it is read: a sample reads few rows, and a
+/// large operand has millions.
+#[derive(Clone)]
+struct Scales<'p> {
+    rows: usize,
+    blocks: usize,
+    at: Arc<dyn Fn(usize) -> u8 + Send + Sync + 'p>,
+}
+
+impl<'p> Scales<'p> {
+    fn new(of: &'p Scaled, rows: usize) -> Self {
+        let stored = of.scales.as_slice();
+        let blocks = stored.len() / rows.max(1);
+        Self { rows, blocks, at: Arc::new(move |place| stored.get(place).copied().unwrap_or_default()) }
+    }
+
+    const fn count(&self) -> usize {
+        self.rows * self.blocks
+    }
+
+    /// The scale of a block of a row; zero if there is none.
+    fn scale(&self, row: usize, block: usize) -> u8 {
+        let place = row * self.blocks + block;
+        if place < self.count() { (self.at)(place) } else { 0 }
+    }
+
+    /// Replaces what is read at each place by what this returns for the place and a function that reads another one.
+    fn read_by(&mut self, read: impl Fn(usize, &dyn Fn(usize) -> u8) -> u8 + Send + Sync + 'p) {
+        let before = Arc::clone(&self.at);
+        self.at = Arc::new(move |place| read(place, &*before));
+    }
+
+    /// Reads every scale from another place, of row, block, rows and blocks; its own, where the other does not exist.
+    fn moved(&mut self, from: impl Fn(usize, usize, usize, usize) -> usize + Send + Sync + 'p) {
+        let (rows, blocks, count) = (self.rows, self.blocks.max(1), self.count());
+        self.read_by(move |at, read| {
+            let place = from(at / blocks, at % blocks, rows, blocks);
+            read(if place < count { place } else { at })
+        });
+    }
+
+    /// Reads the codes of scales as others.
+    fn recoded(&mut self, code: impl Fn(u8) -> u8 + Send + Sync + 'p) {
+        self.read_by(move |place, read| code(read(place)));
+    }
 }
 
 /// An operand as a kernel reads it.
@@ -56,8 +103,10 @@ pub(super) struct Operand<'p> {
     matrix: &'p Matrix,
     /// The row that is read for a row; the last one is asked first.
     rows: Vec<fn(usize, usize) -> usize>,
+    /// The row and the element of K whose code is read for those; the last one is asked first.
+    fragments: Vec<OfFragment>,
     edits: Vec<Edit>,
-    pub(super) scaling: Option<Scaling>,
+    pub(super) scaling: Option<Scaling<'p>>,
     /// Whether it is read as declared.
     pub(super) is_declared: bool,
 }
@@ -69,13 +118,20 @@ impl<'p> Operand<'p> {
                 element: of.element,
                 scale: of.scale,
                 block: of.block.max(1),
-                scales: Arc::new(of.scales.clone()),
+                scales: Scales::new(of, matrix.rows()),
                 global: of.global,
                 twice: None,
             }),
             Matrix::Plain { .. } => None,
         };
-        Self { matrix, rows: Vec::new(), edits: Vec::new(), scaling, is_declared: true }
+        Self {
+            matrix,
+            rows: Vec::new(),
+            fragments: Vec::new(),
+            edits: Vec::new(),
+            scaling,
+            is_declared: true,
+        }
     }
 
     /// Decodes rows.
@@ -83,17 +139,15 @@ impl<'p> Operand<'p> {
         let (count, depth) = (self.matrix.rows(), self.matrix.depth());
         let mut out = Decoded::default();
         for row in rows {
-            let of = self.rows.iter().rev().fold(*row, |row, from| from(row, count));
-            let at = of * depth..(of + 1) * depth;
             match (self.matrix, &self.scaling) {
                 (Matrix::Scaled(of), Some(scaling)) => {
-                    let mut line = of.codes[at].to_vec();
+                    let mut line = self.line(&of.codes, *row, [count, depth]);
                     self.edits.iter().for_each(|edit| edit.of_codes(&mut line));
                     out.add_codes(&line, scaling.element, &scaling.factors(*row, depth), scaling.block);
                 }
                 (Matrix::Scaled(_), None) => {}
                 (Matrix::Plain { values, .. }, _) => {
-                    let mut line = values[at].to_vec();
+                    let mut line = self.line(values, *row, [count, depth]);
                     self.edits.iter().for_each(|edit| edit.of_elements(&mut line, 0.0));
                     out.add_values(&line);
                 }
@@ -102,17 +156,29 @@ impl<'p> Operand<'p> {
         out
     }
 
-    /// Reads every scale from another place of the matrix of scales, by row and block, rows and blocks.
-    fn moved(&mut self, from: impl Fn(usize, usize, usize, usize) -> usize) {
-        let rows = self.matrix.rows();
-        let Some(scaling) = &mut self.scaling else { return };
-        let blocks = scaling.scales.len() / rows.max(1);
-        let old = Arc::clone(&scaling.scales);
-        let each = |at: usize| {
-            let place = from(at / blocks, at % blocks, rows, blocks);
-            old.get(place).copied().unwrap_or(old[at])
+    /// The elements of a row, of so many rows and elements of K.
+    fn line<T: Copy>(&self, all: &[T], row: usize, [rows, depth]: [usize; 2]) -> Vec<T> {
+        let read = |row: usize| self.rows.iter().rev().fold(row, |row, from| from(row, rows));
+        if self.fragments.is_empty() {
+            let row = read(row);
+            return all[row * depth..(row + 1) * depth].to_vec();
+        }
+        let chunk = self.matrix.chunk();
+        let element = |k: usize| {
+            let from = |at: (usize, usize), from: &OfFragment| {
+                Some(from(at.0, at.1, chunk)).filter(|(row, k)| *row < rows && *k < depth).unwrap_or(at)
+            };
+            let (row, k) = self.fragments.iter().rev().fold((row, k), from);
+            all[read(row) * depth + k]
         };
-        scaling.scales = Arc::new((0..old.len()).map(each).collect());
+        (0..depth).map(element).collect()
+    }
+
+    /// Reads every scale from another place of the matrix of scales, by row and block, rows and blocks.
+    fn moved(&mut self, from: impl Fn(usize, usize, usize, usize) -> usize + Send + Sync + 'p) {
+        if let Some(scaling) = &mut self.scaling {
+            scaling.scales.moved(from);
+        }
     }
 }
 
@@ -138,12 +204,12 @@ impl Edit {
     }
 }
 
-impl Scaling {
+impl Scaling<'_> {
     /// The factor of each block of a row.
     fn factors(&self, row: usize, depth: usize) -> Vec<f64> {
         let (blocks, table) = (depth / self.block, codes(self.scale));
         let of = |block: usize| {
-            let code = self.scales.get(row * blocks + block).copied().unwrap_or_default();
+            let code = self.scales.scale(row, block);
             let twice = if self.twice.as_ref().is_some_and(|is| is(block)) { 2.0 } else { 1.0 };
             table[usize::from(code)].value * self.global * twice
         };
@@ -168,8 +234,21 @@ pub(super) struct Altered<'p> {
     /// Where an element is stored.
     pub(super) stored_at: Option<Elsewhere>,
     pub(super) stale: Option<Stale>,
+    /// The type to which sums are rounded after each so many elements of K.
+    pub(super) short_sums: Option<(ResultType, usize)>,
+    /// Whether the result is cut to its type instead of rounded.
+    pub(super) is_cut: bool,
+    /// Rows or columns that hold zero.
+    pub(super) zero: Option<Zero>,
     pub(super) factor: f64,
     pub(super) has_any_order: bool,
+}
+
+/// Rows, or columns, that hold zero from this one on.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Zero {
+    pub(super) of_rows: bool,
+    pub(super) from: usize,
 }
 
 impl<'p> Altered<'p> {
@@ -180,6 +259,9 @@ impl<'p> Altered<'p> {
             row_bias: None,
             stored_at: None,
             stale: None,
+            short_sums: None,
+            is_cut: false,
+            zero: None,
             factor: 1.0,
             has_any_order: false,
         }
@@ -223,9 +305,11 @@ pub(super) fn table(product: &Product) -> Vec<Change> {
     all.extend(parts_of_depth(product.a.depth()));
     all.extend(globals(matrices));
     if product.bias.is_some() {
-        all.extend(biases());
+        all.extend(biases(matrices));
     }
     all.extend(stores());
+    all.extend(roundings(product));
+    all.extend(zeros(product.shape()));
     all.extend(stale_sums(product.shape()));
     all
 }
@@ -266,7 +350,7 @@ fn changes_of(matrix: &Matrix) -> Vec<OfOperand> {
         all.extend(layouts());
         all.extend(SCALES.into_iter().map(|(what, from)| {
             of_operand(format!("the scale {what} is taken, of the X"), OF_INDEX, move |operand| {
-                operand.moved(|row, block, rows, blocks| {
+                operand.moved(move |row, block, rows, blocks| {
                     let (row, block) = from(row, block, rows, blocks);
                     row * blocks + block
                 });
@@ -285,7 +369,7 @@ fn changes_of(matrix: &Matrix) -> Vec<OfOperand> {
     all.extend(ROWS.into_iter().map(|(what, from)| {
         of_operand(format!("the X of {what} is read"), look, move |operand| {
             operand.rows.push(from);
-            operand.moved(|row, block, rows, blocks| from(row, rows) * blocks + block);
+            operand.moved(move |row, block, rows, blocks| from(row, rows) * blocks + block);
         })
     }));
     let fragment = "the fragment of the operand: ldmatrix, its address and its swizzle";
@@ -301,6 +385,10 @@ fn changes_of(matrix: &Matrix) -> Vec<OfOperand> {
             }));
         }
     }
+    all.extend(FRAGMENTS.into_iter().map(|(what, from)| {
+        let look = "the fragment of the operand: ldmatrix, its address and its swizzle";
+        of_operand(what, look, move |operand| operand.fragments.push(from))
+    }));
     all.extend(stages(matrix));
     all
 }
@@ -311,9 +399,11 @@ fn layouts() -> Vec<OfOperand> {
     let mut all = Vec::new();
     for relaid in Relaid::all() {
         let change = of_operand(relaid.words("X"), OF_SCALES, move |operand| {
-            let rows = operand.matrix.rows();
-            if let Some(scaling) = &mut operand.scaling {
-                scaling.scales = Arc::new(relaid.read(&scaling.scales, rows));
+            let Some(scaling) = &mut operand.scaling else { return };
+            let (rows, blocks) = (scaling.scales.rows, scaling.scales.blocks);
+            if relaid.fits(rows, blocks) {
+                // What lies beyond is zero.
+                scaling.scales.read_by(move |at, read| relaid.source(at, rows, blocks).map_or(0, read));
             }
         });
         all.push(OfOperand { seen, ..change });
@@ -335,7 +425,7 @@ fn scale_codes(scale: Format) -> Vec<OfOperand> {
     let each = |what: &str, look: &'static str, read: fn(u8) -> u8| {
         of_operand(format!("the scales of the X {what}"), look, move |operand| {
             if let Some(scaling) = &mut operand.scaling {
-                Arc::make_mut(&mut scaling.scales).iter_mut().for_each(|scale| *scale = read(*scale));
+                scaling.scales.recoded(read);
             }
         })
     };
@@ -371,7 +461,7 @@ fn scale_types(of: &Scaled) -> Vec<OfOperand> {
         vec![of_operand(format!("the {is} scales of the X are read as {}", other.0), look, move |operand| {
             if let Some(scaling) = &mut operand.scaling {
                 scaling.scale = other.1;
-                Arc::make_mut(&mut scaling.scales).iter_mut().for_each(|scale| *scale &= bits);
+                scaling.scales.recoded(move |scale| scale & bits);
             }
         })];
     let look = "the elements of a scale: `.block16` or `.block32`, or the scale vector's size";
@@ -379,13 +469,13 @@ fn scale_types(of: &Scaled) -> Vec<OfOperand> {
         for (with, stride) in [("", 1), (", with rows of as many scales", 2)] {
             let what = format!("the scales of the X are read for blocks of 16 instead of 32{with}");
             all.push(of_operand(what, look, move |operand| {
-                let rows = operand.matrix.rows();
                 let Some(scaling) = &mut operand.scaling else { return };
-                let blocks = scaling.scales.len() / rows.max(1);
-                let old = &scaling.scales;
-                let row =
-                    |row: usize| (0..2 * blocks).map(move |n| (row * blocks * stride + n) % (rows * blocks));
-                scaling.scales = Arc::new((0..rows).flat_map(row).map(|at| old[at]).collect());
+                let (rows, blocks) = (scaling.scales.rows, scaling.scales.blocks.max(1));
+                scaling.scales.read_by(move |at, read| {
+                    let (row, n) = (at / (2 * blocks), at % (2 * blocks));
+                    read((row * blocks * stride + n) % (rows * blocks))
+                });
+                scaling.scales.blocks = 2 * blocks;
                 scaling.block = 16;
             }));
         }
@@ -439,7 +529,7 @@ fn stages(matrix: &Matrix) -> Vec<OfOperand> {
                             .push(Edit::Order(Arc::new(move |k| from(k / size, tiles) * size + k % size)));
                     }
                     if let Some(width) = scales {
-                        operand.moved(|row, block, _, blocks| {
+                        operand.moved(move |row, block, _, blocks| {
                             row * blocks + from(block / width, tiles) * width + block % width
                         });
                     }
@@ -463,12 +553,12 @@ fn other_scales(matrices: [&Matrix; 2]) -> Vec<Change> {
             look,
             move |altered| {
                 let other = altered.operands.get(1 - which).and_then(|of| of.scaling.as_ref());
-                let Some(others) = other.map(|of| Arc::clone(&of.scales)) else { return };
+                let Some(others) = other.map(|of| of.scales.clone()) else { return };
                 if let Some(operand) = altered.operands.get_mut(which) {
                     operand.is_declared = false;
                     if let Some(scaling) = &mut operand.scaling {
-                        let count = scaling.scales.len();
-                        scaling.scales = Arc::new(others.iter().copied().cycle().take(count).collect());
+                        let count = others.count().max(1);
+                        scaling.scales.at = Arc::new(move |place| (others.at)(place % count));
                     }
                 }
             },
@@ -556,7 +646,7 @@ fn globals(matrices: [&Matrix; 2]) -> Vec<Change> {
     all
 }
 
-fn biases() -> Vec<Change> {
+fn biases(matrices: [&Matrix; 2]) -> Vec<Change> {
     let look = "the bias: its index, its factor, and where it is added";
     let left_out = change("the bias is left out", look, |altered| altered.bias = None);
     let each = BIASES.into_iter().map(|(what, apply)| {
@@ -569,7 +659,67 @@ fn biases() -> Vec<Change> {
     let of_row = change("the bias of the row is added instead of that of the column", look, |altered| {
         altered.row_bias = altered.bias.take();
     });
-    [left_out].into_iter().chain(each).chain([of_row]).collect()
+    let alpha: f64 = matrices
+        .iter()
+        .map(|matrix| match matrix {
+            Matrix::Scaled(of) => of.global,
+            Matrix::Plain { .. } => 1.0,
+        })
+        .product();
+    let look = "the order of the epilogue: alpha is a factor of the product alone";
+    let scaled = change("the bias is multiplied by the global scales, too", look, move |altered| {
+        if let Some(bias) = &mut altered.bias {
+            Arc::make_mut(bias).iter_mut().for_each(|x| *x *= alpha);
+        }
+    });
+    let scaled = (alpha != 1.0).then_some(scaled);
+    [left_out].into_iter().chain(each).chain([of_row]).chain(scaled).collect()
+}
+
+/// Roundings that a kernel makes and should not.
+fn roundings(product: &Product) -> Vec<Change> {
+    let mut all = Vec::new();
+    for (to, name) in [(ResultType::Bf16, "bf16"), (ResultType::F16, "f16")] {
+        let look = "the type of the accumulator: `.f32` in the mma, and where it is kept between steps";
+        for step in TILES.into_iter().filter(|step| *step < product.a.depth()) {
+            let what = format!("sums are rounded to {name} after each {step} of K");
+            all.push(change(what, look, move |altered| altered.short_sums = Some((to, step))));
+        }
+        if product.result != to {
+            let (look, depth) = ("the conversion before the store", product.a.depth());
+            let what = format!("the sum is rounded to {name} before it is stored");
+            all.push(change(what, look, move |altered| altered.short_sums = Some((to, depth))));
+        }
+    }
+    if matches!(product.result, ResultType::Bf16 | ResultType::F16) {
+        let look = "the conversion before the store: `cvt.rn`, not a shift by 16 bits or `cvt.rz`";
+        all.push(change("the result is cut to its type, not rounded", look, |altered| altered.is_cut = true));
+    }
+    all
+}
+
+/// Results that hold zero at their end.
+fn zeros([rows, columns]: [usize; 2]) -> Vec<Change> {
+    let look = "the predicates of the last tile: of its loads and of its stores";
+    let mut all = Vec::new();
+    for (of_rows, name, size) in [(true, "row", rows), (false, "column", columns)] {
+        let tails = LAST.into_iter().map(|tile| size % tile);
+        let mut counts: Vec<usize> =
+            LAST.into_iter().chain(tails).filter(|n| (1..size).contains(n)).collect();
+        counts.sort_unstable();
+        counts.dedup();
+        for count in counts {
+            let last = if count == 1 {
+                format!("the last {name} holds")
+            } else {
+                format!("the last {count} {name}s hold")
+            };
+            let what = format!("{last} zero: not stored, or computed of nothing");
+            let from = size - count;
+            all.push(change(what, look, move |altered| altered.zero = Some(Zero { of_rows, from })));
+        }
+    }
+    all
 }
 
 fn stores() -> impl Iterator<Item = Change> {

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use rayon::prelude::*;
 
-use super::bound::{Bound, Lines, Sum, spread, sum_of};
-use super::changes::{Altered, Apply, Change, Operand, Stale, table};
+use super::bound::{Bound, Lines, Sum, Way, short_sum, spread, sum_of};
+use super::changes::{Altered, Apply, Change, Operand, Stale, Zero, table};
 use super::matrix::{Matrix, codes};
 use super::{Bounds, Product};
 use crate::frame::diagnosis::Diagnosis;
@@ -236,12 +236,20 @@ impl<'p> WrongProduct<'p> {
         let one = |(row, column): (usize, usize)| {
             let [row, column] = [(left, row), (right, column)].map(|(of, at)| of.index.get(&at).copied());
             match row.zip(column) {
-                Some((row, column)) => sum_of([&left.lines, &right.lines], row, column, sum),
+                Some((row, column)) => {
+                    let lines = [&left.lines, &right.lines];
+                    let whole = sum_of(lines, row, column, sum);
+                    of.short_sums.map_or(whole, |short| short_sum(lines, (row, column), whole, short))
+                }
                 None => Bound { value: f64::NAN, error: f64::INFINITY },
             }
         };
         let result = self.product.result;
         let element = |at: &(usize, usize)| {
+            if of.zero.is_some_and(|Zero { of_rows, from }| if of_rows { at.0 >= from } else { at.1 >= from })
+            {
+                return Bound { value: 0.0, error: 0.0 };
+            }
             let mut bound = one(*at);
             if let Some(earlier) = before(*at) {
                 let other = one(earlier);
@@ -259,7 +267,7 @@ impl<'p> WrongProduct<'p> {
             {
                 bound = bound.plus(*bias);
             }
-            let bound = bound.rounded(result);
+            let bound = if of.is_cut { bound.settled(result, Way::Zero) } else { bound.rounded(result) };
             if of.factor == 1.0 {
                 return bound;
             }

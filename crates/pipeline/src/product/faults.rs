@@ -12,6 +12,8 @@ pub(crate) const OF_STORES: &str = "the store of the accumulators: fragments, ro
 
 /// The place that a layout gives to the scale of a block of a row, of so many blocks.
 type LayoutPlace = fn(row: usize, block: usize, blocks: usize) -> usize;
+/// The row and the block whose scale has a place in a layout, of so many blocks; they may lie in its padding.
+type PlaceOwner = fn(place: usize, blocks: usize) -> (usize, usize);
 
 /// A layout of scales.
 #[derive(Debug, Clone, Copy)]
@@ -20,6 +22,8 @@ struct Layout {
     name: &'static str,
     /// The place of a scale.
     at: LayoutPlace,
+    /// The scale of a place.
+    owner: PlaceOwner,
     /// Its rows come in multiples of this, and its blocks in multiples of 4 unless it is 1.
     multiple: usize,
 }
@@ -58,18 +62,29 @@ impl Relaid {
         format!("the scales of the {of} are stored {} and read {as_what}{}", self.stored.name, self.read.name)
     }
 
+    /// Whether both layouts can hold a matrix of so many rows and blocks.
+    pub(crate) const fn fits(&self, rows: usize, blocks: usize) -> bool {
+        blocks > 0 && self.stored.holds(rows, blocks) && self.read.holds(rows, blocks)
+    }
+
+    /// The place in a linear matrix of the scale that is read for that of a place; `None` if nothing is stored where it is read. Both layouts must
+    /// be able to hold the matrix.
+    pub(crate) fn source(&self, place: usize, rows: usize, blocks: usize) -> Option<usize> {
+        let from = (self.read.at)(place / blocks, place % blocks, blocks);
+        let (row, block) = (self.stored.owner)(from, blocks);
+        (row < rows && block < blocks).then_some(row * blocks + block)
+    }
+
     /// The scales of so many rows that are read where these are stored. What lies beyond is zero; all is kept if a layout cannot hold them.
     pub(crate) fn read(&self, scales: &[u8], rows: usize) -> Vec<u8> {
         let blocks = scales.len() / rows.max(1);
-        if blocks == 0 || !self.stored.holds(rows, blocks) || !self.read.holds(rows, blocks) {
+        if !self.fits(rows, blocks) {
             return scales.to_vec();
         }
-        let places = |of: LayoutPlace| (0..rows * blocks).map(move |n| of(n / blocks, n % blocks, blocks));
-        let mut flat = vec![0; places(self.stored.at).max().map_or(0, |last| last + 1)];
-        for (to, scale) in places(self.stored.at).zip(scales) {
-            flat[to] = *scale;
-        }
-        places(self.read.at).map(|from| flat.get(from).copied().unwrap_or_default()).collect()
+        let read = |place| {
+            self.source(place, rows, blocks).and_then(|from| scales.get(from)).copied().unwrap_or_default()
+        };
+        (0..rows * blocks).map(read).collect()
     }
 }
 
@@ -78,28 +93,49 @@ const LINEAR: &str = "linear";
 
 /// Layouts of scales that are taken for one another.
 const LAYOUTS: [Layout; 5] = [
-    Layout { name: LINEAR, at: |r, c, blocks| r * blocks + c, multiple: 1 },
+    Layout {
+        name: LINEAR,
+        at: |r, c, blocks| r * blocks + c,
+        owner: |place, blocks| (place / blocks, place % blocks),
+        multiple: 1,
+    },
     Layout {
         name: "128x4",
         at: |r, c, blocks| {
             (r / 128 * blocks.div_ceil(4) + c / 4) * 512 + r % 32 * 16 + r % 128 / 32 * 4 + c % 4
+        },
+        owner: |place, blocks| {
+            let (tile, at, across) = (place / 512, place % 512, blocks.div_ceil(4));
+            (tile / across * 128 + at % 16 / 4 * 32 + at / 16, tile % across * 4 + at % 4)
         },
         multiple: 1,
     },
     Layout {
         name: "8x4",
         at: |r, c, blocks| (r / 8 * blocks.div_ceil(4) + c / 4) * 32 + r % 8 * 4 + c % 4,
+        owner: |place, blocks| {
+            let (tile, at, across) = (place / 32, place % 32, blocks.div_ceil(4));
+            (tile / across * 8 + at / 4, tile % across * 4 + at % 4)
+        },
         multiple: 1,
     },
     Layout {
         name: "in chunks of 64 rows",
         at: |r, c, blocks| r / 64 * 64 * blocks + c / 4 * 256 + r % 16 * 16 + r % 64 / 16 * 4 + c % 4,
+        owner: |place, blocks| {
+            let (chunk, at) = (place / (64 * blocks), place % (64 * blocks));
+            (chunk * 64 + at % 16 / 4 * 16 + at % 256 / 16, at / 256 * 4 + at % 4)
+        },
         multiple: 64,
     },
     Layout {
         name: "in tiles of 4x4",
         at: |r, c, blocks| {
             ((r & !3) + c / (blocks / 4).max(1)) * blocks + c % (blocks / 4).max(1) * 4 + (r & 3)
+        },
+        owner: |place, blocks| {
+            let (line, at) = (place / blocks, place % blocks);
+            ((line & !3) + at % 4, (line & 3) * (blocks / 4).max(1) + at / 4)
         },
         multiple: 4,
     },
@@ -146,7 +182,7 @@ pub(crate) const SCALES: [(&str, Elsewhere); 23] = [
 type Other = fn(usize, usize) -> usize;
 
 /// The row that is read for a row, of so many, in the words of "the operand of … is read".
-pub(crate) const ROWS: [(&str, Other); 13] = [
+pub(crate) const ROWS: [(&str, Other); 17] = [
     ("the row before", |row, rows| (row + rows - 1) % rows),
     ("the next row", |row, rows| (row + 1) % rows),
     ("the other row of a pair", |row, rows| apart(row, 1, rows)),
@@ -160,7 +196,40 @@ pub(crate) const ROWS: [(&str, Other); 13] = [
     ("the row 32 behind", |row, rows| if row + 32 < rows { row + 32 } else { row }),
     ("the row 64 behind", |row, rows| if row + 64 < rows { row + 64 } else { row }),
     ("the row 128 behind", |row, rows| if row + 128 < rows { row + 128 } else { row }),
+    ("the even row of each pair", |row, _| row & !1),
+    ("the first half of each 16 rows", |row, _| row & !8),
+    ("the row of half the number", |row, _| row / 2),
+    ("the row of twice the number", |row, rows| 2 * row % rows),
 ];
+
+/// The row and the element of K that are read for those of a fragment, where 16 bytes hold so many elements, in words with `X` for the operand.
+pub(crate) type OfFragment = fn(row: usize, k: usize, chunk: usize) -> (usize, usize);
+
+/// What loads of fragments do wrong: `ldmatrix`, its addresses, and the swizzle of the tile that it reads. Scales are loaded by themselves.
+pub(crate) const FRAGMENTS: [(&str, OfFragment); 9] = [
+    ("8×8 blocks of the X are transposed", |r, k, _| (r & !7 | k & 7, k & !7 | r & 7)),
+    ("16×16 blocks of the X are transposed", |r, k, _| (r & !15 | k & 15, k & !15 | r & 15)),
+    ("the two quarters of each fragment beside its diagonal are exchanged, of the X", |r, k, chunk| {
+        if (r / 8 + k / chunk) % 2 == 1 { (r ^ 8, k ^ chunk) } else { (r, k) }
+    }),
+    ("the codes of the first 8 rows of each 16 are read twice, of the X", |r, k, _| (r & !8, k)),
+    ("the first of every two chunks of 16 bytes along K is read twice, of the X", |r, k, chunk| {
+        (r, k & !chunk)
+    }),
+    ("chunks of 16 bytes along K are exchanged in pairs, of the X", |r, k, chunk| (r, k ^ chunk)),
+    ("the X is read without its swizzle of 128 bytes, or with one that it has not", |r, k, chunk| {
+        (r, k ^ (r % 8 * chunk))
+    }),
+    ("the X is read without its swizzle of 64 bytes, or with one that it has not", |r, k, chunk| {
+        (r, k ^ (r / 2 % 4 * chunk))
+    }),
+    ("the X is read without its swizzle of 32 bytes, or with one that it has not", |r, k, chunk| {
+        (r, k ^ (r / 4 % 2 * chunk))
+    }),
+];
+
+/// The last rows, or columns, that hold zero.
+pub(crate) const LAST: [usize; 7] = [1, 2, 8, 16, 32, 64, 128];
 
 /// The tile along K that is read for a tile, of so many, in the words of "the codes of … are read".
 pub(crate) const STAGES: [(&str, Other); 4] = [
@@ -263,8 +332,11 @@ pub(crate) const STORES: [(&str, Elsewhere); 28] = [
 type OfBias = fn(&mut [f64]);
 
 /// What becomes of the bias of each column, in the words of "the bias is …".
-pub(crate) const BIASES: [(&str, OfBias); 8] = [
+pub(crate) const BIASES: [(&str, OfBias); 11] = [
     ("added twice", |row| row.iter_mut().for_each(|x| *x *= 2.0)),
+    ("added three times, as by three splits of K", |row| row.iter_mut().for_each(|x| *x *= 3.0)),
+    ("added four times, as by four splits of K", |row| row.iter_mut().for_each(|x| *x *= 4.0)),
+    ("added eight times, as by eight splits of K", |row| row.iter_mut().for_each(|x| *x *= 8.0)),
     ("halved", |row| row.iter_mut().for_each(|x| *x *= 0.5)),
     ("subtracted", |row| row.iter_mut().for_each(|x| *x = -*x)),
     ("that of the column before", |row| row.rotate_right(1)),
@@ -278,3 +350,36 @@ pub(crate) const BIASES: [(&str, OfBias); 8] = [
     }),
     ("that of column 0", |row| row.fill(row.first().copied().unwrap_or_default())),
 ];
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_layout_knows_the_scale_of_each_place() {
+        for (rows, blocks) in [(128, 4), (128, 12), (192, 8), (5, 3), (64, 20), (4, 4)] {
+            for layout in LAYOUTS.iter().filter(|layout| layout.holds(rows, blocks)) {
+                let all = (0..rows).flat_map(|row| (0..blocks).map(move |block| (row, block)));
+                for (row, block) in all {
+                    let found = (layout.owner)((layout.at)(row, block, blocks), blocks);
+                    assert_eq!(found, (row, block), "{} of {rows} x {blocks}", layout.name);
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn scales_are_read_where_others_are_stored() {
+        let scales: Vec<u8> = (0..128_u32 * 6).map(|n| (n * 37 % 251) as u8 + 1).collect();
+        for relaid in Relaid::all() {
+            let mut flat = vec![0; 128 * 64];
+            let place = |of: LayoutPlace, n: usize| of(n / 6, n % 6, 6);
+            (0..scales.len()).for_each(|n| flat[place(relaid.stored.at, n)] = scales[n]);
+            let wanted = match relaid.fits(128, 6) {
+                true => (0..scales.len()).map(|n| flat[place(relaid.read.at, n)]).collect(),
+                false => scales.clone(),
+            };
+            assert_eq!(relaid.read(&scales, 128), wanted, "{}", relaid.words("operand"));
+        }
+    }
+}

@@ -47,6 +47,15 @@ impl Matrix {
         }
     }
 
+    /// The elements of K in 16 bytes. Values that are multiplied as they are have 16 bits.
+    pub(super) fn chunk(&self) -> usize {
+        match self {
+            Self::Scaled(of) if of.element == Format::E2m1 => 32,
+            Self::Scaled(_) => 16,
+            Self::Plain { .. } => 8,
+        }
+    }
+
     /// The number of rows.
     #[must_use]
     pub fn rows(&self) -> usize {

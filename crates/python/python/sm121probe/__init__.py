@@ -29,6 +29,7 @@ from .errors import (
     ViolationWarning,
 )
 from .module import Kernel, Module, Parameter
+from .origin import assert_allclose, last_write
 from .report import Difference, FloatAtomics, OtherAccess, Place, Profile, Report, Traffic, Undetermined, Violation
 
 if TYPE_CHECKING:
@@ -65,10 +66,12 @@ __all__ = [
     "ViolationError",
     "ViolationWarning",
     "__version__",
+    "assert_allclose",
     "audit",
     "cute_dsl",
     "emulated",
     "judge",
+    "last_write",
     "lint",
     "matrix",
     "mx",

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Optional, Sequence, SupportsIndex, Tuple, Union
+import weakref
+from typing import Any, Dict, Optional, Sequence, SupportsIndex, Tuple, Union
 
 from . import _native
 from .module import Module
@@ -29,6 +30,10 @@ _TYPES = {
 }
 
 
+#: Copies that `DeviceArray.numpy` returned and that are alive, by identity: an element of a copy is one of the buffer.
+_copies: "Dict[int, Tuple[weakref.ref[Any], DeviceArray]]" = {}
+
+
 class DeviceArray:
     """A buffer in the memory of a `Device`. Its address is stable until it is freed, so it can be stored in other buffers."""
 
@@ -53,6 +58,8 @@ class DeviceArray:
         missing = self.device._memory.read(self.address, out.reshape(-1).view(numpy.uint8))
         if missing and unwritten == "raise":
             raise ValueError(f"{missing} of {self.nbytes} bytes were never written")
+        key = id(out)
+        _copies[key] = (weakref.ref(out, lambda _: _copies.pop(key, None)), self)
         return out
 
     def copy_from(self, array: Any) -> None:

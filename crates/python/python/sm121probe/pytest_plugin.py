@@ -13,7 +13,8 @@
 memory of the CPU (`sm121probe.triton.activate(torch=True)`). No test has to be changed.
 
 A violation fails the test and reports the line of the kernel; so does a test that passes although it launches no kernel, or although the
-emulator does not support one that it launches. `--sm12x-schedules N` runs every launch under N schedules.
+emulator does not support one that it launches. If an assertion of `numpy.testing` or `torch.testing` fails on the result of a launch, the report
+names the instruction that wrote the wrong element last. `--sm12x-schedules N` runs every launch under N schedules.
 """
 
 from __future__ import annotations
@@ -21,6 +22,7 @@ from __future__ import annotations
 import argparse
 import importlib.util
 import os
+import sys
 from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
 
 import pytest
@@ -30,7 +32,8 @@ from .device import Device
 from .errors import DisagreementError, Error, UnsupportedError, ViolationError
 from .gpu import GpuDevice
 from .module import Module
-from .report import Report
+from .origin import of_failed_assertion
+from .report import Place, Report
 
 #: The device of a test.
 _TESTER = pytest.StashKey()
@@ -295,13 +298,26 @@ def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") 
         if unchecked:
             report.outcome, report.longrepr = "failed", unchecked
     error = call.excinfo.value if call.excinfo else None
+    if call.when == "call" and isinstance(error, AssertionError) and "numpy" in sys.modules:
+        written = of_failed_assertion(error.__traceback__, str(error))
+        if written:
+            outcome.get_result().sections.append(("sm12x", written))
     if isinstance(error, (ViolationError, DisagreementError, UnsupportedError)):
         report = outcome.get_result()
         place = getattr(getattr(error, "violation", None), "place", None)
         lines = [str(error)]
         if place is not None and place.line:
-            where = f"{place.source[0]}:{place.source[1]}" if place.source else f"PTX line {place.line}"
-            lines.insert(0, f"{where}: {error.violation.rule} in kernel {place.kernel}: {place.instruction}")
-            item.user_properties.append(("sm12x.violation", f"{error.violation.rule} at {where}"))
+            where, said = _where(place), f"{error.violation.rule} in kernel {place.kernel}: {place.instruction}"
+            other = error.violation.other.place if error.violation.other else None
+            if other is not None:
+                said += f"; the other access is at {_where(other)}: {other.instruction}"
+            beside = "" if other is None else f", with {_where(other)}"
+            lines.insert(0, f"{where}: {said}")
+            item.user_properties.append(("sm12x.violation", f"{error.violation.rule} at {where}{beside}"))
         lines += [f"before it: {v}" for v in error.violations] if hasattr(error, "violations") else []
         report.sections.append(("sm12x", "\n".join(lines)))
+
+
+def _where(place: Place) -> str:
+    """The line of the source, or of the PTX."""
+    return f"{place.source[0]}:{place.source[1]}" if place.source else f"PTX line {place.line}"

@@ -81,6 +81,7 @@ impl File<'_> {
             table: Vec::new(),
             by_slot: false,
             is_permuted: false,
+            key_shift: [0; 2],
             value_table: None,
         };
         Ok((cache, value_width))
@@ -185,6 +186,7 @@ impl File<'_> {
                 table: Vec::new(),
                 by_slot: false,
                 is_permuted: false,
+                key_shift: [0; 2],
                 value_table: None,
             },
             value_width,
@@ -239,7 +241,16 @@ impl File<'_> {
         // Each key is a page of one slot.
         let table = vec![(0..keys).collect()];
         Ok((
-            Cache { planes, heads, page: 1, table, by_slot: false, is_permuted: false, value_table: None },
+            Cache {
+                planes,
+                heads,
+                page: 1,
+                table,
+                by_slot: false,
+                is_permuted: false,
+                key_shift: [0; 2],
+                value_table: None,
+            },
             value_width,
         ))
     }

@@ -301,6 +301,10 @@ pub(super) const ALL: &[Hypothesis] = &[
                 (MergeFault::Averaged, "they are averaged"),
                 (MergeFault::Added, "they are added"),
                 (MergeFault::OwnMaximum, "sums are added that are relative to different maxima"),
+                (MergeFault::TwoAsE, "logarithms of base 2 are read as those of base e"),
+                (MergeFault::EAsTwo, "logarithms of base e are read as those of base 2"),
+                (MergeFault::Reversed, "their weights are in reverse"),
+                (MergeFault::LastTwice, "the last one counts twice"),
             ];
             let all = faults.iter().flat_map(|(fault, how)| {
                 let merge = |(split, words): &(Split, String)| {
@@ -309,6 +313,21 @@ pub(super) const ALL: &[Hypothesis] = &[
                 splits.iter().map(merge).collect::<Vec<_>>()
             });
             each(dump, all.collect::<Vec<_>>(), |d, merge| d.semantics.merge = Some(merge))
+        },
+    },
+    Hypothesis {
+        name: "the sum of the weights is not the divisor",
+        look: "the row sum: its reduction over lanes and tiles, and the division behind the loop",
+        seen: "fi 3838",
+        variants: |dump| {
+            let undivided = WrongMerge { split: Split::Parts(1), fault: MergeFault::Undivided };
+            let mut all = vec![(undivided, "nothing is".to_owned())];
+            let most = dump.requests.iter().map(|request| request.keys.len()).max().unwrap_or(0);
+            for tile in [16, 32, 64, 128].into_iter().filter(|tile| *tile < most) {
+                let merge = WrongMerge { split: Split::Keys(tile), fault: MergeFault::DivisorWithoutLast };
+                all.push((merge, format!("it lacks the last tile of {tile} keys")));
+            }
+            each(dump, all, |d, merge| d.semantics.merge = Some(merge))
         },
     },
     Hypothesis {
@@ -560,7 +579,19 @@ pub(super) const ALL: &[Hypothesis] = &[
                         if strides.slot > 0 && d.cache.page > 1 { strides.slot } else { strides.page };
                 })
             };
-            (0..2).map(|side| (format!("{} of the next slot", SIDES[side]), shift(side))).collect()
+            let mut all: Vec<_> =
+                (0..2).map(|side| (format!("{} of the next slot", SIDES[side]), shift(side))).collect();
+            if dump.cache.page > 1 {
+                let shifts = [
+                    (1, "next key, through the table of pages"),
+                    (-1, "key before, through the table of pages"),
+                ];
+                for (by, which) in shifts {
+                    let of = |side: usize| with(dump, |d| d.cache.key_shift[side] = by);
+                    all.extend((0..2).map(|side| (format!("{} of the {which}", SIDES[side]), of(side))));
+                }
+            }
+            all
         },
     },
     Hypothesis {

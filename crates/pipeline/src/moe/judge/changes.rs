@@ -277,6 +277,12 @@ fn experts() -> Vec<Change> {
     ];
     let both = others.into_iter().flat_map(|(what, from)| [of(what, from, true), of(what, from, false)]);
     let mut all: Vec<Change> = both.collect();
+    for (what, from) in others {
+        all.push(change(format!("the scales of the weights are those of {what}"), look, move |_, t| {
+            read(&mut t.w13_scales, from);
+            read(&mut t.w2_scales, from);
+        }));
+    }
     let look = "the offsets of the experts' rows, and tiles that hold rows of two experts";
     /// The row whose expert a row has, of so many.
     type From = fn(usize, usize) -> usize;

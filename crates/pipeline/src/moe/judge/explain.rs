@@ -225,7 +225,14 @@ impl WrongStage {
             false => inputs.token_sample(stage, places, &absent, n),
         };
         let is_constant = stored_value(stage, tensors, places).is_some();
-        let whole = (*contract, tensors.clone());
+        let mut whole = (*contract, tensors.clone());
+        // Changes of the rows' experts need them also where the dump leaves them to the other tensors.
+        if whole.1.row_expert.is_none() && !experts.is_empty() {
+            let all = experts.iter().map(|expert| i32::try_from(*expert).unwrap_or(i32::MAX));
+            let data: Vec<i32> = all.collect();
+            whole.1.row_expert = Some(Array { shape: vec![data.len()], data: data.into() });
+        }
+        let whole = whole;
         let part = |n: usize| -> Result<SampledPart, String> {
             let taken = taken(n)?;
             let part = match &taken {

@@ -53,7 +53,13 @@ impl SampledPart {
         let signed = |n: usize| i32::try_from(n).unwrap_or(i32::MAX);
         let list = |data: Vec<i32>| Some(Array { shape: vec![data.len()], data: data.into() });
         let of_rows = |tensors: &Tensors, rows: &[usize]| -> Option<Tensors> {
-            let of_rows = rows.iter().map(|row| experts.get(*row).copied().map(signed));
+            // As the change leaves them.
+            let changed = tensors.row_expert.as_ref().filter(|all| all.data.len() == experts.len());
+            let expert = |row: &usize| match changed {
+                Some(all) => all.data.get(*row).copied(),
+                None => experts.get(*row).copied().map(signed),
+            };
+            let of_rows = rows.iter().map(expert);
             let mut taken = tensors.taking(Axis::Rows, rows);
             taken.row_expert = list(of_rows.collect::<Option<_>>()?);
             taken.row_token = list((0..rows.len()).map(signed).collect());

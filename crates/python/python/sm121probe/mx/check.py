@@ -6,6 +6,8 @@ from typing import Any, Dict, Optional, Sequence, Tuple, Union
 
 import numpy as np
 
+from ..origin import _values as _numbers
+from ..origin import last_write
 from .bounds import Bound, bound, explanation
 from .quantized import Quantized, as_quantized
 
@@ -34,9 +36,10 @@ def assert_within(
 ) -> Bound:
     """Check the result [M, N] of a GEMM against `bound`, and return the bound.
 
-    `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64; `out_type` is the type to which the kernel rounded, if it differs
+    `out` is an array of f32, f16, bf16 (of `ml_dtypes` or PyTorch) or f64, or a `DeviceArray`; `out_type` is the type to which the kernel rounded, if it differs
     from the array's. Raises `AssertionError` with the first wrong row and column, the largest ratio of error to bound, and
-    every known fault that explains all of it, or what is wrong if none does. Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
+    every known fault that explains all of it, or what is wrong if none does; for a result of an emulated launch, also which instruction
+    wrote the first wrong element last (`sm121probe.last_write`). Raises `Undecided` if fewer than half of the elements are decided (`Bound.decides`): without any
     element, or with bounds wider than the values, a result of zeros would pass. Of more than 2^30 products, 96 rows and 96 columns are judged first; if one of their elements is wrong, the rest
     is not judged.
     """
@@ -78,7 +81,8 @@ def assert_within(
         f"{over[worst]:.3g} times its bound"
     )
     why = explanation(values, a, b, **how)
-    raise AssertionError(f"{text}\n{why}")
+    written = last_write(out, (row, column))
+    raise AssertionError("\n".join(part for part in (text, why, written) if part))
 
 
 def _values(out: Any) -> Tuple[np.ndarray, str]:
@@ -86,9 +90,7 @@ def _values(out: Any) -> Tuple[np.ndarray, str]:
     named = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
     if dtype not in named:
         raise TypeError(f"results of {dtype} cannot be judged; f32, f16, bf16 and f64 can")
-    if dtype == "bfloat16" and hasattr(out, "float"):
-        out = out.float().numpy()
-    return np.asarray(out).astype(np.float64), named[dtype]
+    return _numbers(out).astype(np.float64), named[dtype]
 
 
 def _within(values: np.ndarray, expected: Bound) -> np.ndarray:

@@ -7,7 +7,8 @@ use crate::moe::format::{BlockScale, Element};
 use crate::moe::suspicion::OtherScales;
 use crate::moe::tensors::{Array, Tensors};
 use crate::product::faults::{
-    MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, PAIRS, PARTS, ROWS, Relaid, SCALES, STAGES, TILES,
+    FRAGMENTS, MOST_TILES, OF_DEPTH, OF_INDEX, OF_SCALES, OfFragment, PAIRS, PARTS, ROWS, Relaid, SCALES,
+    STAGES, TILES,
 };
 
 /// Calls `each` with the rows, the columns and the bytes of every matrix of a tensor.
@@ -80,6 +81,7 @@ pub(super) fn of_operand(
         all.extend(of_scales(name, scale, scales));
     }
     all.extend(of_codes(name, format.element(), codes));
+    all.extend(of_fragments(name, format.element(), codes));
     all.extend(of_stages(name, format, codes, scales));
     for (what, from) in ROWS {
         let look = "the row that each thread or TMA box reads";
@@ -210,6 +212,44 @@ fn of_codes(name: &'static str, element: Element, field: Field<u8>) -> Vec<Chang
         ));
     }
     all
+}
+
+/// Fragments that are loaded wrongly. Elements of 16 bits are two bytes, which no code of this module takes apart.
+fn of_fragments(name: &'static str, element: Element, field: Field<u8>) -> Vec<Change> {
+    let bits = element.bits();
+    if bits > 8 {
+        return Vec::new();
+    }
+    let chunk = 128 / bits;
+    let look = "the fragment of the operand: ldmatrix, its address and its swizzle";
+    let of = |(what, from): (&str, OfFragment)| {
+        change(what.replace('X', name), look, move |_, t| {
+            moved_elements(field(t), bits, |row, k| from(row, k, chunk));
+        })
+    };
+    FRAGMENTS.into_iter().map(of).collect()
+}
+
+/// Reads each element of so many bits, 4 or 8, from another row and column of its matrix; its own, if that does not exist.
+fn moved_elements(field: &mut Option<Array<u8>>, bits: usize, from: impl Fn(usize, usize) -> (usize, usize)) {
+    let of_byte = 8 / bits;
+    matrices(field, |rows, bytes, matrix| {
+        let old = matrix.to_vec();
+        let columns = bytes * of_byte;
+        let read = |row: usize, column: usize| {
+            let byte = old[row * bytes + column / of_byte];
+            if bits == 4 { byte >> (column % 2 * 4) & 15 } else { byte }
+        };
+        for (at, byte) in matrix.iter_mut().enumerate() {
+            let element = |n: usize| {
+                let (row, column) = (at / bytes, at % bytes * of_byte + n);
+                let to = Some(from(row, column)).filter(|(row, column)| *row < rows && *column < columns);
+                let (row, column) = to.unwrap_or((row, column));
+                read(row, column)
+            };
+            *byte = if bits == 4 { element(0) | element(1) << 4 } else { element(0) };
+        }
+    });
 }
 
 /// Parts of K that are left out, or count twice: `name` is the GEMM's, the fields are those of its weights.
