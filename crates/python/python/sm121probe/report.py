@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 
@@ -73,6 +73,13 @@ class Violation:
     def _of(cls, raw: Dict[str, Any]) -> "Violation":
         other = OtherAccess._of(raw["other"])
         return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"], other)
+
+    def _raw(self) -> Dict[str, Any]:
+        """What `_of` reads."""
+        raw = asdict(self)
+        if raw["other"] is not None:
+            raw["other"] = {"wrote": raw["other"]["wrote"], **raw["other"]["place"]}
+        return raw
 
     def __str__(self) -> str:
         rule = f"{self.rule}: " if self.rule else ""
