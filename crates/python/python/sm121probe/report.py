@@ -249,6 +249,18 @@ class Report:
             omissions=raw["omissions"],
         )
 
+    def _is_plain(self) -> bool:
+        """Whether it says nothing but numbers."""
+        found = (self.violations, self.remarks, self.undetermined_stores, self.omissions, self.undetermined, self.nondeterministic)
+        return not any(found) and not self.printed and self.profile is None
+
+    def _again(self) -> "Report":
+        """Another report with the same numbers; of a plain one."""
+        other = object.__new__(Report)
+        undetermined: Optional[List[Undetermined]] = None if self.undetermined is None else []
+        other.__dict__.update(self.__dict__, violations=[], remarks=[], undetermined_stores=[], omissions=[], undetermined=undetermined)
+        return other
+
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""
         rows = [
