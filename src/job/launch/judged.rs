@@ -1,9 +1,7 @@
 //! Runs all trials of a session: the results of the first, and the verdict on all.
 
 use emulator::GlobalMemory;
-use emulator::trials::{
-    self, Door, Failure, Launched, Launching, Plan, ResultBuffer, Trial, Verdict,
-};
+use emulator::trials::{self, Door, Failure, Launched, Launching, Plan, ResultBuffer, Trial, Verdict};
 
 use super::error::LaunchError;
 use super::expect::Checked;
