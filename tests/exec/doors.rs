@@ -10,7 +10,7 @@ use std::ptr::null_mut;
 use std::sync::Arc;
 
 use emulator::argument::{self, Content, Shape};
-use emulator::trials::{Outcome, Plan};
+use emulator::trials::{ContractedPrograms, Outcome, Plan};
 use emulator::{GlobalMemory, Kernel, Program, Stop, TensorMap, load_only};
 use serde_json::Value;
 use sm121probe::job::launch::{Buffer, Initial, LaunchError, Module, Session, Step, Value as Argument};
@@ -201,6 +201,7 @@ fn by_emulate(test: &Test) -> Option<DoorVerdict> {
         variables: Vec::new(),
         steps: vec![step],
         expectations: Vec::new(),
+        contracted: ContractedPrograms::default(),
     };
     let plan = Plan { schedules: Some(SCHEDULES), fuel: test.fuel, ..Plan::default() };
     let judged = session.judge(&plan, |launching, memory| Ok::<_, LaunchError>(launching.collect(memory).0));

@@ -7,7 +7,7 @@ use std::sync::mpsc::RecvTimeoutError;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use emulator::trials::{Launched, Launching, Notices, Plan, Rules};
+use emulator::trials::{ContractedPrograms, Launched, Launching, Notices, Plan, Rules};
 use emulator::{
     Conflicts, Executed, GlobalMemory, Nobody, Observer, Options, Profile, Progress, Remark, Violation,
 };
@@ -16,7 +16,7 @@ use pyo3::exceptions::{PyRuntimeError, PyValueError};
 use pyo3::prelude::*;
 use sm121probe::event::Silent;
 use sm121probe::job::Context;
-use sm121probe::job::launch::{Given, Initial, Judged, LaunchError, Session, Step, TritonMetadata};
+use sm121probe::job::launch::{Given, Initial, Judged, LaunchError, Session, Step};
 use sm121probe::toolkit::FpContract;
 
 use crate::argument::{Arguments, arguments};
@@ -322,14 +322,8 @@ pub(crate) fn launch(
         }
     };
     let kernel = kernel(&decoded, &call.entry)?;
-    let metadata: Option<TritonMetadata> = match &call.triton {
-        Some(text) => Some(
-            serde_json::from_str(text)
-                .map_err(|error| PyValueError::new_err(format!("no metadata of a Triton kernel: {error}")))?,
-        ),
-        None => None,
-    };
-    let hidden = metadata.as_ref().map_or(0, TritonMetadata::hidden);
+    let metadata = call.triton.as_deref().map(|text| program.metadata(text)).transpose()?;
+    let hidden = metadata.as_ref().map_or(0, |metadata| metadata.hidden());
     let params = &kernel.params[..kernel.params.len().saturating_sub(hidden)];
     let Arguments { values, mut buffers, arrays } =
         arguments(py, kernel, params, (&given, &placed), memory.as_ref(), metadata.is_some())?;
@@ -356,6 +350,8 @@ pub(crate) fn launch(
         let words = FpContract::ALL.map(FpContract::word).join(", ");
         PyValueError::new_err(format!("contract={:?} is none of {words}", call.contract))
     })?;
+    // Other programs have the same text, so that they must not be taken for this one.
+    let is_as_written = contract == FpContract::Off;
     // The memory of a device stays locked, so that its launches run one after the other.
     let mut held = memory.as_ref().map(|memory| memory.get().lock(py));
     let base = held.as_mut().map_or_else(GlobalMemory::default, |memory| memory.view());
@@ -366,6 +362,7 @@ pub(crate) fn launch(
         variables: Vec::new(),
         steps: vec![step],
         expectations: Vec::new(),
+        contracted: if is_as_written { program.take_contracted() } else { ContractedPrograms::default() },
     };
     // ptxas takes a while and does not need the interpreter.
     let read = py.detach(|| {
@@ -376,9 +373,12 @@ pub(crate) fn launch(
     }
     let (ctas, begun) = (ctas_of(&session), Instant::now());
     let run = if program.is_short(ctas) { run_here } else { run_interruptibly };
-    let ran = run(py, session, &plan, (call.profile, limit))?;
+    let mut ran = run(py, session, &plan, (call.profile, limit))?;
     let elapsed = begun.elapsed();
     program.took(ctas, elapsed);
+    if is_as_written {
+        program.keep_contracted(std::mem::take(&mut ran.session.contracted));
+    }
     let judged = match ran.judged {
         Ok(judged) => judged,
         Err(error) => return Ok(report::failed(&error, None).to_string()),

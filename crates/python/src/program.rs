@@ -4,10 +4,11 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use emulator::trials::ContractedPrograms;
 use emulator::{Kernel, Stop};
-use pyo3::exceptions::PyKeyError;
+use pyo3::exceptions::{PyKeyError, PyValueError};
 use pyo3::prelude::*;
-use sm121probe::job::launch::Module;
+use sm121probe::job::launch::{Module, TritonMetadata};
 
 use crate::report::stop_json;
 
@@ -24,6 +25,10 @@ pub(crate) struct Program {
     decoded: Mutex<HashMap<String, Arc<emulator::Program>>>,
     /// How many CTAs the last launch had, and what it took.
     last: Mutex<Option<(u64, Duration)>>,
+    /// The contracted forms of its kernels, while no launch has them.
+    contracted: Mutex<ContractedPrograms>,
+    /// Triton's metadata of the last launch: as text, and read.
+    metadata: Mutex<Option<(String, Arc<TritonMetadata>)>>,
 }
 
 /// A launch that took less may run without another thread.
@@ -38,7 +43,16 @@ impl Program {
         match emulator::load_only(&text, &[]) {
             Ok(program) => {
                 let entries = program.entries.clone();
-                (Some(Self { name, text, entries, decoded: Mutex::default(), last: Mutex::default() }), None)
+                let program = Self {
+                    name,
+                    text,
+                    entries,
+                    decoded: Mutex::default(),
+                    last: Mutex::default(),
+                    contracted: Mutex::default(),
+                    metadata: Mutex::default(),
+                };
+                (Some(program), None)
             }
             Err(stop) => (None, Some(stop_json(&name, &stop).to_string())),
         }
@@ -101,6 +115,31 @@ impl Program {
     /// Notes what a launch took.
     pub(crate) fn took(&self, ctas: u64, took: Duration) {
         *self.last.lock().unwrap_or_else(PoisonError::into_inner) = Some((ctas, took));
+    }
+
+    /// Takes the contracted forms for a launch. Another one at the same time loads them again.
+    pub(crate) fn take_contracted(&self) -> ContractedPrograms {
+        std::mem::take(&mut self.contracted.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Keeps the contracted forms for the next launch.
+    pub(crate) fn keep_contracted(&self, contracted: ContractedPrograms) {
+        *self.contracted.lock().unwrap_or_else(PoisonError::into_inner) = contracted;
+    }
+
+    /// Reads Triton's metadata of a kernel, unless the last launch had the same.
+    pub(crate) fn metadata(&self, text: &str) -> PyResult<Arc<TritonMetadata>> {
+        let mut last = self.metadata.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some((before, read)) = &*last
+            && before == text
+        {
+            return Ok(Arc::clone(read));
+        }
+        let read: TritonMetadata = serde_json::from_str(text)
+            .map_err(|error| PyValueError::new_err(format!("no metadata of a Triton kernel: {error}")))?;
+        let read = Arc::new(read);
+        *last = Some((text.to_owned(), Arc::clone(&read)));
+        Ok(read)
     }
 
     /// Returns the module for a session.

@@ -337,6 +337,24 @@ def test_what_ptx_leaves_open_is_named(add):
     assert add.launch("add", 1, 32, [y, y, y, 32], rules="values").undetermined is None
 
 
+def test_what_launches_keep_does_not_hide_what_ptx_leaves_open():
+    module, (x, once, twice) = sm.Module(OPEN), open_sums()
+    y = np.zeros(32, np.float32)
+    for _ in range(2):
+        module.launch("open", 1, 32, [x, y], rules="values", contract="on")
+        assert (y == once).all()
+        (found,) = module.launch("open", 1, 32, [x, y], rules="values").undetermined
+        assert (y == twice).all() and found.differing == int((once != twice).sum())
+
+
+def test_reports_of_equal_launches_are_apart(add):
+    y = np.zeros(32, np.float32)
+    first, second = (add.launch("add", 1, 32, [y, y, y, 32]) for _ in range(2))
+    assert first == second and first is not second
+    first.violations.append("changed")
+    assert second.violations == [] and add.launch("add", 1, 32, [y, y, y, 32]).violations == []
+
+
 def test_fuel_ends_a_launch():
     with pytest.raises(sm.ViolationError, match="fuel: more than 1000 instructions"):
         sm.Module(FOREVER).launch("forever", 1, 32, fuel=1000)

@@ -3,6 +3,7 @@
 use std::path::{Path, PathBuf};
 
 use emulator::argument::{self, Argument, Element, MapOf};
+use emulator::trials::ContractedPrograms;
 use emulator::{GlobalMemory, Kernel, Parameter, TENSOR_MAP_BYTES};
 use ptx::Type;
 
@@ -95,6 +96,7 @@ pub fn from_command_line(call: &CommandLine, context: &Context<'_>) -> Result<Se
         variables: Vec::new(),
         steps: vec![step],
         expectations: Vec::new(),
+        contracted: ContractedPrograms::default(),
     })
 }
 

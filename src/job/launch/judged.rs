@@ -1,9 +1,7 @@
 //! Runs all trials of a session: the results of the first, and the verdict on all.
 
 use emulator::GlobalMemory;
-use emulator::trials::{
-    self, ContractedPrograms, Door, Failure, Launched, Launching, Plan, ResultBuffer, Trial, Verdict,
-};
+use emulator::trials::{self, Door, Failure, Launched, Launching, Plan, ResultBuffer, Trial, Verdict};
 
 use super::error::LaunchError;
 use super::expect::Checked;
@@ -113,6 +111,7 @@ impl Session {
         launch: impl FnMut(&Launching<'_>, &mut GlobalMemory) -> Result<Launched, E>,
     ) -> Result<Judged, E> {
         let Outcome { mut memory, addresses } = self.memory_before()?;
+        let mut contracted = std::mem::take(&mut self.contracted);
         let steps = self.steps_at(&addresses)?;
         // A wrong result is traced back from the memory before the launches.
         let before = (!self.expectations.is_empty()).then(|| {
@@ -121,13 +120,14 @@ impl Session {
         });
         let mut launcher =
             Launcher { session: self, addresses, launch, checked: Vec::new(), checked_in: None };
-        let mut contracted = ContractedPrograms::default();
-        let verdict = trials::judge(&mut launcher, &steps, &mut memory, plan, &mut contracted)?;
+        let judged = trials::judge(&mut launcher, &steps, &mut memory, plan, &mut contracted);
         let Launcher { addresses, checked, checked_in, .. } = launcher;
+        let verdict = judged?;
         let traced = before.as_ref().zip(checked_in);
         let origin = traced
             .and_then(|(before, trial)| self.origin(&checked, (plan, &trial), &steps, (before, &addresses)));
         let outcome = verdict.finished.then_some(Outcome { memory, addresses });
+        self.contracted = contracted;
         let omissions = self.omissions(outcome.as_ref(), &verdict);
         Ok(Judged { outcome, verdict, checked, omissions, origin })
     }

@@ -5,6 +5,7 @@ mod value;
 
 use std::path::{Path, PathBuf};
 
+use emulator::trials::ContractedPrograms;
 use emulator::{GlobalMemory, Kernel, Parameter};
 use value::scalar;
 
@@ -135,6 +136,7 @@ impl Reader {
             variables,
             steps,
             expectations,
+            contracted: ContractedPrograms::default(),
         })
     }
 

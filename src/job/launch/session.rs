@@ -4,6 +4,7 @@ use std::ops::Range;
 use std::sync::Arc;
 
 use emulator::argument::{Element, Shape};
+use emulator::trials::ContractedPrograms;
 use emulator::{GlobalMemory, HostBytes, Kernel, Program, TENSOR_MAP_BYTES, TensorMap};
 
 use super::available_memory::available_memory;
@@ -201,6 +202,9 @@ pub struct Session {
     pub steps: Vec<Step>,
     /// The expected results.
     pub expectations: Vec<Expectation>,
+    /// The contracted forms of its programs, as far as trials have loaded them: a caller that launches a kernel many times keeps them, as
+    /// long as [`Session::contract`] leaves the programs as written.
+    pub contracted: ContractedPrograms,
 }
 
 impl Session {

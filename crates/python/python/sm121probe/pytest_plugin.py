@@ -10,7 +10,8 @@
         assert (x == 2).all()
 
 `pytest --sm12x` runs a repository's tests of Triton kernels without a GPU: Triton's driver is the emulator, and with PyTorch `device="cuda"` is
-memory of the CPU (`sm121probe.triton.activate(torch=True)`). No test has to be changed.
+memory of the CPU (`sm121probe.triton.activate(torch=True)`). No test has to be changed. Python processes that tests start, and workers of
+pytest-xdist, get the same (`sm121probe.processes`).
 
 A violation fails the test and reports the line of the kernel; so does a test that passes although it launches no kernel, or although the
 emulator does not support one that it launches. If an assertion of `numpy.testing` or `torch.testing` fails on the result of a launch, the report
@@ -23,17 +24,19 @@ import argparse
 import importlib.util
 import os
 import sys
-from typing import Any, Dict, Iterator, List, Optional, Sequence, Union
+import warnings
+from typing import Any, Dict, Iterator, List, Optional, Sequence, Set, Tuple, Union
 
 import pytest
 
 from . import module as _module
+from . import processes
 from .device import Device
-from .errors import DisagreementError, Error, UnsupportedError, ViolationError
+from .errors import DisagreementError, Error, RaceWarning, UnsupportedError, ViolationError, ViolationWarning
 from .gpu import GpuDevice
 from .module import Module
 from .origin import of_failed_assertion
-from .report import Place, Report
+from .report import Place, Report, Violation
 
 #: The device of a test.
 _TESTER = pytest.StashKey()
@@ -113,17 +116,60 @@ def pytest_report_header(config: pytest.Config) -> Optional[str]:
     return None if kernels is None else kernels.header
 
 
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_call(item: pytest.Item) -> Any:
+    """Report what processes of the test have met: as warnings, and as the failure of a test that has not failed itself."""
+    outcome = yield
+    kernels = item.config.stash.get(_KERNELS, None)
+    if kernels is None:
+        return
+    defects = kernels.hear()
+    if defects and outcome.excinfo is None:
+        outcome.force_exception(defects.pop(0))
+    for error in defects:
+        item.add_report_section("call", "sm12x", f"{type(error).__name__}: {error}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    kernels = session.config.stash.get(_KERNELS, None)
+    if kernels is None:
+        return
+    kernels.finish()
+    if kernels.late and session.exitstatus in (pytest.ExitCode.OK, pytest.ExitCode.NO_TESTS_COLLECTED):
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+    if hasattr(session.config, "workeroutput"):
+        session.config.workeroutput[_WORKER] = kernels.to_controller()
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_testnodedown(node: Any, error: Any) -> None:
+    """Take over what a worker of pytest-xdist has counted."""
+    kernels = node.config.stash.get(_KERNELS, None)
+    if kernels is not None:
+        kernels.add_worker(getattr(node, "workeroutput", {}).get(_WORKER))
+
+
 def pytest_terminal_summary(terminalreporter: Any, config: pytest.Config) -> None:
     kernels = config.stash.get(_KERNELS, None)
     if kernels is not None:
         terminalreporter.section("sm12x")
-        terminalreporter.write_line(kernels.summary())
+        for line in kernels.summary():
+            terminalreporter.write_line(line)
+
+
+#: The key of what a worker of pytest-xdist sends.
+_WORKER = "sm121probe"
 
 
 class _Kernels:
     """Triton kernels on the emulator, for a whole run of pytest."""
 
     def __init__(self, config: Any):
+        if hasattr(config, "workerinput"):
+            # A worker of pytest-xdist reports to its controller by itself.
+            os.environ.pop(processes.VARIABLE, None)
+            processes.end_record()
         from . import triton
 
         target = config.getoption("--sm12x-target")
@@ -135,31 +181,98 @@ class _Kernels:
         triton.activate(target, torch=torch, **options)
         cuda = 'and device="cuda" are the emulator\'s' if torch else "run on the emulator; PyTorch is not installed"
         self.header = f"sm12x: Triton kernels for {target} {cuda}"
-        self._launches = self._instructions = self._violations = 0
+        if not processes.is_hooked():
+            self.header += "; processes that tests start do not get it, since the package is not in a folder of site packages"
+        #: Launches, warp instructions, violations: of this process, and of workers of pytest-xdist with their processes.
+        self._counts, self._workers = [0, 0, 0], [0, 0, 0]
+        self._worker_processes = 0
+        #: Exceptions that ended processes after their tests, and all that processes raised, for the summary.
+        self.late: List[str] = []
+        self._raised: List[str] = []
+        self._warned: Set[Tuple[Any, ...]] = set()
+        self._children = processes.Children(target, torch, options)
         _module._observers.append(self._observe)
+        processes._counters.append(self._observe)
         if torch:
             _run_clients_in_this_process()
 
     def _observe(self, result: Union[Report, Error]) -> None:
-        self._launches += 1
+        self._counts[0] += 1
         if isinstance(result, Report):
-            self._instructions += result.instructions
-            self._violations += len(result.violations)
+            self._counts[1] += result.instructions
+            self._counts[2] += len(result.violations)
 
-    def summary(self) -> str:
+    def hear(self) -> List[Exception]:
+        """Warn of what processes report, and return what a test must fail for."""
+        defects: List[Exception] = []
+        for event in self._children.news():
+            violation = event.violation()
+            if event.is_defect():
+                defects.append(event.exception())
+            elif event.kind == "warned" and violation is not None:
+                try:
+                    self._warn(event.process, violation)
+                except Warning as error:
+                    # The settings of the tests turn warnings into errors.
+                    defects.append(error)
+        return defects
+
+    def _warn(self, process: int, violation: Violation) -> None:
+        """Warn once for each place of a kernel."""
+        place = violation.place
+        key = (violation.rule, place.kernel, place.line)
+        if key in self._warned:
+            return
+        self._warned.add(key)
+        category = RaceWarning if violation.rule == "race" else ViolationWarning
+        file, line = place.source or (place.kernel, place.line)
+        warnings.warn_explicit(f"process {process}: {violation}", category, file, line)
+
+    def finish(self) -> None:
+        """Hear what processes have reported since the last test."""
+        self.late += [f"{type(error).__name__}: {error}" for error in self.hear()]
+        self._raised += [f"process {event.process}: {event.error}: {event.message}" for event in self._children.raised]
+
+    def to_controller(self) -> List[Any]:
+        """What a worker of pytest-xdist sends."""
+        return [[own + of for own, of in zip(self._counts, self._children.totals())], self._children.processes(), self.late, self._raised]
+
+    def add_worker(self, sent: Any) -> None:
+        """Add what a worker has sent; one that has crashed sends nothing."""
+        if sent is None:
+            return
+        counts, started, late, raised = sent
+        self._workers = [own + of for own, of in zip(self._workers, counts)]
+        self._worker_processes += started
+        self.late += late
+        self._raised += raised
+
+    def summary(self) -> List[str]:
         """What ran."""
-        if self._launches == 0:
-            return "no Triton kernel was launched: nothing was checked on the emulator"
-        return (
-            f"{self._launches} launches, {self._instructions} warp instructions, "
-            f"{self._violations} violations on which no result depends (see the warnings)"
-        )
+        theirs = self._children.totals()
+        launches, instructions, violations = (sum(three) for three in zip(self._counts, theirs, self._workers))
+        if launches == 0:
+            return ["no Triton kernel was launched: nothing was checked on the emulator"]
+        lines = [
+            f"{launches} launches, {instructions} warp instructions, {violations} violations on which no result depends (see the warnings)"
+        ]
+        started = self._children.processes() + self._worker_processes
+        if started:
+            lines.append(f"{'1 process that a test started has' if started == 1 else f'{started} processes that tests started have'} launched kernels")
+        lines += [f"raised in {text}" for text in self._raised]
+        lines += [f"after the tests, {text}" for text in self.late]
+        return lines
 
     def end(self) -> None:
         """Undo everything."""
         from . import triton
 
+        if self._observe not in _module._observers:
+            # A forked process, which has no part in this.
+            return
         _module._observers.remove(self._observe)
+        processes._counters.remove(self._observe)
+        self._children.end()
         triton.deactivate()
 
 
@@ -302,6 +415,9 @@ def pytest_runtest_makereport(item: pytest.Item, call: "pytest.CallInfo[None]") 
         written = of_failed_assertion(error.__traceback__, str(error))
         if written:
             outcome.get_result().sections.append(("sm12x", written))
+    if isinstance(error, Error) and getattr(error, "of_process", False):
+        # Its traceback is that of pytest.
+        outcome.get_result().longrepr = f"{type(error).__name__}: {error}"
     if isinstance(error, (ViolationError, DisagreementError, UnsupportedError)):
         report = outcome.get_result()
         place = getattr(getattr(error, "violation", None), "place", None)

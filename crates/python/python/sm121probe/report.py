@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import html
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from typing import Any, Dict, List, Optional, Tuple
 
 
@@ -73,6 +73,13 @@ class Violation:
     def _of(cls, raw: Dict[str, Any]) -> "Violation":
         other = OtherAccess._of(raw["other"])
         return cls(raw["rule"], raw["what"], Place._of(raw["place"]), raw["times"], other)
+
+    def _raw(self) -> Dict[str, Any]:
+        """What `_of` reads."""
+        raw = asdict(self)
+        if raw["other"] is not None:
+            raw["other"] = {"wrote": raw["other"]["wrote"], **raw["other"]["place"]}
+        return raw
 
     def __str__(self) -> str:
         rule = f"{self.rule}: " if self.rule else ""
@@ -241,6 +248,18 @@ class Report:
             verdict=raw["verdict"],
             omissions=raw["omissions"],
         )
+
+    def _is_plain(self) -> bool:
+        """Whether it says nothing but numbers."""
+        found = (self.violations, self.remarks, self.undetermined_stores, self.omissions, self.undetermined, self.nondeterministic)
+        return not any(found) and not self.printed and self.profile is None
+
+    def _again(self) -> "Report":
+        """Another report with the same numbers; of a plain one."""
+        other = object.__new__(Report)
+        undetermined: Optional[List[Undetermined]] = None if self.undetermined is None else []
+        other.__dict__.update(self.__dict__, violations=[], remarks=[], undetermined_stores=[], omissions=[], undetermined=undetermined)
+        return other
 
     def _repr_html_(self) -> str:
         """The report as a notebook shows it."""

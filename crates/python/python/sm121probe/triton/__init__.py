@@ -22,11 +22,11 @@ from __future__ import annotations
 import json
 from typing import Any, List, Optional
 
-from ..module import Module, _launch, _positive, _three
+from ..module import Module, _launch, _three
 from ..report import Report
 from . import benchmark, driver, pointers, proton, verdicts
 from .driver import Kernel
-from .verdicts import Reports
+from .verdicts import Reports, reports
 
 #: Programs by PTX text.
 _programs: dict = {}
@@ -76,65 +76,12 @@ def launch(
         compiled._sm121probe_kernel = kernel
     flat = kernel.flatten(args)
     placed = pointers.pointees(flat.pointers)
-    options = dict(
-        schedules=schedules, seed=seed, poisons=poisons, rules=rules, strict=strict, require_equal=require_equal, fuel=fuel,
-        seconds=seconds, profile=profile, model=model, contract=contract, device=device,
-    )
-    return _launch_kernel(kernel, grid, flat.values, placed.arrays, warn=True, **options)
-
-
-def _launch_kernel(
-    kernel: Kernel,
-    grid: Any,
-    values: List[Any],
-    placed: List[Any],
-    *,
-    schedules: Optional[int] = None,
-    seed: int = 0,
-    poisons: Optional[int] = None,
-    rules: str = "values",
-    strict: bool = False,
-    require_equal: bool = False,
-    fuel: Optional[int] = None,
-    seconds: Optional[float] = None,
-    profile: bool = False,
-    model: Optional[str] = None,
-    contract: str = "off",
-    device: Any = None,
-    warn: bool = False,
-) -> Report:
-    return _launch(
-        kernel.program,
-        None if device is None else device._memory,
-        {
-            "entry": kernel.name,
-            "grid": _three("grid", grid),
-            "block": None,
-            "cluster": None,
-            "cooperative": False,
-            "smem": None,
-            "rules": rules,
-            "strict": strict,
-            "require_equal": require_equal,
-            "seed": seed,
-            "schedules": _positive("schedules", schedules),
-            "poisons": _positive("poisons", poisons),
-            "fuel": fuel,
-            "seconds": seconds,
-            "profile": profile,
-            "model": model,
-            "contract": contract,
-            "triton": kernel.metadata_json,
-        },
-        values,
-        placed,
-        # The caller of `launch`, which calls the caller of this function.
-        warn_at=4 if warn else None,
-    )
-
-
-#: The reports of launches through `kernel[grid](…)`, oldest first; the last 1,000.
-reports: Reports = Reports()
+    call = verdicts.call_of(
+        kernel, schedules=schedules, seed=seed, poisons=poisons, rules=rules, strict=strict, require_equal=require_equal, fuel=fuel,
+        seconds=seconds, profile=profile, model=model, contract=contract,
+    )  # fmt: skip
+    call["grid"] = _three("grid", grid)
+    return _launch(kernel.program, None if device is None else device._memory, call, flat.values, placed.arrays)
 
 
 def activate(target: str = "sm_121", *, torch: bool = False, **options: Any) -> None:

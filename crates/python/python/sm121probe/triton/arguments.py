@@ -82,6 +82,24 @@ def _unwrapped(value: Any) -> Any:
     return value
 
 
+#: The names of PyTorch's types.
+_type_names: Dict[Any, str] = {}
+
+
+def _tensor_array(tensor: Any) -> Any:
+    """What the native module reads a tensor of PyTorch from; outside of modes."""
+    if not tensor.is_cpu:
+        raise ValueError(
+            f"the tensor is in the memory of `{tensor.device}`: the emulator takes tensors of the CPU; move it there (`.cpu()`), or call "
+            "`sm121probe.triton.activate(torch=True)` before tensors are created"
+        )
+    dtype = tensor.dtype
+    name = _type_names.get(dtype)
+    if name is None:
+        name = _type_names[dtype] = str(dtype).rpartition(".")[2]
+    return _native.HostArray(tensor, tensor.data_ptr(), tensor.shape, tensor.stride(), name, tensor.element_size())
+
+
 def host_array(value: Any) -> Any:
     """What the native module reads an array from; other values are returned as they are."""
     value = _unwrapped(value)
@@ -89,13 +107,7 @@ def host_array(value: Any) -> Any:
     if torch is None or not isinstance(value, torch.Tensor):
         return getattr(value, "array", value) if type(value).__module__.startswith(__package__) else value
     with torch._C.DisableTorchFunction():
-        if value.device.type != "cpu":
-            raise ValueError(
-                f"the tensor is in the memory of `{value.device}`: the emulator takes tensors of the CPU; move it there (`.cpu()`), or call "
-                "`sm121probe.triton.activate(torch=True)` before tensors are created"
-            )
-        dtype = str(value.dtype).rpartition(".")[2]
-        return _native.HostArray(value, value.data_ptr(), tuple(value.shape), value.stride(), dtype, value.element_size())
+        return _tensor_array(value)
 
 
 class Flattened:
@@ -193,6 +205,54 @@ def _tensor_map(value: Any, meta: dict, shape: List[int], strides: List[int], na
         )
     except ValueError as error:
         raise ValueError(f"{_named(path)}: {error}") from None
+
+
+class Plan:
+    """The conversion of the arguments of a signature of pointers, numbers and constants, without tuples and descriptors."""
+
+    def __init__(self, signature: Dict[Any, Any]):
+        self._count = len(signature)
+        #: Position, name, and conversion of each parameter; that of a pointer is `None`.
+        self._steps = [
+            (n, _named((str(name),)), ty, _SCALARS.get(ty)) for n, (name, ty) in enumerate(signature.items()) if ty != "constexpr"
+        ]
+
+    @staticmethod
+    def fits(signature: Dict[Any, Any]) -> bool:
+        """Whether a signature has no tuple and no descriptor."""
+        return all(isinstance(ty, str) and not ty.startswith("tensordesc") for ty in signature.values())
+
+    def flatten(self, args: Sequence[Any]) -> "Flattened":
+        """As the function `flatten`; arguments that hold no address are left out of `pointers`."""
+        flat = Flattened()
+        torch = sys.modules.get("torch")
+        if torch is None:
+            self._convert(args, flat, (), ())
+        else:
+            with torch._C.DisableTorchFunction():
+                self._convert(args, flat, torch.Tensor, (torch.int64, getattr(torch, "uint64", torch.int64)))
+        return flat
+
+    def _convert(self, args: Sequence[Any], flat: "Flattened", tensor: Any, of_addresses: Tuple[Any, ...]) -> None:
+        values, pointers = flat.values, flat.pointers
+        for n, name, ty, convert in self._steps:
+            value = args[n]
+            try:
+                if convert is not None:
+                    values.append(convert(value))
+                elif isinstance(value, tensor):
+                    values.append(_tensor_array(value))
+                    if value.dtype in of_addresses:
+                        pointers.append((name, value))
+                else:
+                    values.append(host_array(value))
+                    pointers.append((name, value))
+            except (TypeError, ValueError, OverflowError) as error:
+                if convert is None:
+                    if isinstance(error, ValueError):
+                        raise ValueError(f"{name}: {error}") from None
+                    raise
+                raise type(error)(f"{name} has the type {ty}: {error}") from None
 
 
 def flatten(signature: Dict[Any, Any], args: Sequence[Any], metas: Sequence[dict]) -> Flattened:

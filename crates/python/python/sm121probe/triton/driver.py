@@ -159,6 +159,8 @@ class Launcher:
 
     def __init__(self, source: Any, metadata: Any):
         self._metadata = metadata
+        #: Bytes of scratch memory of a CTA.
+        self._scratch = getattr(metadata, "global_scratch_size", 0) or 0
         self._kernel = Kernel(source, metadata, _ptx_of(source, metadata))
 
     def __call__(self, x, y, z, stream, function, kernel_metadata, launch_metadata, enter, leave, *args):
@@ -166,7 +168,8 @@ class Launcher:
         if enter is not None:
             enter(launch_metadata)
         if x * y * z > 0:
-            self._allocate(x * y * z, stream)
+            if self._scratch > 0:
+                self._allocate(x * y * z, stream)
             flat = self._kernel.flatten(args)
             active.launch(self._kernel, (x, y, z), flat, pointers.pointees(flat.pointers))
         if leave is not None:
@@ -175,15 +178,13 @@ class Launcher:
     def _allocate(self, programs: int, stream: Any) -> None:
         """Call the allocator of Triton's user, as on a GPU, where a kernel with scratch memory fails without one. The emulator's scratch
         memory is its own, which shows what was never written."""
-        size = getattr(self._metadata, "global_scratch_size", 0) or 0
-        if size > 0:
-            from triton.runtime import _allocation
+        from triton.runtime import _allocation
 
-            ctas = programs * getattr(self._metadata, "num_ctas", 1)
-            allocator = _allocation._allocator
-            # A context variable since Triton 3.4.
-            allocate = allocator.get() if hasattr(allocator, "get") else allocator
-            allocate(ctas * size, getattr(self._metadata, "global_scratch_align", 1), stream)
+        ctas = programs * getattr(self._metadata, "num_ctas", 1)
+        allocator = _allocation._allocator
+        # A context variable since Triton 3.4.
+        allocate = allocator.get() if hasattr(allocator, "get") else allocator
+        allocate(ctas * self._scratch, getattr(self._metadata, "global_scratch_align", 1), stream)
 
 
 class Kernel:
@@ -202,9 +203,16 @@ class Kernel:
         self._descriptors = getattr(metadata, "tensordesc_meta", None) or ()
         hidden = sum(self.metadata.get(name) is not None for name in ("global_scratch_size", "profile_scratch_size"))
         self._parameters = arguments.parameter_count(ptx, metadata.name) - hidden
+        #: What the last activation that launched it tells the native module, and that activation.
+        self.prepared: Tuple[Any, Dict[str, Any]] = (None, {})
+        #: Conversions of simple signatures, by the number of arguments.
+        self._plans: Dict[int, arguments.Plan] = {}
 
     def flatten(self, args: Any) -> arguments.Flattened:
         """Flatten the arguments of a launch, with or without its constants."""
+        plan = self._plans.get(len(args))
+        if plan is not None:
+            return plan.flatten(args)
         signature = self._signature
         if signature is None:
             flat = arguments.Flattened()
@@ -213,6 +221,9 @@ class Kernel:
             return flat
         if len(args) < len(signature):
             signature = {name: ty for name, ty in signature.items() if ty != "constexpr"}
+        if len(args) == len(signature) and arguments.Plan.fits(signature):
+            plan = self._plans[len(args)] = arguments.Plan(signature)
+            return plan.flatten(args)
         flat = arguments.flatten(signature, args, self._descriptors)
         flat.values = flat.fitted(self._parameters)
         return flat

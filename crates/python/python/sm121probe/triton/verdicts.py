@@ -8,6 +8,7 @@ import warnings
 from typing import Any, Dict, List, Optional, Set, Tuple
 
 from ..errors import DisagreementError, RaceWarning, ViolationError, ViolationWarning
+from ..module import _launch, _positive, _three
 from ..report import Report, Violation
 from . import benchmark
 from .arguments import Flattened
@@ -33,25 +34,70 @@ class Reports(List[Report]):
         super().append(report)
 
 
+#: The reports of launches through `kernel[grid](…)`, oldest first; the last 1,000.
+reports: Reports = Reports()
+
+
+def call_of(
+    kernel: Any,
+    *,
+    schedules: Optional[int] = None,
+    seed: int = 0,
+    poisons: Optional[int] = None,
+    rules: str = "values",
+    strict: bool = False,
+    require_equal: bool = False,
+    fuel: Optional[int] = None,
+    seconds: Optional[float] = None,
+    profile: bool = False,
+    model: Optional[str] = None,
+    contract: str = "off",
+) -> Dict[str, Any]:
+    """What the native module needs to know of a launch of a kernel, besides its grid."""
+    return {
+        "entry": kernel.name,
+        "block": None,
+        "cluster": None,
+        "cooperative": False,
+        "smem": None,
+        "rules": rules,
+        "strict": strict,
+        "require_equal": require_equal,
+        "seed": seed,
+        "schedules": _positive("schedules", schedules),
+        "poisons": _positive("poisons", poisons),
+        "fuel": fuel,
+        "seconds": seconds,
+        "profile": profile,
+        "model": model,
+        "contract": contract,
+        "triton": kernel.metadata_json,
+    }
+
+
 class Activation:
     """One call of `activate`: its target, its options, and where it has warned."""
 
     def __init__(self, target: str, options: Dict[str, Any]):
         self.target = target
         self.options = {"seconds": SECONDS, **options}
+        self._device = self.options.pop("device", None)
         self._warned: Set[Tuple[str, Optional[str], int]] = set()
 
     def launch(self, kernel: Any, grid: Any, flat: Flattened, pointees: Pointees) -> None:
         """Launch a kernel as `kernel[grid](…)` does."""
-        from . import _launch_kernel, reports
-
-        options = self.options
+        memory = None if self._device is None else self._device._memory
         if benchmark.is_running():
-            options = {**options, "rules": "none", "strict": False, "require_equal": False, "schedules": 1, "poisons": 1}
-            benchmark.count(kernel.name, _launch_kernel(kernel, grid, flat.values, pointees.arrays, **options).instructions)
+            options = {**self.options, "rules": "none", "strict": False, "require_equal": False, "schedules": 1, "poisons": 1}
+            call = {**call_of(kernel, **options), "grid": _three("grid", grid)}
+            benchmark.count(kernel.name, _launch(kernel.program, memory, call, flat.values, pointees.arrays, warn_at=None).instructions)
             return
+        activation, call = kernel.prepared
+        if activation is not self:
+            call = call_of(kernel, **self.options)
+            kernel.prepared = self, call
         try:
-            report = _launch_kernel(kernel, grid, flat.values, pointees.arrays, **options)
+            report = _launch(kernel.program, memory, {**call, "grid": _three("grid", grid)}, flat.values, pointees.arrays, warn_at=None)
         except (ViolationError, DisagreementError) as error:
             more = pointees.explanation() if getattr(error.violation, "rule", None) == "out_of_bounds" else ""
             if isinstance(error, DisagreementError) and error.violations:
