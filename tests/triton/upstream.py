@@ -24,6 +24,8 @@ EXPLAINED = (
     ("language/test_core.py", "test_atomic_rmw", r"'atom\.global\.gpu\.relaxed' in", "version", "the test looks for `atom` in the PTX; this version of LLVM writes `red` where the old value is not used"),
     ("language/test_core.py", "test_softmax_vectorization_correctness", r"'\.target sm_100' in", "hardware", "the test looks for the target sm_100 in the PTX"),
     (".*", ".*", r"module 'triton\.language' has no attribute|Block pointers have been removed|got an unexpected keyword argument", "version", "this version does not have the function"),
+    ("language/test_(codegen_binop|nanobind_optional_args).py", ".*", r"x \+ x \+ x|ir\.builder has no method|has no argument named", "version", "the test is of a change of the front end that this version lacks: it fails without the plugin, too"),
+    ("language/test_compile_only.py", ".*", "Parse MLIR file failed", "version", "this version does not read the IR of the test: it fails without the plugin, too"),
     ("language/test_core.py", "test_cat", "Tensor-likes are not equal", "version", "`tl.cat(can_reorder=True)` of this version reorders, as its documentation says; all values are there"),
     ("language/test_core.py", "test_reduce", "too many indices for tensor of rank 0", "version", "the front end of this version refuses the index"),
     ("language/test_core.py", "test_scan2d", "Not equal to tolerance rtol=0.01", "version", "this version adds bfloat16 by `add.bf16`, which rounds every sum; the test expects sums in binary32"),

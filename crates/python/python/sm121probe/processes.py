@@ -129,7 +129,7 @@ class Event:
             error = DisagreementError(message, found)
         else:
             error = ViolationError(message, found[0] if found else None, found[1:])
-        error.of_process = True  # type: ignore[attr-defined]
+        setattr(error, "of_process", True)
         return error
 
 
