@@ -581,8 +581,8 @@ fn pip_that_is_missing_or_fails_is_said_with_the_remedy() {
         "python3",
         "#!/bin/sh\necho 'ERROR: Could not find a version that satisfies the requirement' >&2\nexit 1\n",
     );
-    assert_fails(&with(&desk.path("python3")), 120, &["nvidia-cuda-nvcc", "13.5.37"]);
-    assert_fails(&with(Path::new("/nonexistent/python3")), 120, &["python3"]);
+    assert_fails(&with(&desk.path("python3")), 120, &["nvcc==13.5.37"]);
+    assert_fails(&with(Path::new("/nonexistent/python3")), 120, &["cannot start Python"]);
     assert_fails(&desk.run(&["toolkit", "install", "99.9"]), 120, &["99.9", "13.5"]);
     assert_fails(&desk.run(&["toolkit", "remove", "13.5"]), 2, &["13.5"]);
 }

@@ -176,7 +176,7 @@ fn faults_of_decode_are_caught() {
             (EVERY_KEY, DECODE, "source.values ? p.values : p.keys", "source.values ? p.keys : p.keys"),
             (EVERY_KEY, DECODE, "(i32)((split + 1) * chunk))", "(i32)((split + 1) * chunk) - 1)"),
             (EVERY_KEY, DECODE, "group + g) * splits + split;", "group + g) * splits + split / 2;"),
-            (EVERY_KEY, DECODE, "in_quad * 16 + i * 8 + d % 8]", "in_quad * 16 + d % 8 * 2 + i]"),
+            (EVERY_KEY, DECODE, "u32 own = fours * 4 + i,", "u32 own = fours * 4 + (i ^ 1),"),
             (TILES, "decode d128 bf16", "source.key += TILE_N;", "source.key += KEYS;"),
             (RINGS, "decode d64 e4m3", "(i32)(threadIdx.x % KEYS)", "(i32)(threadIdx.x % 16)"),
             // Elements and scales.
@@ -215,7 +215,7 @@ fn faults_of_decode_are_caught() {
                 "total = fmaf(factor, sum_of[w * 16 + g], total);",
                 "total += sum_of[w * 16 + g];",
             ),
-            (EVERY_KEY, DECODE, "? x / total : 0.0f", "? x : 0.0f"),
+            (EVERY_KEY, DECODE, "make_float4(x.x / total,", "make_float4(x.x,"),
             ("attention-real", DECODE, "best + log2_approx(total)", "best"),
             // What the rules of PTX find.
             (RINGS, DECODE, "\"n\"(PIECES - 1)", "\"n\"(PIECES)"),
@@ -413,8 +413,8 @@ fn faults_of_merge_are_caught() {
 
 fn legal_changes_raise_no_alarm() {
     let changes: &[(&str, Change)] = &[
-        ("decode.cu", ("attention-real", DECODE, "x / total", "x * __frcp_rn(total)")),
-        ("decode.cu", ("attention-real", DECODE, "x / total", "__fdividef(x, total)")),
+        ("decode.cu", ("attention-real", DECODE, "x.x / total", "x.x * __frcp_rn(total)")),
+        ("decode.cu", ("attention-real", DECODE, "x.x / total", "__fdividef(x.x, total)")),
         (
             "decode.cu",
             ("attention-tiles", "decode d128 bf16", "exp2_approx(most[h] - shift)", "exp2f(most[h] - shift)"),
