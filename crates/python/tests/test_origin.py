@@ -90,8 +90,8 @@ def test_what_cannot_be_found_is_said():
 def test_large_memory_is_not_kept():
     x, y = np.zeros(1 << 20, np.float32), np.zeros(1 << 20, np.float32)
     sm.Module(PLUS).launch("plus", 1, 32, [x, y])
-    text = failed(y, np.zeros(1 << 20))
-    assert "cannot run again: to keep its large arrays, 8 MiB, would take long beside 11 warp instructions" in text, text
+    # Nothing is said of memory of the host that is not kept: it may be another array's by now.
+    assert sm.last_write(y, (0,)) is None
 
 
 def test_large_arrays_of_long_launches_are_kept():

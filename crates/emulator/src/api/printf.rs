@@ -196,13 +196,15 @@ impl Conversion {
 
     fn pad(&self, out: &mut String, text: &str, kind: char) {
         let missing = self.width.saturating_sub(text.chars().count());
-        let finite = text.bytes().any(|b| b.is_ascii_digit());
         let integer = "diuxXo".contains(kind);
+        // Hexadecimal digits may all be letters.
+        let finite = integer || text.bytes().any(|b| b.is_ascii_digit());
         if self.left {
             let _ = write!(out, "{text}{:missing$}", "");
         } else if self.zeros && finite && (!integer || self.precision.is_none()) && !"csp".contains(kind) {
             let signs = text.len() - text.trim_start_matches(['-', '+', ' ']).len();
-            let prefix = if integer && self.alternate && text[signs..].starts_with("0x") { 2 } else { 0 };
+            let prefix =
+                if text[signs..].starts_with("0x") || text[signs..].starts_with("0X") { 2 } else { 0 };
             let (head, tail) = text.split_at(signs + prefix);
             let _ = write!(out, "{head}{:0>missing$}{tail}", "");
         } else {
@@ -265,6 +267,7 @@ mod tests {
             ("%d|%i|%u|%x|%o", vec![minus, 7, minus, 255, 8], "-1|7|4294967295|ff|10"),
             ("%5d|%-5d|%05d|%+d|% d", vec![42, 42, 42, 42, 42], "   42|42   |00042|+42| 42"),
             ("%#x|%#06x|%.3d|%X", vec![255, 255, 7, 0xABC], "0xff|0x00ff|007|ABC"),
+            ("%04x|%08X|%#06X|%#04x|%04x", vec![10, 0xABC, 255, 0, 0], "000a|00000ABC|0X00FF|0000|0000"),
             ("%ld|%llu|%lx", vec![u64::MAX, u64::MAX, 1 << 40], "-1|18446744073709551615|10000000000"),
             ("%hhd|%hu", vec![0x1FF, 0x1_0001], "-1|1"),
             ("%c%c|%s|%.2s|%6s", vec![72, 105, 4, 4, 4], "Hi|text4|te| text4"),
@@ -277,7 +280,7 @@ mod tests {
             ("%e|%.1E", vec![f(12345.678), f(0.00012)], "1.234568e+04|1.2E-04"),
             ("%g|%g|%g|%g", vec![f(100_000.0), f(1e6), f(0.0001), f(1e-5)], "100000|1e+06|0.0001|1e-05"),
             ("%g|%f|%5g", vec![f(f64::NAN), f(f64::INFINITY), f(-0.5)], "nan|inf| -0.5"),
-            ("%a", vec![f(1.5)], "0x1.8p+0"),
+            ("%a|%012a", vec![f(1.5), f(1.5)], "0x1.8p+0|0x00001.8p+0"),
             ("%*d|%.*f", vec![4, 1, 1, f(0.25)], "   1|0.2"),
             ("%08.3f|%y", vec![f(-2.5)], "-002.500|%y"),
         ] {
