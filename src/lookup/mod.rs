@@ -161,7 +161,7 @@ impl<'a> Index<'a> {
         let forms: Vec<String> = roots.iter().map(|root| format!("{root}.{word}")).collect();
         let mut hits: Vec<Hit> = forms.iter().flat_map(|form| self.nearest(form)).collect();
         hits.truncate(MOST);
-        (!hits.is_empty()).then(|| Found { meaning: Meaning::Name(forms), hits })
+        (!hits.is_empty()).then_some(Found { meaning: Meaning::Name(forms), hits })
     }
 
     /// Whether PTX has an instruction of that name.
@@ -322,7 +322,7 @@ fn spoken(query: &str) -> Option<String> {
         word.starts_with(|c: char| c.is_ascii_alphanumeric())
             && word.chars().all(|c| c.is_ascii_alphanumeric() || "._:".contains(c))
     };
-    (words.len() > 1 && words.iter().all(|word| is_word(word))).then(|| words.join("."))
+    (words.len() > 1 && words.iter().all(is_word)).then(|| words.join("."))
 }
 
 /// The first word of an instruction.
