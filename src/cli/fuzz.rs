@@ -1,12 +1,12 @@
 //! `fuzz ptx`: random kernels, judged by the emulator against itself, and by compilers and a GPU against the emulator.
 
 use std::fmt::Write as _;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::time::Duration;
 
 use clap::{Args, Subcommand};
-use compiler::fuzz::{Generator, GeneratorError};
+use compiler::fuzz::{Generator, GeneratorError, RandomKernel};
 use miette::Diagnostic;
 use ptx::arch::{PtxIsa, Target};
 
@@ -19,7 +19,7 @@ use super::ops::ISA;
 use super::output;
 use crate::gpu::{Description, GpuDevice};
 use crate::job::build::{self, Build, DRIVER};
-use crate::job::campaign::{Ask, Campaign, CampaignError, Finding, keep};
+use crate::job::campaign::{Ask, Campaign, CampaignError, Finding, Kernels, keep};
 use crate::job::ptxas::Assembler;
 use crate::job::{self, Context, JobError};
 use crate::record::FuzzTable;
@@ -46,6 +46,9 @@ pub(super) struct FuzzArgs {
     /// Seed of the first kernel
     #[arg(long, value_name = "N", default_value_t = 0)]
     seed: u64,
+    /// Instead of random kernels, run those again that the findings of a record show: what --record wrote, with the same target
+    #[arg(long, value_name = "FILE.json", conflicts_with_all = ["kernels", "seed"])]
+    again: Option<PathBuf>,
     /// Target of the kernels [default: the GPU's, or sm_121a]
     #[arg(long, short = 't', value_name = "T")]
     target: Option<Target>,
@@ -100,13 +103,19 @@ pub(super) fn fuzz(verb: &FuzzVerb, context: &Context<'_>) -> Result<(), CliErro
         DeviceName::Gpu(number) => Some(job::open(&context.program, number, args.launch_limit)?),
         DeviceName::Emulator => None,
     };
-    let target = target(args.target, gpu.as_ref().map(GpuDevice::about))?;
+    let again = args.again.as_deref().map(recorded).transpose()?;
+    let named = args.target.or(again.as_ref().and_then(|table| table.target.known().copied()));
+    let target = target(named, gpu.as_ref().map(GpuDevice::about))?;
     let builds = builds(&args.toolkits, &args.levels, gpu.as_ref().map(GpuDevice::about))?;
     let isa = isa(args.isa, &builds)?;
     let assembler = Assembler::new(args.time_limit).map_err(FuzzError::Scratch)?;
     let mut generator = Generator::new(isa, target).map_err(FuzzError::Generator)?;
     let row = gpu.as_ref().map(|gpu| job::row(&emulator::device::Device::name(gpu), gpu.about()));
-    let mut table = FuzzTable::new(TOOL.to_owned(), row, target, isa, args.seed);
+    let (seed, kernels) = match again {
+        None => (args.seed, Kernels::Random { seed: args.seed, count: args.kernels }),
+        Some(table) => (table.seed, Kernels::Given(kernels_of(table))),
+    };
+    let mut table = FuzzTable::new(TOOL.to_owned(), row, target, isa, seed);
     let device = gpu.map(Mutex::new);
     let mut campaign = Campaign {
         assembler: &assembler,
@@ -114,11 +123,35 @@ pub(super) fn fuzz(verb: &FuzzVerb, context: &Context<'_>) -> Result<(), CliErro
         builds,
         device: device.as_ref(),
         shrink_limit: args.shrink_limit,
+        disassembler: super::sass::disassembler().ok(),
     };
-    let ask = Ask { seed: args.seed, kernels: args.kernels, time: args.time, shrinks: args.shrink };
+    let ask = Ask { kernels, time: args.time, shrinks: args.shrink };
     let findings = campaign.fuzz(&mut generator, &ask, &mut table, context.sink);
     let findings = findings.map_err(|error| failed(error, args.device))?;
     deliver(args, &table, &findings, &campaign.builds)
+}
+
+/// The table of an earlier run.
+fn recorded(file: &Path) -> Result<FuzzTable, FuzzError> {
+    let text = std::fs::read_to_string(file).map_err(|source| FuzzError::Again(file.to_owned(), source))?;
+    let table: FuzzTable =
+        serde_json::from_str(&text).map_err(|error| FuzzError::Record(file.to_owned(), error))?;
+    if table.findings.is_empty() {
+        return Err(FuzzError::NoFindings(file.to_owned()));
+    }
+    Ok(table)
+}
+
+/// The kernels of a record's findings, each once.
+fn kernels_of(table: FuzzTable) -> Vec<RandomKernel> {
+    let mut kernels: Vec<RandomKernel> = Vec::new();
+    for finding in table.findings {
+        let kernel = RandomKernel { seed: finding.seed, text: finding.kernel };
+        if !kernels.iter().any(|other| other.seed == kernel.seed && other.text == kernel.text) {
+            kernels.push(kernel);
+        }
+    }
+    kernels
 }
 
 /// The error of a campaign; a lost GPU is that of every command.
@@ -240,6 +273,13 @@ pub(super) enum FuzzError {
     #[error("--toolkit driver needs a GPU")]
     #[diagnostic(help("name it with --device gpu:0"))]
     DriverAlone,
+    #[error("{}: the record cannot be read: {}", .0.display(), .1)]
+    Again(PathBuf, #[source] std::io::Error),
+    #[error("{}: {}", .0.display(), .1)]
+    #[diagnostic(help("--again takes what `fuzz ptx --record FILE.json` wrote"))]
+    Record(PathBuf, #[source] serde_json::Error),
+    #[error("{}: the record has no findings, and so no kernels to run again", .0.display())]
+    NoFindings(PathBuf),
     #[error("no kernel ran: --kernels and --time must allow at least one")]
     Nothing,
     #[error("nothing was compared: no compiler's machine code ran on the GPU")]
@@ -259,7 +299,8 @@ impl CommandError for FuzzError {
         match self {
             Self::Generator(_) | Self::Scratch(_) | Self::Campaign(_) | Self::DriverAlone => exit::USAGE,
             Self::Isa => exit::INTERNAL,
-            Self::Nothing | Self::NotCompared => exit::INCOMPLETE,
+            Self::Again(..) | Self::Record(..) => exit::USAGE,
+            Self::Nothing | Self::NotCompared | Self::NoFindings(_) => exit::INCOMPLETE,
             Self::Found(_) => exit::DOES_NOT_CONFORM,
         }
     }

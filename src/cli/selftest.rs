@@ -21,7 +21,7 @@ use super::on_gpu::OnGpuError;
 use super::output;
 use super::vectors::{Asked, FreshArgs};
 use crate::job::build::Build;
-use crate::job::campaign::{Ask, Campaign};
+use crate::job::campaign::{Ask, Campaign, Kernels};
 use crate::job::ptxas::Assembler;
 use crate::job::{self, Context};
 use crate::record::{Completeness, FuzzTable, Matrix, Record, SelftestRow, first_line};
@@ -155,10 +155,17 @@ fn fuzz(args: &SelftestArgs, asked: Asked, context: &Context<'_>) -> Result<Opti
     let row = job::row(&asked.gpu.name(), &about);
     let mut table = FuzzTable::new(TOOL.to_owned(), Some(row), target, isa, asked.ask.seed);
     let device = Mutex::new(asked.gpu);
-    let mut campaign =
-        Campaign { assembler: &assembler, target, builds, device: Some(&device), shrink_limit: SHRINK_LIMIT };
+    let mut campaign = Campaign {
+        assembler: &assembler,
+        target,
+        builds,
+        device: Some(&device),
+        shrink_limit: SHRINK_LIMIT,
+        disassembler: super::sass::disassembler().ok(),
+    };
     let time = Some(Duration::from_secs(seconds));
-    let ask = Ask { seed: table.seed, kernels: u64::MAX, time, shrinks: SHRINKS };
+    let kernels = Kernels::Random { seed: table.seed, count: u64::MAX };
+    let ask = Ask { kernels, time, shrinks: SHRINKS };
     let done = campaign.fuzz(&mut generator, &ask, &mut table, context.sink);
     done.map_err(|error| super::fuzz::failed(error, args.fresh.device()))?;
     Ok(Some(table))

@@ -29,7 +29,7 @@ pub fn fuzz_text(table: &FuzzTable) -> String {
             "compiler", "level", "compared", "known", "unexplained"
         );
         for build in &table.builds {
-            let known: u64 = build.known.values().sum();
+            let known: u64 = build.known.values().chain(build.left_open.values()).sum();
             _ = writeln!(
                 out,
                 "{:<22} {:>5} {:>10} {known:>8} {:>12}",
@@ -42,6 +42,9 @@ pub fn fuzz_text(table: &FuzzTable) -> String {
         _ = writeln!(out, "compared: {}", table.compared());
         for (name, count) in table.known() {
             _ = writeln!(out, "known miscompile {name}: {count} differences");
+        }
+        for (what, count) in table.left_open() {
+            _ = writeln!(out, "left open by PTX: {what}: {count} differences");
         }
         for (name, count) in not_run(table) {
             _ = writeln!(out, "known miscompile {name}: {count} not run, since they may never end");
@@ -70,7 +73,8 @@ pub fn fuzz_md(table: &FuzzTable) -> String {
     );
     out.push_str("|compiler|level|assembled|compared|not run|known miscompiles|unexplained|\n|---|---|---|---|---|---|---|\n");
     for build in &table.builds {
-        let known: Vec<String> = build.known.iter().map(|(name, n)| format!("`{name}` {n}")).collect();
+        let mut known: Vec<String> = build.known.iter().map(|(name, n)| format!("`{name}` {n}")).collect();
+        known.extend(build.left_open.iter().map(|(what, n)| format!("left open by PTX: {what} {n}")));
         let not_run: u64 = build.not_run.values().sum();
         _ = writeln!(
             out,

@@ -63,6 +63,9 @@ pub struct FuzzBuild {
     /// Kernels that differ because of a known miscompile, by name.
     #[serde(default)]
     pub known: BTreeMap<String, u64>,
+    /// Kernels that differ by what PTX leaves open.
+    #[serde(default)]
+    pub left_open: BTreeMap<String, u64>,
     /// Kernels that differ, do not end or are not assembled, and nothing known explains it.
     pub unexplained: u64,
 }
@@ -110,10 +113,21 @@ impl FuzzTable {
     /// Differences by the name of the known miscompile, over all builds.
     #[must_use]
     pub fn known(&self) -> BTreeMap<&str, u64> {
-        let mut all: BTreeMap<&str, u64> = BTreeMap::new();
-        for (name, count) in self.builds.iter().flat_map(|build| &build.known) {
-            *all.entry(name).or_default() += count;
-        }
-        all
+        sums(self.builds.iter().flat_map(|build| &build.known))
     }
+
+    /// Differences by what PTX leaves open, over all builds.
+    #[must_use]
+    pub fn left_open(&self) -> BTreeMap<&str, u64> {
+        sums(self.builds.iter().flat_map(|build| &build.left_open))
+    }
+}
+
+/// The sums of counts by name.
+fn sums<'a>(counts: impl Iterator<Item = (&'a String, &'a u64)>) -> BTreeMap<&'a str, u64> {
+    let mut all: BTreeMap<&str, u64> = BTreeMap::new();
+    for (name, count) in counts {
+        *all.entry(name).or_default() += count;
+    }
+    all
 }

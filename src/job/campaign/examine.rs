@@ -1,16 +1,24 @@
 //! Explains a kernel that differs: by known miscompiles, or not at all; then it can be made small.
 
 use std::cell::RefCell;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
-use compiler::fuzz::{check, outputs, place, shrink};
-use compiler::known::{find, without};
+use compiler::fuzz::{check, outputs, place, shrink, with_opaque_approximations};
+use compiler::known::{by_name, find, without};
+use compiler::machine::structures;
 use emulator::device::{Failure, first_difference};
 use rayon::prelude::*;
 
 use super::{Campaign, CampaignError, Case, Finding, Wrong};
 use crate::job::build::Build;
 use crate::job::ptxas::Failed;
+use crate::toolkit::DisassembleError;
+
+/// The time in which one kernel is disassembled.
+const DISASSEMBLY_LIMIT: Duration = Duration::from_secs(60);
+
+/// What PTX leaves open of an approximation of a constant: ptxas computes it by other means than the GPU.
+const APPROXIMATIONS: &str = "approximations of constants";
 
 /// How often instructions with known miscompiles are removed: without one, another may match.
 const ROUNDS: usize = 4;
@@ -20,6 +28,8 @@ const ROUNDS: usize = 4;
 pub(super) struct Examined {
     /// Builds with the names of the known miscompiles that explain them.
     pub(super) known: Vec<(usize, String)>,
+    /// Builds with what PTX leaves open and explains them.
+    pub(super) left_open: Vec<(usize, &'static str)>,
     /// What is left.
     pub(super) findings: Vec<Finding>,
 }
@@ -29,8 +39,8 @@ struct Left {
     build: usize,
     case: Case,
     wrong: Wrong,
-    /// Whether the kernel is right when it is assembled alone.
-    only_together: bool,
+    /// What else is to be said of it.
+    note: Option<String>,
 }
 
 impl Campaign<'_> {
@@ -49,21 +59,70 @@ impl Campaign<'_> {
                 continue;
             };
             match self.alone(build, &rest)? {
-                Some(wrong) => left.push(Left { build: n, case: rest, wrong, only_together: false }),
+                Some(wrong) => {
+                    let mut note = None;
+                    if matches!(wrong, Wrong::Differs(_)) && self.is_by_approximations(build, &rest)? {
+                        examined.left_open.push((n, APPROXIMATIONS));
+                        continue;
+                    }
+                    if matches!(wrong, Wrong::Stopped(Failure::TimedOut(_))) {
+                        match self.endless(build, &rest)? {
+                            Ok(Some(name)) => {
+                                examined.known.push((n, name.to_owned()));
+                                continue;
+                            }
+                            Ok(None) => {}
+                            Err(error) => note = Some(format!("its machine code cannot be read: {error}")),
+                        }
+                    }
+                    left.push(Left { build: n, case: rest, wrong, note });
+                }
                 None if names.is_empty() => {
-                    left.push(Left { build: n, case: rest, wrong, only_together: true });
+                    let note = "only where it is assembled and run with other kernels of its module";
+                    left.push(Left { build: n, case: rest, wrong, note: Some(note.to_owned()) });
                 }
                 None => examined.known.push((n, names.join(" or "))),
             }
         }
         while let Some(first) = left.first() {
-            let key = (kind(&first.wrong), first.only_together);
-            let same = |other: &Left| (kind(&other.wrong), other.only_together) == key;
+            let key = (kind(&first.wrong), first.note.clone());
+            let same = |other: &Left| (kind(&other.wrong), other.note.clone()) == key;
             let (alike, others): (Vec<Left>, Vec<Left>) = left.into_iter().partition(same);
             examined.findings.extend(finding(alike));
             left = others;
         }
         Ok(examined)
+    }
+
+    /// Whether a kernel agrees with a build when no compiler knows the operands of its approximations.
+    fn is_by_approximations(&self, build: &Build, case: &Case) -> Result<bool, CampaignError> {
+        let Some(text) = with_opaque_approximations(&case.text) else { return Ok(false) };
+        // The same results by PTX; another text would show nothing.
+        let Ok(expected) = outputs(&text, case.seed) else { return Ok(false) };
+        if expected != case.expected {
+            return Ok(false);
+        }
+        let opaque = Case::new(case.seed, text, expected, self.target);
+        Ok(self.alone(build, &opaque)?.is_none())
+    }
+
+    /// The known miscompile that keeps a kernel from ending, if its machine code has the structure of one.
+    fn endless(
+        &self,
+        build: &Build,
+        case: &Case,
+    ) -> Result<Result<Option<&'static str>, DisassembleError>, CampaignError> {
+        let (Some(disassembler), Build::Ptxas(toolkit, level)) = (&self.disassembler, build) else {
+            return Ok(Ok(None));
+        };
+        let Ok(cubin) = self.assembler.assemble(toolkit, self.target, *level, &case.text)? else {
+            return Ok(Ok(None));
+        };
+        Ok(disassembler.listing(&cubin, DISASSEMBLY_LIMIT).map(|listing| {
+            let places = structures(&listing);
+            let names = places.iter().flat_map(|place| place.structure.miscompiles());
+            names.filter_map(|name| by_name(name)).find(|m| m.hangs).map(|m| m.name.as_str())
+        }))
     }
 
     /// A kernel without the instructions that have known miscompiles with a build; `None` if the emulator refuses it.
@@ -149,10 +208,10 @@ impl Campaign<'_> {
 /// The finding of builds that are wrong in the same way.
 fn finding(alike: Vec<Left>) -> Option<Finding> {
     let builds: Vec<usize> = alike.iter().map(|left| left.build).collect();
-    let Left { case, wrong, only_together, .. } = alike.into_iter().next()?;
+    let Left { case, wrong, note, .. } = alike.into_iter().next()?;
     let mut finding = found(case, wrong, builds);
-    if only_together {
-        finding.what.push_str("; only where it is assembled and run with other kernels of its module");
+    if let Some(note) = note {
+        finding.what.push_str(&format!("; {note}"));
     }
     Some(finding)
 }

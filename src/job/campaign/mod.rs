@@ -21,6 +21,7 @@ use super::ptxas::{Assembler, Failed, joined};
 use crate::event::{Event, Sink};
 use crate::gpu::GpuDevice;
 use crate::record::{FuzzBuild, FuzzFinding, FuzzTable};
+use crate::toolkit::Disassembler;
 
 pub use keep::keep;
 
@@ -119,13 +120,48 @@ pub struct Finding {
     pub got: Option<Vec<u8>>,
 }
 
+/// Where kernels come from.
+#[derive(Debug, Clone)]
+pub enum Kernels {
+    /// The generator: the first seed, and how many.
+    Random {
+        /// The first seed.
+        seed: u64,
+        /// How many.
+        count: u64,
+    },
+    /// These, with the seeds of their inputs.
+    Given(Vec<RandomKernel>),
+}
+
+impl Kernels {
+    /// How many there are.
+    fn count(&self) -> u64 {
+        match self {
+            Self::Random { count, .. } => *count,
+            Self::Given(kernels) => kernels.len() as u64,
+        }
+    }
+
+    /// Takes at most `most` of them.
+    fn next(&mut self, most: usize, generator: &mut Generator) -> Vec<RandomKernel> {
+        match self {
+            Self::Random { seed, count } => {
+                let now = (*count).min(most as u64).min(u64::MAX - *seed);
+                let kernels = (*seed..*seed + now).map(|seed| generator.kernel(seed)).collect();
+                (*seed, *count) = (*seed + now, if now == 0 { 0 } else { *count - now });
+                kernels
+            }
+            Self::Given(kernels) => kernels.drain(..most.min(kernels.len())).collect(),
+        }
+    }
+}
+
 /// Which kernels.
 #[derive(Debug, Clone)]
 pub struct Ask {
-    /// The first seed.
-    pub seed: u64,
-    /// How many.
-    pub kernels: u64,
+    /// The kernels.
+    pub kernels: Kernels,
     /// The time after which no more begin.
     pub time: Option<Duration>,
     /// How many kernels that nothing explains are made smaller.
@@ -147,6 +183,8 @@ pub struct Campaign<'a> {
     pub device: Option<&'a Mutex<GpuDevice>>,
     /// The time in which kernels are made smaller, once all have run.
     pub shrink_limit: Duration,
+    /// Reads machine code of kernels that do not end.
+    pub disassembler: Option<Disassembler>,
 }
 
 /// What became of the kernels of one module.
@@ -181,21 +219,17 @@ impl Campaign<'_> {
     ) -> Result<Vec<Finding>, CampaignError> {
         let begin = Instant::now();
         let mut told = begin;
-        let empty = RandomKernel { seed: ask.seed, text: generator.empty() };
+        let empty = RandomKernel { seed: table.seed, text: generator.empty() };
         if let Ok(empty) = Case::checked(&empty, false, self.target) {
             table.left_out = self.leave_out(&empty)?;
         }
         table.builds = self.counts();
         let mut findings: Vec<Finding> = Vec::new();
-        let end = ask.seed.saturating_add(ask.kernels);
-        let mut next = ask.seed;
-        while next < end && ask.time.is_none_or(|limit| begin.elapsed() < limit) {
+        let (all, mut source) = (ask.kernels.count(), ask.kernels.clone());
+        while source.count() > 0 && ask.time.is_none_or(|limit| begin.elapsed() < limit) {
             // Few enough that the time limit and the news are not late: each core gets two modules.
             let modules = (2 * rayon::current_num_threads()).div_ceil(self.builds.len().max(1));
-            let count = (MODULE * modules) as u64;
-            let kernels: Vec<RandomKernel> =
-                (next..end.min(next.saturating_add(count))).map(|seed| generator.kernel(seed)).collect();
-            next += kernels.len() as u64;
+            let kernels = source.next(MODULE * modules, generator);
             table.kernels += kernels.len() as u64;
             let runs = self.device.is_some();
             let checked: Vec<Result<Case, Difference>> =
@@ -216,7 +250,7 @@ impl Campaign<'_> {
                 let text = format!(
                     "{} of {} kernels in {} s; {} findings",
                     table.kernels,
-                    ask.kernels,
+                    all,
                     begin.elapsed().as_secs(),
                     findings.len()
                 );
@@ -292,6 +326,9 @@ impl Campaign<'_> {
         for of_kernel in examined {
             for (build, name) in of_kernel.known {
                 *counts[build].known.entry(name).or_default() += 1;
+            }
+            for (build, what) in of_kernel.left_open {
+                *counts[build].left_open.entry(what.to_owned()).or_default() += 1;
             }
             for finding in &of_kernel.findings {
                 finding.builds.iter().for_each(|build| counts[*build].unexplained += 1);

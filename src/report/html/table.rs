@@ -277,7 +277,9 @@ fn miscompiles(record: &Record) -> Vec<Table> {
         let title = format!("{} random kernels for {} on {device}", table.kernels, table.target);
         let columns = ["compiler", "level", "compared", "known miscompiles", "unexplained"];
         let rows = table.builds.iter().map(|build| {
-            let known: Vec<String> = build.known.iter().map(|(name, n)| format!("{name} {n}")).collect();
+            let known = build.known.iter().map(|(name, n)| format!("{name} {n}"));
+            let open = build.left_open.iter().map(|(what, n)| format!("left open by PTX: {what} {n}"));
+            let known: Vec<String> = known.chain(open).collect();
             vec![
                 build.code.text().into_owned(),
                 build.level.map_or_else(String::new, |level| format!("-O{level}")),

@@ -14,7 +14,9 @@ use ptx::{Instruction, Item, Module, Statement};
 
 pub use coverage::{Reached, row_of};
 pub use kernel::{CTAS, ENTRY, Generator, GeneratorError, RandomKernel, THREADS};
-pub use oracle::{Difference, Outputs, before, check, outputs, place, without_choice};
+pub use oracle::{
+    Difference, Outputs, before, check, outputs, place, with_opaque_approximations, without_choice,
+};
 pub use shrink::shrink;
 
 /// Calls `f` with every instruction of a module.

@@ -214,6 +214,57 @@ fn copy_of_half(i: &ptx::Instruction) -> Option<String> {
     }
 }
 
+/// The kernel in which no compiler knows the operands of approximations: each passes through memory (`st.volatile`, `ld.volatile`) first. `None`
+/// if it has no approximation.
+///
+/// PTX bounds the error of an approximation and fixes no bits, and ptxas computes those of constants by other means than the GPU computes the others: a
+/// kernel whose results differ, and agree in this form, differs by what PTX leaves open.
+#[must_use]
+pub fn with_opaque_approximations(text: &str) -> Option<String> {
+    let tree = ptx::parse(text).ok()?;
+    let mut out = String::with_capacity(text.len() + 256);
+    let mut end = 0;
+    super::each_instruction(&tree, &mut |i| {
+        let Some(bits) = approximated_bits(i) else { return };
+        let mut opaque = i.clone();
+        let mut before = String::new();
+        for (n, operand) in opaque.operands.iter_mut().enumerate().skip(1) {
+            before.push_str(&format!(
+                "st.volatile.local.b{bits} [opaque], {operand}; ld.volatile.local.b{bits} opaque{n}, [opaque]; "
+            ));
+            *operand = ptx::Operand::Name(format!("opaque{n}"));
+        }
+        let (start, stop) = (i.span.start as usize, i.span.end as usize);
+        let ends =
+            if text[..stop].ends_with(';') { 0 } else { text[stop..].find(';').map_or(0, |at| at + 1) };
+        let of = ptx::Statement::Instruction(opaque).to_string();
+        out.push_str(&text[end..start]);
+        out.push_str(&format!(
+            "{{ .local .align 8 .b8 opaque[8]; .reg .b{bits} opaque<3>; {before}{} }}",
+            of.trim()
+        ));
+        end = stop + ends;
+    });
+    out.push_str(&text[end..]);
+    (end > 0).then_some(out)
+}
+
+/// The width of what an approximation reads; `None` of other instructions.
+fn approximated_bits(i: &ptx::Instruction) -> Option<u32> {
+    let is_approximation = match i.opcode.as_str() {
+        "sin" | "cos" | "ex2" | "lg2" | "tanh" | "rsqrt" => true,
+        "rcp" | "sqrt" | "div" => i.has("approx") || i.has("full"),
+        _ => false,
+    };
+    let width = |ty: &str| match ty {
+        "f16" | "bf16" => Some(16),
+        "f32" | "f16x2" | "bf16x2" => Some(32),
+        "f64" => Some(64),
+        _ => None,
+    };
+    if is_approximation { i.modifiers.last().and_then(|ty| width(ty)) } else { None }
+}
+
 /// The registers of an operand.
 fn names(operand: &ptx::Operand) -> Vec<&str> {
     match operand {

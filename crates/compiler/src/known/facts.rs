@@ -262,26 +262,87 @@ impl<'a> Facts<'a> {
     }
 
     /// Whether the guard of an instruction is defined behind it in a loop around it, and a branch before the loop has the same guard, which comes after a
-    /// label to which something jumps forward.
+    /// place where paths meet.
     pub(super) fn guard_changes_in_loop(&self, at: usize) -> bool {
         let i = self.instructions[at];
-        let Some(guard) = i.guard.as_ref().map(|g| g.register.as_str()) else { return false };
-        let Some(all) = self.definitions.get(guard) else { return false };
+        let guard = i.guard.as_ref().map(|g| g.register.as_str());
+        i.opcode != "bra" && guard.is_some_and(|guard| self.changes_in_loop(guard, at, false))
+    }
+
+    /// Whether a predicate among the sources of an instruction is defined by it or behind it in a loop around it, and a branch before the loop depends on
+    /// the predicate, which comes after a place where paths meet.
+    pub(super) fn predicate_changes_in_loop(&self, at: usize) -> bool {
+        let i = self.instructions[at];
+        let mut found = false;
+        for operand in i.operands.iter().skip(1) {
+            if let Operand::Name(name) | Operand::Not(name) = operand
+                && self.decides_a_branch(name)
+            {
+                found |= self.changes_in_loop(name, at, true);
+            }
+        }
+        found
+    }
+
+    /// Whether a register is the guard of a branch.
+    fn decides_a_branch(&self, register: &str) -> bool {
+        let guards = |i: &&Instruction| i.guard.as_ref().is_some_and(|g| g.register == register);
+        self.instructions.iter().any(|i| i.opcode == "bra" && guards(i))
+    }
+
+    /// Whether a predicate that an instruction reads is defined behind it in a loop around it (by `itself`, too, if it may) and not before it in that loop, and
+    /// a branch before the loop depends on the predicate, which comes after a place where paths meet: a label to which something jumps forward, or an
+    /// instruction with a guard that ptxas branches around.
+    fn changes_in_loop(&self, predicate: &str, at: usize, itself: bool) -> bool {
+        let Some(all) = self.definitions.get(predicate) else { return false };
+        let meets = |place: usize| {
+            self.jumps.iter().any(|(from, to)| *to <= place && from < to)
+                || self.instructions[..place].iter().any(|i| i.guard.is_some() && i.opcode == "mbarrier")
+        };
         let enters = |start: usize| {
-            let last = all.iter().rev().find(|place| **place < start).map_or(0, |place| *place);
-            (last..start).any(|place| {
+            let from = all.iter().rev().find(|place| **place < start).map_or(0, |place| *place);
+            (from..start).any(|place| {
                 let branch = self.instructions[place];
                 branch.opcode == "bra"
-                    && branch.guard.as_ref().is_some_and(|g| g.register == guard)
-                    && self.jumps.iter().any(|(from, to)| *to <= place && from < to)
+                    && branch.guard.as_ref().is_some_and(|g| g.register == predicate)
+                    && meets(place)
             })
         };
-        i.opcode != "bra"
-            && self.loops_from(at).any(|(start, end, _)| {
-                let within =
-                    |range: std::ops::RangeInclusive<usize>| all.iter().any(|place| range.contains(place));
-                within(at..=end) && !within(start..=at) && enters(start)
-            })
+        self.loops_from(at).any(|(start, end, _)| {
+            let first = if itself { at } else { at + 1 };
+            let behind = all.iter().any(|place| (first..=end).contains(place));
+            behind && !all.iter().any(|place| (start..first).contains(place)) && enters(start)
+        })
+    }
+
+    /// Whether an operand is a half of 64 bits that instructions compute as a whole.
+    pub(super) fn is_half_of_64_bits(&self, operand: &Operand, at: usize) -> bool {
+        let (mut operand, mut at) = (operand, at);
+        for _ in 0..DEPTH {
+            let Some((place, i)) = self.defined(operand, at) else { return false };
+            let is_wide = |ty: &str| matches!(ty, "b64" | "u64" | "s64" | "f64");
+            match (i.opcode.as_str(), i.operands.as_slice()) {
+                ("mov", [Operand::Vector(parts), whole]) => {
+                    let packed = self.defined(whole, place).is_some_and(|(_, from)| {
+                        from.opcode == "mov" && matches!(from.operands.get(1), Some(Operand::Vector(_)))
+                    });
+                    let fixed = self.constant(whole, place).is_some();
+                    return parts.len() == 2 && i.has("b64") && !packed && !fixed;
+                }
+                ("mov", [_, from @ Operand::Name(_)]) => (operand, at) = (from, place),
+                ("cvt", [_, from]) => {
+                    let [to, wide] = i.modifiers.as_slice() else { return false };
+                    return matches!(to.as_str(), "u32" | "s32")
+                        && is_wide(wide)
+                        && self.constant(from, place).is_none();
+                }
+                ("vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vshl" | "vshr" | "vmad", [to, ..]) => {
+                    return matches!(to, Operand::Name(name) if !name.contains('.'));
+                }
+                _ => return false,
+            }
+        }
+        false
     }
 
     /// Whether an instruction adds the high half of a product to a sum that has it already: twice if a factor is a constant other than a power

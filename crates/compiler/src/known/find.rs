@@ -72,6 +72,7 @@ fn matches(pattern: &Pattern, facts: &Facts<'_>, at: usize, i: &Instruction) -> 
         Repeats::SameHighProduct => facts.repeats_high_product(at),
         Repeats::SameHighProductInLoop => facts.adds_high_product_in_loop(at),
         Repeats::GuardChangesInLoop => facts.guard_changes_in_loop(at),
+        Repeats::PredicateChangesInLoop => facts.predicate_changes_in_loop(at),
     };
     matches_words(pattern, i)
         && pattern.repeats.is_none_or(repeats)
@@ -118,6 +119,12 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         Operand::Vector(list) => list.iter().any(|one| defined_by(one, pattern)),
         one => defined_by(one, pattern),
     };
+    let last_defined = |pattern: &Pattern| match operand {
+        Operand::Vector(list) => list.last().is_some_and(|one| defined_by(one, pattern)),
+        _ => false,
+    };
+    let guards =
+        || matches!((operand, &i.guard), (Operand::Name(name), Some(guard)) if *name == guard.register);
     wanted.constant.as_ref().is_none_or(holds)
         && wanted.vector_of_constant.as_ref().is_none_or(vector)
         && wanted.uniform.is_none_or(|uniform| uniform == facts.is_uniform(operand, at))
@@ -128,6 +135,9 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         && (!wanted.positive || is_computed(operand, facts, at) && facts.is_nonnegative(operand, at, true))
         && wanted.shifts.is_none_or(|other| i.operands.get(other).is_some_and(|other| shifts(operand, other)))
         && wanted.defined_by.as_deref().is_none_or(defined)
+        && wanted.last_defined_by.as_deref().is_none_or(last_defined)
+        && (!wanted.half_of_64_bits || facts.is_half_of_64_bits(operand, at))
+        && (!wanted.is_guard || guards())
         && (!wanted.predicate_decides_branch || predicate(operand).is_some_and(|p| decides_name(p, facts)))
         && (!wanted.decides_branch || decides(operand, facts))
 }

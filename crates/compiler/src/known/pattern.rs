@@ -41,6 +41,9 @@ pub enum Repeats {
     SameHighProductInLoop,
     /// Its guard changes in a loop around it, before which a branch on the guard follows where two paths meet.
     GuardChangesInLoop,
+    /// A predicate among its sources changes in a loop around it, by itself or later, and the way into the loop decides its value: a branch on it, at
+    /// which two paths have met.
+    PredicateChangesInLoop,
 }
 
 /// What is known of one operand. Everything stated must hold.
@@ -67,6 +70,13 @@ pub struct OperandPattern {
     pub shifts: Option<usize>,
     /// Its only definition matches; that of some register of it if it is a vector.
     pub defined_by: Option<Box<Pattern>>,
+    /// It is a vector, and the only definition of its last register matches.
+    pub last_defined_by: Option<Box<Pattern>>,
+    /// It is a half of 64 bits that instructions compute as a whole: what `mov.b64 {a, b}, d`, a conversion of 64 bits to 32 or a scalar video
+    /// instruction gave, unless the halves were put together just before.
+    pub half_of_64_bits: bool,
+    /// It is the predicate that guards the instruction.
+    pub is_guard: bool,
     /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
     pub predicate_decides_branch: bool,
     /// A branch depends on its value.
