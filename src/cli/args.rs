@@ -7,6 +7,8 @@ use std::time::Duration;
 
 use clap::{Args, CommandFactory, FromArgMatches, Parser, Subcommand, ValueEnum};
 
+use emulator::gpus::{GPUS, Gpu};
+
 use super::assumptions::AssumptionsArgs;
 use super::doctor::DoctorArgs;
 use super::emulate::EmulateArgs;
@@ -180,6 +182,14 @@ pub(super) fn seconds(text: &str) -> Result<Duration, String> {
         .ok()
         .filter(|d| !d.is_zero())
         .ok_or_else(|| "must be above 0".to_owned())
+}
+
+/// Parses the name of a GPU that is simulated.
+pub(super) fn simulated(text: &str) -> Result<&'static Gpu, String> {
+    Gpu::with_key(text).ok_or_else(|| {
+        let keys: Vec<&str> = GPUS.iter().map(|gpu| gpu.key).collect();
+        format!("not one of {}", keys.join(", "))
+    })
 }
 
 /// Where the result goes.

@@ -5,8 +5,10 @@ use std::fmt::Write as _;
 use std::path::PathBuf;
 
 use clap::Args;
+use emulator::gpus::Gpu;
 use miette::Diagnostic;
 
+use super::args::simulated;
 use super::doctor_log::log_text;
 use super::error::{CliError, CommandError};
 use super::exit;
@@ -23,8 +25,8 @@ use crate::toolkit::{self, Environment, Places};
 #[derive(Debug, Args)]
 pub(super) struct DoctorArgs {
     /// Say what is known about a GPU that is not in this machine, too
-    #[arg(long, value_name = "GPU", value_parser = ["gb10", "rtx5090", "rtxpro6000"])]
-    gpu: Option<String>,
+    #[arg(long, value_name = "GPU", value_parser = sm12x)]
+    gpu: Option<&'static Gpu>,
     /// Read the log of a server (vLLM, SGLang, llama.cpp) instead: which paths it chose, and whether they suit model and GPU
     #[arg(long, value_name = "FILE")]
     log: Option<PathBuf>,
@@ -38,9 +40,17 @@ pub(super) struct DoctorArgs {
 
 const FORMATS: &Formats = &[(Format::Text, "For the terminal"), (Format::Json, "Everything as JSON")];
 
+/// Parses the name of an SM12x GPU.
+fn sm12x(text: &str) -> Result<&'static Gpu, String> {
+    simulated(text)
+        .ok()
+        .filter(|gpu| gpu.capability.0 == 12)
+        .ok_or_else(|| "not one of gb10, rtx5090 and rtxpro6000".to_owned())
+}
+
 /// Runs `doctor`.
 pub(super) fn doctor(args: &DoctorArgs, context: &Context<'_>) -> Result<(), CliError> {
-    let gpu = args.gpu.as_deref().and_then(emulator::gpus::Gpu::with_key);
+    let gpu = args.gpu;
     if let Some(file) = &args.log {
         return log(file, gpu, args);
     }

@@ -1,11 +1,15 @@
 //! `emulate`: runs kernels of a PTX or CUDA C++ file, of a launch file or of Triton's cache on the CPU.
 
+use std::cell::Cell;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
 use clap::Args;
-use emulator::trials::{Launched, Launching, Plan, Rules};
-use emulator::{self, GlobalMemory, Options, Profile};
+use emulator::trials::{Failure, Launched, Launching, Plan, Rules, Stopped};
+use emulator::{self, GlobalMemory, Options, Profile, Progress, Rule, Stop};
 
+use super::args::seconds;
 use super::contract::ContractArgs;
 use super::emulate_report::{Report, left_out, listed};
 use super::error::CliError;
@@ -19,7 +23,7 @@ use super::watch::{Ear, Trace, Watcher, show_profile};
 use crate::event::Event;
 use crate::job::Context;
 use crate::job::launch::{self, Judged, LaunchError, LaunchResults, Session, Tolerance};
-use crate::record::{counted, first_line};
+use crate::record::{Incomplete, counted, first_line};
 use crate::report::Format;
 
 const FORMATS: &Formats = &[
@@ -70,6 +74,9 @@ pub(super) struct EmulateArgs {
     /// Maximum number of warp instructions per launch
     #[arg(long, value_name = "N", default_value_t = Options::default().fuel)]
     fuel: u64,
+    /// End a launch after SECONDS, which leaves the run incomplete
+    #[arg(long, value_name = "SECONDS", value_parser = seconds)]
+    time_limit: Option<Duration>,
     #[command(flatten)]
     hardware: ModelArgs,
     #[command(flatten)]
@@ -158,9 +165,10 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
         threads: std::thread::available_parallelism().map_or(1, usize::from),
         ..Plan::default()
     };
+    let late = Cell::new(false);
     let judged = session.judge(&plan, |launching, memory| {
         // Threads print the same text in all schedules, only in another order.
-        launched(args, launching.is_first && args.format == Format::Text, launching, memory)
+        launched(args, (launching.is_first && args.format == Format::Text, &late), launching, memory)
             .map_err(|error| Failed::Cli(Box::new(error)))
     });
     let judged = match judged {
@@ -168,7 +176,16 @@ fn judge(args: &EmulateArgs, context: &Context<'_>) -> Result<(), CliError> {
         Err(Failed::Cli(error)) => return Err(*error),
         Err(Failed::Launch(error)) => return Err((*error).into()),
     };
-    let failure = session.failure(&judged.verdict, &plan);
+    let failure = match judged.verdict.failure(&plan) {
+        // How far a launch comes in a time depends on the machine: its end is no violation.
+        Some(Failure::Stopped(Stopped { stop: Stop::Trap(trap), .. }))
+            if late.get() && trap.rule == Rule::Fuel =>
+        {
+            let why = format!("a launch was ended by --time-limit: {}; {}", trap.what, trap.place);
+            Some(LaunchError::NotCompared(Incomplete::nothing(why)))
+        }
+        _ => session.failure(&judged.verdict, &plan),
+    };
     // The failure itself says what it is.
     let is_failure = judged.verdict.rules == Rules::All;
     for race in judged.verdict.races().filter(|_| !is_failure) {
@@ -260,11 +277,13 @@ fn session(args: &EmulateArgs, context: &Context<'_>) -> Result<Session, CliErro
 /// Runs one launch, with a trace and a profile if requested.
 fn launched(
     args: &EmulateArgs,
-    prints: bool,
+    (prints, late): (bool, &Cell<bool>),
     launching: &Launching<'_>,
     memory: &mut GlobalMemory,
 ) -> Result<Launched, CliError> {
     let Launching { step, options, .. } = launching;
+    let progress = args.time_limit.map(|limit| Arc::new(Progress::new(Some(limit), None)));
+    let options = &Options { progress: progress.clone(), ..(*options).clone() };
     let mut ear = Ear { prints, ..Ear::default() };
     // A replay repeats what was shown.
     let counts = if (args.trace || args.profile) && options.watchpoints.is_none() {
@@ -284,6 +303,7 @@ fn launched(
     } else {
         emulator::launch_with(step, memory, options, &mut ear)
     };
+    late.set(late.get() || progress.is_some_and(|progress| progress.is_over()));
     check(ear.problem)?;
     Ok(Launched { counts, notices: ear.notices })
 }
@@ -306,6 +326,7 @@ impl From<LaunchError> for CliError {
             LaunchError::Job(error) => (*error).into(),
             LaunchError::Nvrtc(error) => error.into(),
             LaunchError::Target(error) => error.into(),
+            LaunchError::NotCompared(incomplete) => incomplete.into(),
             other => Self::Launch(Box::new(other)),
         }
     }

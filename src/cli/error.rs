@@ -171,7 +171,6 @@ impl CliError {
             | Self::OperandKind(_)
             | Self::Exec(_) => exit::USAGE,
             Self::Launch(error) if error.is_finding() => exit::DOES_NOT_CONFORM,
-            Self::Launch(error) if matches!(**error, LaunchError::NotCompared(_)) => exit::INCOMPLETE,
             Self::Launch(_) => exit::USAGE,
             // A kernel of the user's folder does not compile.
             Self::Cubin(CubinError::Refused { .. }) => exit::USAGE,

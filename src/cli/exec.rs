@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use clap::Args;
 use emulator::events::MOST_GPUS;
+use emulator::gpus::Gpu;
 use miette::Diagnostic;
 
+use super::args::{seconds, simulated};
 use super::error::{CliError, CommandError};
 use super::exit;
 use super::format::{self, Formats};
@@ -22,8 +24,8 @@ use crate::report::{self, Format};
 #[derive(Debug, Args)]
 pub(super) struct ExecArgs {
     /// The GPU to simulate
-    #[arg(long, value_name = "GPU", default_value = "gb10", value_parser = ["gb10", "rtx5090", "rtxpro6000", "h100"])]
-    gpu: String,
+    #[arg(long, value_name = "GPU", default_value = "gb10", value_parser = simulated)]
+    gpu: &'static Gpu,
     /// The number of GPUs of that kind, each with its own memory
     #[arg(long, value_name = "N", default_value = "1", value_parser = clap::value_parser!(u8).range(1..=i64::from(MOST_GPUS)))]
     gpus: u8,
@@ -83,13 +85,6 @@ fn byte(text: &str) -> Result<u8, String> {
     byte.map_err(|error| error.to_string())
 }
 
-/// Parses a time in seconds that is more than 0.
-fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number".to_owned())?;
-    let time = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
-    if time.is_zero() { Err("no time at all".to_owned()) } else { Ok(time) }
-}
-
 /// Runs `exec`. Exits with the program's exit code if it is not 0 and no rule was violated; a program that ends with 0 although a call
 /// was refused or no kernel ran is incomplete.
 pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliError> {
@@ -97,7 +92,7 @@ pub(super) fn exec(args: &ExecArgs, context: &Context<'_>) -> Result<(), CliErro
     let execution = Execution {
         program: program.clone(),
         arguments: arguments.to_vec(),
-        gpu: args.gpu.clone(),
+        gpu: args.gpu.key.to_owned(),
         gpus: args.gpus,
         keep_going: args.keep_going,
         schedules: args.schedules,

@@ -1,17 +1,22 @@
 //! The table of tiles: their resources, whether they are admitted, which peers support them, and which tiles policies choose.
 
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
 use ptx::arch::Target;
 
 use super::context::Context;
 use super::error::JobError;
 use super::toolchain::Toolchain;
+use crate::event::Event;
 use crate::frame::admission::Limits;
 use crate::frame::code::Assembler;
 use crate::frame::compile::Compiler;
 use crate::frame::family::{Family, SharedTrial, TableQuestion};
 use crate::kernel::{Library, Load, MmaPath};
 use crate::moe::case;
-use crate::moe::configuration::Tile;
+use crate::moe::configuration::{Configuration, Tile};
 use crate::moe::{plan, policy, table};
 use crate::record::{PolicyRow, TileTable};
 use crate::store::Store;
@@ -63,8 +68,22 @@ pub fn tile_table(options: &TileOptions<'_>, context: &Context<'_>) -> Result<Ti
     let tiles = if options.tiles.is_empty() { plan::tiles() } else { options.tiles.clone() };
     let all = plan::configurations(&tiles, &options.loads, &options.paths);
     let question = question(&kernels, toolchain.as_ref(), assembler.as_ref(), target);
-    Ok(table::table(&question, &all, |_| true)?)
+    let (begun, told) = (AtomicUsize::new(0), Mutex::new(Instant::now()));
+    let compiles = |_: &Configuration| {
+        let n = begun.fetch_add(1, Ordering::Relaxed) + 1;
+        let mut told = told.lock().unwrap_or_else(PoisonError::into_inner);
+        if told.elapsed() >= TELL {
+            *told = Instant::now();
+            let text = format!("tiles: {n} of {} configurations", all.len());
+            context.sink.emit(Event::Notice { text });
+        }
+        true
+    };
+    Ok(table::table(&question, &all, compiles)?)
 }
+
+/// How often the compilation of all configurations is told of: it takes minutes when nothing is kept of it.
+const TELL: Duration = Duration::from_secs(10);
 
 /// Returns the tile that each policy chooses for a model's experts, for each batch size.
 ///

@@ -258,6 +258,10 @@ fn result(violation: &ExecViolation, rules: &[&str]) -> Value {
     });
     if let Some((file, line)) = &violation.source {
         out["locations"] = json!([sarif::location(file, *line as usize, violation.source_text.as_deref())]);
+    } else {
+        // PTX without lines of a source: the kernel is all that is known of the place.
+        out["locations"] =
+            json!([{"logicalLocations": [{"fullyQualifiedName": violation.kernel, "kind": "function"}]}]);
     }
     if let Some(other) = violation.other.as_ref().map(|other| &other.place)
         && let Some((file, line)) = &other.source

@@ -124,6 +124,18 @@ fn a_gpu_runs_random_kernels_and_a_miscompile_is_found_made_small_and_kept() {
     let launch = keep.join(format!("seed-{seed}/launch.yaml"));
     let kernel = std::fs::read_to_string(keep.join(format!("seed-{seed}/kernel.ptx"))).unwrap();
     assert!(kernel.contains("brev.b32") && kernel.lines().count() < 200, "{kernel}");
+    // The same kernels run again, with the same answer.
+    let again = on_simulated_gpu(
+        &[&["fuzz", "ptx", "--again", record_to, "--shrink", "0"], common.as_slice()].concat(),
+    );
+    let told = text(&again);
+    assert_eq!(again.status.code(), Some(100), "{told}");
+    let findings = counts["findings"].as_array().unwrap().len();
+    assert!(
+        told.contains(&format!("{findings} kernels for "))
+            && told.contains(&format!("findings: {findings}\n")),
+        "{told}"
+    );
     // What was kept is defined, and gives what was expected.
     let launch = launch.to_str().unwrap();
     let emulated = run(&["emulate", launch]);
@@ -169,6 +181,12 @@ fn a_campaign_without_kernels_or_a_gpu_checks_nothing() {
     let output = on_simulated_gpu(&[args.as_slice(), &["--record", record.to_str().unwrap()]].concat());
     // Nothing ran.
     assert_eq!(output.status.code(), Some(4), "{}", text(&output));
+    // A record without findings has no kernels to run again, and what is no record names itself.
+    let empty = run(&["fuzz", "ptx", "--again", record.to_str().unwrap()]);
+    assert_eq!(empty.status.code(), Some(4));
+    let other = run(&["fuzz", "ptx", "--again", "Cargo.toml"]);
+    assert_eq!(other.status.code(), Some(2));
+    assert!(String::from_utf8(other.stderr).unwrap().contains("Cargo.toml: "));
     let driver = run(&["fuzz", "ptx", "--toolkit", "driver"]);
     assert_eq!(driver.status.code(), Some(2));
     assert!(String::from_utf8(driver.stderr).unwrap().contains("--device gpu:0"));

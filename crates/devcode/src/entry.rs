@@ -226,6 +226,8 @@ pub enum Format {
     Zip,
     /// An `ar` archive.
     Ar,
+    /// A tar archive, plain or compressed by gzip, such as a source distribution.
+    Tar,
     /// LLVM bitcode.
     Bitcode,
 }
@@ -241,6 +243,7 @@ impl Format {
             Self::Ptx => "PTX",
             Self::Zip => "zip",
             Self::Ar => "ar",
+            Self::Tar => "tar",
             Self::Bitcode => "bitcode",
         }
     }

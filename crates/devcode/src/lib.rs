@@ -14,6 +14,7 @@ mod piece;
 mod ptx_text;
 mod scan;
 mod source;
+mod tar_file;
 mod unpack;
 mod zip_file;
 

@@ -10,7 +10,7 @@ use super::fatbin::Block;
 use super::piece::{self, Code};
 use super::source::Source;
 use super::zip_file::{self, Member};
-use super::{ar, cubin, fatbin, folder, host, ptx_text};
+use super::{ar, cubin, fatbin, folder, host, ptx_text, tar_file};
 
 /// Maximum bytes of unpacked code per batch.
 const BATCH_BYTES: u64 = 24 << 20;
@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
             Ok(head) => head,
             Err(trouble) => return self.problem(Place::in_file(name.clone()), trouble),
         };
-        let Some(form) = Form::from_head(&head) else { return self.unknown(name, &head) };
+        let Some(form) = Form::of(name, &head) else { return self.unknown(name, &head) };
         let (format, result) = match form {
             Form::Code(format) => {
                 let whole = source.clone();
@@ -165,6 +165,7 @@ impl<'a> Scanner<'a> {
             Form::Host => (Format::HostElf, self.host(name, source)),
             Form::Ar => (Format::Ar, self.ar(name, source, depth)),
             Form::Zip => (Format::Zip, self.zip(name, source, depth)),
+            Form::Tar { compressed } => (Format::Tar, self.tar(name, source, compressed, depth)),
             Form::ThinAr => (
                 Format::Ar,
                 Err(Trouble::Unsupported("a thin archive, whose members are separate files".to_owned())),
@@ -187,10 +188,8 @@ impl<'a> Scanner<'a> {
             "cubin" | "fatbin" | "ptx" | "whl" => {
                 Trouble::Damaged(format!("it is named .{ending} and does not start like one"))
             }
-            "tgz" | "7z" | "rar" | "conda" | "egg" => {
-                Trouble::Unsupported(format!("the archive form .{ending}"))
-            }
-            "gz" | "xz" | "zst" | "bz2" if name.contains(".tar.") => {
+            "7z" | "rar" | "conda" | "egg" => Trouble::Unsupported(format!("the archive form .{ending}")),
+            "xz" | "zst" | "bz2" if name.contains(".tar.") => {
                 Trouble::Unsupported(format!("the archive form .tar.{ending}"))
             }
             _ => return,
@@ -291,10 +290,38 @@ impl<'a> Scanner<'a> {
         Ok((0, Vec::new()))
     }
 
+    fn tar(
+        &mut self,
+        name: &Arc<str>,
+        source: &Source,
+        compressed: bool,
+        depth: u32,
+    ) -> Result<(u32, Vec<String>), Trouble> {
+        self.deeper(depth)?;
+        tar_file::members(source, compressed, &mut |member, size, stream| {
+            // What is skipped is unpacked, too.
+            self.allow(size, self.limits.total)?;
+            let name: Arc<str> = format!("{name}!{member}").into();
+            let bytes = tar_file::read(stream, HEAD)?;
+            if bytes.is_empty() || Form::of(&name, &bytes).is_none() && !ptx_text::is_only_comments(&bytes) {
+                self.unknown(&name, &bytes);
+                return Ok(());
+            }
+            if size > self.limits.member {
+                let what = format!("it unpacks to {size} bytes, and {} is the limit", self.limits.member);
+                self.problem(Place::in_file(name), Trouble::TooLarge(what));
+                return Ok(());
+            }
+            self.file(&name, &tar_file::source(bytes, size, stream)?, depth + 1);
+            Ok(())
+        })?;
+        Ok((0, Vec::new()))
+    }
+
     /// Scans a member of a zip archive; it is unpacked only if its first bytes match a supported format.
     fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
         let head = head(|len| member.head(len))?;
-        let Some(form) = Form::from_head(&head) else {
+        let Some(form) = Form::of(name, &head) else {
             self.unknown(name, &head);
             return Ok(());
         };
@@ -331,10 +358,11 @@ enum Form {
     Ar,
     ThinAr,
     Zip,
+    Tar { compressed: bool },
 }
 
 impl Form {
-    fn from_head(head: &[u8]) -> Option<Self> {
+    fn of(name: &str, head: &[u8]) -> Option<Self> {
         Some(match head {
             _ if cubin::is_cubin(head) => Self::Code(Format::Cubin),
             _ if head.starts_with(b"\x7fELF") => Self::Host,
@@ -342,6 +370,10 @@ impl Form {
             _ if head.starts_with(ar::MAGIC) => Self::Ar,
             _ if head.starts_with(ar::THIN) => Self::ThinAr,
             _ if head.starts_with(b"PK\x03\x04") || head.starts_with(b"PK\x05\x06") => Self::Zip,
+            _ if tar_file::is_tar(head) => Self::Tar { compressed: false },
+            _ if head.starts_with(tar_file::GZIP) && tar_file::is_named(name) => {
+                Self::Tar { compressed: true }
+            }
             _ if head.starts_with(b"BC\xc0\xde") => Self::Code(Format::Bitcode),
             _ if ptx_text::is_ptx(head) => Self::Code(Format::Ptx),
             _ => return None,

@@ -15,7 +15,7 @@ use super::source::{Cursor, Source, u16_at, u32_at};
 /// Maximum size of the central directory: 1 GiB of it would occupy several in memory.
 const DIRECTORY_LIMIT: u64 = 128 << 20;
 /// Members up to this size are unpacked to memory, larger ones to a temporary file.
-const MEMORY_LIMIT: u64 = 16 << 20;
+pub(super) const MEMORY_LIMIT: u64 = 16 << 20;
 
 /// A file in an archive.
 #[derive(Debug, Clone)]

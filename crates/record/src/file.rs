@@ -51,6 +51,14 @@ pub enum RecordError {
         /// What is wrong.
         message: String,
     },
+    /// The file has no text of a record.
+    #[error("{}: not a record of sm121probe: {what}", path.display())]
+    NoText {
+        /// The file.
+        path: PathBuf,
+        /// What it is instead.
+        what: &'static str,
+    },
     /// The file is a list, as `--format json` of single commands once was.
     #[error("{}: a list of rows (`--format json` of an older sm121probe), not a record; write it again", path.display())]
     List {
@@ -99,8 +107,14 @@ impl Record {
         if bytes > LARGEST {
             return Err(RecordError::Large { path: path.to_owned(), bytes });
         }
-        let text = fs::read_to_string(path).map_err(fail)?;
-        Self::parse(path, &text)
+        let bytes = fs::read(path).map_err(fail)?;
+        let no_text = |what| RecordError::NoText { path: path.to_owned(), what };
+        let text = String::from_utf8(bytes).map_err(|_| no_text("it is not text"))?;
+        match text.trim() {
+            "" => Err(no_text("it is empty")),
+            _ if text.contains('\0') => Err(no_text("it is not text")),
+            _ => Self::parse(path, &text),
+        }
     }
 
     /// Parses a record from `text`; `path` appears in errors.
@@ -110,9 +124,9 @@ impl Record {
     pub fn parse(path: &Path, text: &str) -> Result<Self, RecordError> {
         let syntax = |error: serde_json::Error| RecordError::Syntax {
             path: path.to_owned(),
-            line: error.line(),
-            column: error.column(),
-            message: error.to_string(),
+            line: error.line().max(1),
+            column: error.column().max(1),
+            message: message(&error),
         };
         if text.trim_start().starts_with('[') {
             return Err(RecordError::List { path: path.to_owned() });
@@ -187,6 +201,12 @@ impl Record {
     }
 }
 
+/// The message of an error without its place, which is said before it.
+fn message(error: &serde_json::Error) -> String {
+    let text = error.to_string();
+    text.rsplit_once(" at line ").map_or(text.as_str(), |(message, _)| message).to_owned()
+}
+
 /// A list with one line per item.
 fn rows(value: &serde_json::Value) -> serde_json::Result<String> {
     let items = value.as_array().map(Vec::as_slice).unwrap_or_default();
@@ -221,8 +241,18 @@ pub fn write_atomic(path: &Path, bytes: &[u8]) -> io::Result<()> {
     };
     // A new file gets the mode that the umask leaves of this one, like any file of the user; a replaced one keeps its own.
     let everyone = fs::Permissions::from_mode(0o666);
-    let mut temporary =
-        tempfile::Builder::new().prefix(".sm121probe-").permissions(everyone).tempfile_in(folder)?;
+    // The name of the temporary file says nothing to a reader.
+    let failed = |error: io::Error| match error.kind() {
+        io::ErrorKind::NotFound => {
+            io::Error::new(error.kind(), format!("there is no folder {}", folder.display()))
+        }
+        kind => io::Error::new(kind, format!("{} in the folder {}", io::Error::from(kind), folder.display())),
+    };
+    let mut temporary = tempfile::Builder::new()
+        .prefix(".sm121probe-")
+        .permissions(everyone)
+        .tempfile_in(folder)
+        .map_err(failed)?;
     io::Write::write_all(&mut temporary, bytes)?;
     if let Ok(old) = fs::metadata(path) {
         temporary.as_file().set_permissions(old.permissions())?;

@@ -325,7 +325,16 @@ pub(super) fn wanted(param: &Parameter) -> String {
 
 /// Returns the error for a wrong number of arguments.
 pub(super) fn miscounted(kernel: &Kernel, params: &[Parameter], given: usize) -> LaunchError {
-    let list: Vec<String> = params.iter().map(|p| format!("{} ({})", p.name, wanted(p))).collect();
+    // The compiler's names say nothing but the place.
+    let is_own =
+        |p: &&Parameter| p.name.rsplit_once("_param_").is_none_or(|(_, n)| n.parse::<u32>().is_err());
+    let named = params.iter().filter(is_own).count() == params.len();
+    let of = |(n, p): (usize, &Parameter)| {
+        let name = if named { p.name.clone() } else { format!("argument {}", n + 1) };
+        let pointer = if !named && p.size == 8 { ": a pointer or a number" } else { "" };
+        format!("{name} ({}{pointer})", wanted(p))
+    };
+    let list: Vec<String> = params.iter().enumerate().map(of).collect();
     LaunchError::Count {
         kernel: kernel.name.clone(),
         wanted: params.len(),

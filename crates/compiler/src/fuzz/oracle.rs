@@ -159,6 +159,13 @@ pub fn without_choice(text: &str) -> String {
             end = form + length;
             continue;
         }
+        if let Some(numbers) = numbers_for_sign(i) {
+            let at = rounded[..start].rfind('\n').unwrap_or_default();
+            out.push_str(&rounded[end..at]);
+            out.push_str(&numbers);
+            end = at;
+            continue;
+        }
         let Some((after, ty, nan)) = open_nan(i) else { continue };
         let at = if after {
             let Some(semicolon) = rounded[stop - 1..].find(';') else { continue };
@@ -199,6 +206,25 @@ fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> 
     }
 }
 
+/// What comes before an instruction that only changes the sign of numbers of 16 bits, so that it reads no NaN: of a number that is negated twice, compilers
+/// leave the NaN that was read.
+fn numbers_for_sign(i: &ptx::Instruction) -> Option<String> {
+    let ty = ["f16", "bf16", "f16x2", "bf16x2"].into_iter().find(|ty| i.has(ty))?;
+    let [_, ptx::Operand::Name(of)] = i.operands.as_slice() else { return None };
+    if !matches!(i.opcode.as_str(), "neg" | "abs") {
+        return None;
+    }
+    let number = |ty: &str, x: &str| format!("setp.nan.{ty} nan, {x}, {x}; @nan mov.b16 {x}, 0;");
+    Some(match ty.strip_suffix("x2") {
+        None => format!("\n{{ .reg .pred nan; {} }}", number(ty, of)),
+        Some(ty) => format!(
+            "\n{{ .reg .pred nan; .reg .b16 low, high; mov.b32 {{low, high}}, {of}; {} {} mov.b32 {of}, {{low, high}}; }}",
+            number(ty, "low"),
+            number(ty, "high")
+        ),
+    })
+}
+
 /// A copy in the place of `min` or `max` of a number of 16 bits and itself, which compilers may leave out: it then keeps the NaN that it reads.
 fn copy_of_half(i: &ptx::Instruction) -> Option<String> {
     let bits = match ["f16", "bf16", "f16x2", "bf16x2"].into_iter().find(|ty| i.has(ty))? {
@@ -214,8 +240,8 @@ fn copy_of_half(i: &ptx::Instruction) -> Option<String> {
     }
 }
 
-/// The kernel in which no compiler knows the operands of approximations: each passes through memory (`st.volatile`, `ld.volatile`) first. `None`
-/// if it has no approximation.
+/// The kernel in which no compiler knows the operands of approximations: each passes through memory of its thread (`st.volatile`, `ld.volatile`)
+/// first. `None` if it has no approximation.
 ///
 /// PTX bounds the error of an approximation and fixes no bits, and ptxas computes those of constants by other means than the GPU computes the others: a
 /// kernel whose results differ, and agree in this form, differs by what PTX leaves open.
@@ -230,7 +256,7 @@ pub fn with_opaque_approximations(text: &str) -> Option<String> {
         let mut before = String::new();
         for (n, operand) in opaque.operands.iter_mut().enumerate().skip(1) {
             before.push_str(&format!(
-                "st.volatile.local.b{bits} [opaque], {operand}; ld.volatile.local.b{bits} opaque{n}, [opaque]; "
+                "st.volatile.shared.b{bits} [opaque], {operand}; ld.volatile.shared.b{bits} opaque{n}, [opaque]; "
             ));
             *operand = ptx::Operand::Name(format!("opaque{n}"));
         }
@@ -240,7 +266,9 @@ pub fn with_opaque_approximations(text: &str) -> Option<String> {
         let of = ptx::Statement::Instruction(opaque).to_string();
         out.push_str(&text[end..start]);
         out.push_str(&format!(
-            "{{ .local .align 8 .b8 opaque[8]; .reg .b{bits} opaque<3>; {before}{} }}",
+            "{{ .shared .align 8 .b8 passed[{}]; .reg .b32 opaque, slot; .reg .b{bits} opaque<3>; \
+             mov.u32 opaque, passed; mov.u32 slot, %tid.x; mad.lo.u32 opaque, slot, 8, opaque; {before}{} }}",
+            8 * THREADS,
             of.trim()
         ));
         end = stop + ends;

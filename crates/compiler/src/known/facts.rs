@@ -146,6 +146,23 @@ impl<'a> Facts<'a> {
         }
     }
 
+    /// The instructions that may have defined an operand at a place, with their places: the last of its block, those before it as long as that one is
+    /// guarded, and if the block has none without a guard, every definition of the function.
+    pub(super) fn possible(&self, operand: &Operand, at: usize) -> Vec<(usize, &'a Instruction)> {
+        let Operand::Name(name) = operand else { return Vec::new() };
+        let Some(all) = self.definitions.get(name.as_str()) else { return Vec::new() };
+        let begin = self.labels.values().copied().filter(|label| *label <= at).max().unwrap_or_default();
+        let mut found = Vec::new();
+        for place in all.iter().rev().copied().filter(|place| (begin..at).contains(place)) {
+            let i = self.instructions[place];
+            found.push((place, i));
+            if i.guard.is_none() {
+                return found;
+            }
+        }
+        all.iter().map(|place| (*place, self.instructions[*place])).collect()
+    }
+
     /// The bits of a constant operand.
     pub(super) fn constant(&self, operand: &Operand, at: usize) -> Option<u64> {
         self.constant_within(operand, at, DEPTH)
@@ -158,8 +175,20 @@ impl<'a> Facts<'a> {
             Operand::Immediate(Immediate::F64(x)) => Some(x.to_bits()),
             Operand::Name(name) if depth > 0 => {
                 let (place, i) = self.definition(name, at)?;
-                let moves = i.opcode == "mov" && i.operands.len() == 2;
-                if moves { self.constant_within(&i.operands[1], place, depth - 1) } else { None }
+                let mut of = |operand| self.constant_within(operand, place, depth - 1);
+                match (i.opcode.as_str(), i.operands.as_slice()) {
+                    ("mov", [Operand::Vector(parts), whole]) => {
+                        let bits = of(whole)?;
+                        let n = parts.iter().position(|part| part == operand)?;
+                        let width = 64 / u32::try_from(parts.len()).ok()?;
+                        i.has("b64").then(|| bits >> (width * u32::try_from(n).unwrap_or(0)) & mask(width))
+                    }
+                    (_, [Operand::Name(_), sources @ ..]) => {
+                        let values: Vec<u64> = sources.iter().map(of).collect::<Option<_>>()?;
+                        folded(i, &values)
+                    }
+                    _ => None,
+                }
             }
             _ => None,
         }
@@ -295,9 +324,25 @@ impl<'a> Facts<'a> {
     /// instruction with a guard that ptxas branches around.
     fn changes_in_loop(&self, predicate: &str, at: usize, itself: bool) -> bool {
         let Some(all) = self.definitions.get(predicate) else { return false };
+        let branched = |i: &&Instruction| {
+            let words = [
+                "mbarrier",
+                "st",
+                "ld",
+                "ldu",
+                "atom",
+                "red",
+                "fence",
+                "membar",
+                "nanosleep",
+                "cp",
+                "prefetch",
+            ];
+            i.guard.is_some() && words.contains(&i.opcode.as_str())
+        };
         let meets = |place: usize| {
             self.jumps.iter().any(|(from, to)| *to <= place && from < to)
-                || self.instructions[..place].iter().any(|i| i.guard.is_some() && i.opcode == "mbarrier")
+                || self.instructions[..place].iter().any(|i| branched(&i))
         };
         let enters = |start: usize| {
             let from = all.iter().rev().find(|place| **place < start).map_or(0, |place| *place);
@@ -315,34 +360,38 @@ impl<'a> Facts<'a> {
         })
     }
 
-    /// Whether an operand is a half of 64 bits that instructions compute as a whole.
+    /// Whether an operand may be a half of 64 bits that instructions compute as a whole.
     pub(super) fn is_half_of_64_bits(&self, operand: &Operand, at: usize) -> bool {
-        let (mut operand, mut at) = (operand, at);
-        for _ in 0..DEPTH {
-            let Some((place, i)) = self.defined(operand, at) else { return false };
-            let is_wide = |ty: &str| matches!(ty, "b64" | "u64" | "s64" | "f64");
+        self.is_half_within(operand, at, DEPTH)
+    }
+
+    fn is_half_within(&self, operand: &Operand, at: usize, depth: usize) -> bool {
+        let is_wide = |ty: &str| matches!(ty, "b64" | "u64" | "s64" | "f64");
+        self.possible(operand, at).into_iter().any(|(place, i)| {
             match (i.opcode.as_str(), i.operands.as_slice()) {
                 ("mov", [Operand::Vector(parts), whole]) => {
                     let packed = self.defined(whole, place).is_some_and(|(_, from)| {
                         from.opcode == "mov" && matches!(from.operands.get(1), Some(Operand::Vector(_)))
                     });
-                    let fixed = self.constant(whole, place).is_some();
-                    return parts.len() == 2 && i.has("b64") && !packed && !fixed;
+                    parts.len() == 2 && i.has("b64") && !packed && self.constant(whole, place).is_none()
                 }
-                ("mov", [_, from @ Operand::Name(_)]) => (operand, at) = (from, place),
-                ("cvt", [_, from]) => {
-                    let [to, wide] = i.modifiers.as_slice() else { return false };
-                    return matches!(to.as_str(), "u32" | "s32")
-                        && is_wide(wide)
-                        && self.constant(from, place).is_none();
+                ("mov", [_, from @ Operand::Name(_)]) => {
+                    depth > 0 && self.is_half_within(from, place, depth - 1)
                 }
+                ("cvt", [_, from]) => match i.modifiers.as_slice() {
+                    [to, wide] => {
+                        matches!(to.as_str(), "u32" | "s32")
+                            && is_wide(wide)
+                            && self.constant(from, place).is_none()
+                    }
+                    _ => false,
+                },
                 ("vadd" | "vsub" | "vabsdiff" | "vmin" | "vmax" | "vshl" | "vshr" | "vmad", [to, ..]) => {
-                    return matches!(to, Operand::Name(name) if !name.contains('.'));
+                    matches!(to, Operand::Name(name) if !name.contains('.'))
                 }
-                _ => return false,
+                _ => false,
             }
-        }
-        false
+        })
     }
 
     /// Whether an instruction adds the high half of a product to a sum that has it already: twice if a factor is a constant other than a power
@@ -442,6 +491,62 @@ impl<'a> Facts<'a> {
             }
         }
     }
+}
+
+/// The lowest bits of a number.
+const fn mask(width: u32) -> u64 {
+    if width >= 64 { u64::MAX } else { (1 << width) - 1 }
+}
+
+/// What an instruction gives for constants, as ptxas evaluates it: moves, integer arithmetic and logic of 32 and 64 bits. `None` of others.
+fn folded(i: &Instruction, values: &[u64]) -> Option<u64> {
+    let ty = i.modifiers.last().map(String::as_str)?;
+    let width = match ty {
+        "b16" | "u16" | "s16" => 16,
+        "b32" | "u32" | "s32" | "f32" => 32,
+        "b64" | "u64" | "s64" | "f64" => 64,
+        _ => return None,
+    };
+    let cut = |x: u64| x & mask(width);
+    let signed = |x: u64| (cut(x) << (64 - width)).cast_signed() >> (64 - width);
+    let is_signed = ty.starts_with('s');
+    let plain = |words: &[&str]| i.modifiers.len() == 1 + words.iter().filter(|w| i.has(w)).count();
+    let x = match (i.opcode.as_str(), values) {
+        ("mov", [a]) => *a,
+        ("not", [a]) => !a,
+        ("neg", [a]) if is_signed => a.wrapping_neg(),
+        ("cnot", [a]) => u64::from(cut(*a) == 0),
+        ("brev", [a]) => cut(*a).reverse_bits() >> (64 - width),
+        ("and", [a, b]) => a & b,
+        ("or", [a, b]) => a | b,
+        ("xor", [a, b]) => a ^ b,
+        ("add", [a, b]) if plain(&[]) => a.wrapping_add(*b),
+        ("sub", [a, b]) if plain(&[]) => a.wrapping_sub(*b),
+        ("mul", [a, b]) if i.has("lo") => a.wrapping_mul(*b),
+        ("mul24", [a, b]) if i.has("lo") && !is_signed => (a & mask(24)).wrapping_mul(b & mask(24)),
+        ("mad", [a, b, c]) if i.has("lo") && plain(&["lo"]) => a.wrapping_mul(*b).wrapping_add(*c),
+        ("min", [a, b]) if plain(&[]) && ty != "f32" && ty != "f64" => {
+            let less = if is_signed { signed(*a) < signed(*b) } else { cut(*a) < cut(*b) };
+            if less { *a } else { *b }
+        }
+        ("max", [a, b]) if plain(&[]) && ty != "f32" && ty != "f64" => {
+            let more = if is_signed { signed(*a) > signed(*b) } else { cut(*a) > cut(*b) };
+            if more { *a } else { *b }
+        }
+        ("shl", [a, n]) => u32::try_from(n & mask(32)).ok().filter(|n| *n < width).map_or(0, |n| a << n),
+        ("shr", [a, n]) if !is_signed => {
+            u32::try_from(n & mask(32)).ok().filter(|n| *n < width).map_or(0, |n| cut(*a) >> n)
+        }
+        ("popc" | "clz" | "bfind", [a]) if width == 32 => match (i.opcode.as_str(), is_signed) {
+            ("popc", _) => u64::from(cut(*a).count_ones()),
+            ("clz", _) => u64::from(cut(*a).leading_zeros() - 32),
+            (_, false) if plain(&[]) && cut(*a) != 0 => u64::from(63 - cut(*a).leading_zeros()),
+            _ => return None,
+        },
+        _ => return None,
+    };
+    let is_float = matches!(ty, "f32" | "f64") && i.opcode != "mov";
+    (!is_float).then(|| cut(x))
 }
 
 /// Whether an instruction gives lanes different values whatever it reads.

@@ -119,12 +119,22 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         Operand::Vector(list) => list.iter().any(|one| defined_by(one, pattern)),
         one => defined_by(one, pattern),
     };
-    let last_defined = |pattern: &Pattern| match operand {
-        Operand::Vector(list) => list.last().is_some_and(|one| defined_by(one, pattern)),
-        _ => false,
+    let may_be_defined = |pattern: &Pattern| {
+        let one = match operand {
+            Operand::Vector(list) => list.last(),
+            one => Some(one),
+        };
+        let matching = |(place, i): (usize, &Instruction)| matches(pattern, facts, place, i);
+        one.is_some_and(|one| facts.possible(one, at).into_iter().any(matching))
     };
-    let guards =
-        || matches!((operand, &i.guard), (Operand::Name(name), Some(guard)) if *name == guard.register);
+    let guards = || {
+        let guard = i.guard.as_ref().map(|guard| guard.register.as_str());
+        guard.is_some()
+            && match operand {
+                Operand::Not(name) => Some(name.as_str()) == guard,
+                other => predicate(other) == guard,
+            }
+    };
     wanted.constant.as_ref().is_none_or(holds)
         && wanted.vector_of_constant.as_ref().is_none_or(vector)
         && wanted.uniform.is_none_or(|uniform| uniform == facts.is_uniform(operand, at))
@@ -135,7 +145,7 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         && (!wanted.positive || is_computed(operand, facts, at) && facts.is_nonnegative(operand, at, true))
         && wanted.shifts.is_none_or(|other| i.operands.get(other).is_some_and(|other| shifts(operand, other)))
         && wanted.defined_by.as_deref().is_none_or(defined)
-        && wanted.last_defined_by.as_deref().is_none_or(last_defined)
+        && wanted.may_be_defined_by.as_deref().is_none_or(may_be_defined)
         && (!wanted.half_of_64_bits || facts.is_half_of_64_bits(operand, at))
         && (!wanted.is_guard || guards())
         && (!wanted.predicate_decides_branch || predicate(operand).is_some_and(|p| decides_name(p, facts)))

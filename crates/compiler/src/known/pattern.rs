@@ -70,12 +70,12 @@ pub struct OperandPattern {
     pub shifts: Option<usize>,
     /// Its only definition matches; that of some register of it if it is a vector.
     pub defined_by: Option<Box<Pattern>>,
-    /// It is a vector, and the only definition of its last register matches.
-    pub last_defined_by: Option<Box<Pattern>>,
-    /// It is a half of 64 bits that instructions compute as a whole: what `mov.b64 {a, b}, d`, a conversion of 64 bits to 32 or a scalar video
+    /// A definition that may reach it matches: one with a guard, too, or on some path. Of a vector that of its last register.
+    pub may_be_defined_by: Option<Box<Pattern>>,
+    /// It may be a half of 64 bits that instructions compute as a whole: what `mov.b64 {a, b}, d`, a conversion of 64 bits to 32 or a scalar video
     /// instruction gave, unless the halves were put together just before.
     pub half_of_64_bits: bool,
-    /// It is the predicate that guards the instruction.
+    /// It is the predicate that guards the instruction, or that one inverted; of `d|p` it is p.
     pub is_guard: bool,
     /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
     pub predicate_decides_branch: bool,

@@ -195,16 +195,17 @@ fn is_shared_counter(function: &Function, at: usize) -> bool {
         && line.operands.iter().skip(1).any(|o| Some(o) == counter)
         && line.operands.iter().any(|o| o == "-0x1");
     let code = &function.code;
-    let retried = || {
-        let region = (0..at).rev().find(|n| code[*n].root() == "BSSY")?;
-        let barrier = code[region].operands.first()?;
-        let end = (at..code.len())
-            .find(|n| code[*n].root() == "BSYNC" && code[*n].operands.first() == Some(barrier))?;
+    // A region that is open here: regions between its BSSY and this place have been closed.
+    let retried = |region: usize| {
+        let Some(barrier) = code[region].operands.first() else { return false };
+        let ends = |n: &usize| code[*n].root() == "BSYNC" && code[*n].operands.first() == Some(barrier);
         let tries = |n: &usize| code[*n].opcode.starts_with("ATOMS.CAS");
         let again = |n: &usize| code[*n].opcode == "BRA" && code[*n].guard.is_some();
-        (region..at).find(tries).and_then(|t| (t..at).find(again)).filter(|_| end > at)
+        !(region..at).any(|n| ends(&n))
+            && (at..code.len()).any(|n| ends(&n))
+            && (region..at).find(tries).is_some_and(|t| (t..at).any(|n| again(&n)))
     };
-    counts && retried().is_some()
+    counts && (0..at).any(|n| code[n].root() == "BSSY" && retried(n))
 }
 
 /// A negated factor of a product of packed values that was loaded as a constant.

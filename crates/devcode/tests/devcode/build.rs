@@ -72,8 +72,13 @@ impl Answer {
 
 /// Scans a file in memory.
 pub(crate) fn of_bytes(name: &str, bytes: Vec<u8>) -> Answer {
+    of_bytes_within(name, bytes, &Limits::default())
+}
+
+/// Scans a file in memory with other limits.
+pub(crate) fn of_bytes_within(name: &str, bytes: Vec<u8>, limits: &Limits) -> Answer {
     let mut answer = Answer::default();
-    scan_bytes(name, bytes, &Limits::default(), &mut |found| answer.take(found));
+    scan_bytes(name, bytes, limits, &mut |found| answer.take(found));
     answer
 }
 
@@ -93,6 +98,25 @@ pub(crate) fn zip(members: &[(&str, &[u8])], stored: bool) -> Vec<u8> {
         writer.write_all(bytes).unwrap();
     }
     writer.finish().unwrap().into_inner()
+}
+
+/// A tar archive.
+pub(crate) fn tar(members: &[(&str, &[u8])]) -> Vec<u8> {
+    let mut builder = tar::Builder::new(Vec::new());
+    for (name, bytes) in members {
+        let mut header = tar::Header::new_gnu();
+        header.set_size(bytes.len() as u64);
+        header.set_mode(0o644);
+        builder.append_data(&mut header, name, *bytes).unwrap();
+    }
+    builder.into_inner().unwrap()
+}
+
+/// What gzip makes of bytes.
+pub(crate) fn gzip(bytes: &[u8]) -> Vec<u8> {
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(bytes).unwrap();
+    encoder.finish().unwrap()
 }
 
 /// An `ar` archive with GNU's table of long names.

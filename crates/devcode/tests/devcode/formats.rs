@@ -3,7 +3,7 @@
 use devcode::{CodeKind, Compression, Format, Limits};
 use ptx::arch::{PtxIsa, Suffix};
 
-use crate::build::{Answer, ar, data, host, of_bytes, of_paths, zip};
+use crate::build::{Answer, ar, data, gzip, host, of_bytes, of_bytes_within, of_paths, tar, zip};
 
 /// The pieces of `zstd.fatbin` and `lz4.fatbin`, with the compression left open.
 const PIECES: [&str; 5] = [
@@ -257,4 +257,29 @@ fn fifty_megabytes_of_ptx_are_read() {
     assert_eq!(answer.troubles(), [""; 0]);
     assert_eq!(answer.entries[0].kernels.len(), kernels);
     assert_eq!(answer.entries[0].compression, Compression::None);
+}
+
+#[test]
+fn tar_archives_are_read_plain_and_compressed_and_to_their_end() {
+    let cubin = data("sm_121a-13.5.cubin");
+    let inner = tar(&[("inner/k.cubin", &cubin)]);
+    let members: &[(&str, &[u8])] = &[("a/readme.txt", b"text"), ("a/k.cubin", &cubin), ("a/in.tar", &inner)];
+    let plain = tar(members);
+    let want = ["cubin sm_121a by .nv.compat, none, beta(8 0 0 128) alpha(10 2048 64 256)"; 2];
+    for (name, bytes) in [("x.tar", plain.clone()), ("x.tar.gz", gzip(&plain)), ("x.tgz", gzip(&plain))] {
+        let answer = of_bytes(name, bytes);
+        assert_eq!(clean(&answer), want, "{name}");
+        let places: Vec<String> = answer.entries.iter().map(|entry| entry.place.to_string()).collect();
+        assert_eq!(places, [format!("{name}!a/k.cubin"), format!("{name}!a/in.tar!inner/k.cubin")]);
+    }
+    // What was read before the end is kept, and the rest is no silence.
+    let packed = gzip(&plain);
+    let cut = of_bytes("x.tar.gz", packed[..packed.len() - 20].to_vec());
+    assert_eq!(cut.troubles().len(), 1, "{:?}", cut.troubles());
+    // Data in an archive is no code, and no trouble; nor is a compressed file that is no archive by name.
+    assert_eq!(of_bytes("zones.tar.gz", gzip(&tar(&[("a", b"b")]))).troubles(), [""; 0]);
+    assert_eq!(of_bytes("x.gz", gzip(b"text")).troubles(), [""; 0]);
+    let tight = Limits { member: 1000, ..Limits::default() };
+    let large = of_bytes_within("x.tar", plain, &tight);
+    assert!(large.troubles()[0].contains("1000 is the limit"), "{:?}", large.troubles());
 }

@@ -115,9 +115,15 @@ pub const GPUS: [Gpu; 4] = [
 ];
 
 impl Gpu {
-    /// Returns the GPU with this key.
+    /// Returns the GPU with this key, as people write it: `rtx-pro-6000` and `RTX 5090` are keys, too, and so are the names of machines with a GB10.
     #[must_use]
     pub fn with_key(key: &str) -> Option<&'static Self> {
+        let key: String =
+            key.chars().filter(char::is_ascii_alphanumeric).map(|c| c.to_ascii_lowercase()).collect();
+        let key = match key.as_str() {
+            "dgxspark" | "spark" => "gb10",
+            other => other,
+        };
         GPUS.iter().find(|gpu| gpu.key == key)
     }
 
