@@ -41,20 +41,20 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
     for (line, added) in [
         (
             "@p0 max.f64 d0, d1, d2;",
-            "@p0 max.f64 d0, d1, d2;\ntestp.notanumber.f64 tq, d0;\n@tq mov.b64 d0, 0x7FF8000000000000;",
+            "@p0 max.f64 d0, d1, d2;\n{ .reg .pred nan; testp.notanumber.f64 nan, d0; @nan mov.b64 d0, 0x7FF8000000000000; }",
         ),
         (
             "red.global.add.f64 [d1], d2;",
-            "testp.notanumber.f64 tq, d2;\n@tq mov.b64 d2, 0;\nred.global.add.f64 [d1], d2;",
+            "{ .reg .pred nan; testp.notanumber.f64 nan, d2; @nan mov.b64 d2, 0; }\nred.global.add.f64 [d1], d2;",
         ),
-        ("neg.f32 r0, r1;", "neg.f32 r0, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;"),
+        ("neg.f32 r0, r1;", "neg.f32 r0, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }"),
         (
             "cvt.f32.f32 r0, r1;",
-            "cvt.f32.f32 r0, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;",
+            "cvt.f32.f32 r0, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }",
         ),
         (
             "max.f32 r0, r1, r1;",
-            "max.f32 r0, r1, r1;\ntestp.notanumber.f32 tq, r0;\n@tq mov.b32 r0, 0x7FFFFFFF;",
+            "max.f32 r0, r1, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }",
         ),
         ("max.f32 r0, r1, r2;", "max.f32 r0, r1, r2;"),
         ("@p0 max.NaN.f16 h0, h1, h1;", "@p0 mov.b16 h0, h1;"),
@@ -62,9 +62,21 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
         ("min.xorsign.abs.bf16x2 r0, r1, r1;", "min.xorsign.abs.bf16x2 r0, r1, r1;"),
         (
             "cvt.rna.tf32.f32 r0, r1;",
-            "testp.notanumber.f32 tq, r1;\n@tq mov.b32 r1, 0x7FFFFFFF;\ncvt.rna.tf32.f32 r0, r1;",
+            "{ .reg .pred nan; testp.notanumber.f32 nan, r1; @nan mov.b32 r1, 0x7FFFFFFF; }\ncvt.rna.tf32.f32 r0, r1;",
         ),
         ("cvt.rn.f32.f64 r0, d1;", "cvt.rn.f32.f64 r0, d1;"),
+        ("cvt.rn.f32.f64 r0, 0d7FF0000000000001;", "mov.b32 r0, 0x7FFFFFFF;"),
+        ("cvt.rn.f32.f64 r0, 0d7FF0000000000000;", "cvt.rn.f32.f64 r0, 0d7FF0000000000000;"),
+        (
+            "neg.bf16 h0, h1;",
+            "{ .reg .pred nan; setp.nan.bf16 nan, h1, h1; @nan mov.b16 h1, 0; }\nneg.bf16 h0, h1;",
+        ),
+        (
+            "abs.f16x2 r0, r1;",
+            "{ .reg .pred nan; .reg .b16 low, high; mov.b32 {low, high}, r1; setp.nan.f16 nan, low, low; \
+             @nan mov.b16 low, 0; setp.nan.f16 nan, high, high; @nan mov.b16 high, 0; mov.b32 r1, {low, high}; }\n\
+             abs.f16x2 r0, r1;",
+        ),
         ("add.u32 r0, r1, r2;", "add.u32 r0, r1, r2;"),
     ] {
         assert_eq!(without_choice(&body(line)), body(added));
@@ -74,7 +86,7 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
     for seed in 0..100 {
         let kernel = generator.kernel(seed);
         let fixed = without_choice(&kernel.text);
-        changed += usize::from(fixed.contains("testp.notanumber.f64 tq, "));
+        changed += usize::from(fixed.contains("testp.notanumber.f64 nan, "));
         check(&fixed, seed).unwrap();
     }
     // A fifth of the kernels, as it is drawn.

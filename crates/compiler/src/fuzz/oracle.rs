@@ -149,7 +149,7 @@ pub fn without_choice(text: &str) -> String {
     let (mut out, mut end) = (String::with_capacity(rounded.len() + 64), 0);
     for i in instructions {
         let (start, stop) = (i.span.start as usize, i.span.end as usize);
-        if let Some(copy) = copy_of_half(i) {
+        if let Some(copy) = copy_of_half(i).or_else(|| nan_of_constant(i)) {
             let form = rounded[start..].find(&i.form()).map(|at| start + at);
             let Some((form, length)) = form.and_then(|form| Some((form, rounded[form..].find(';')?))) else {
                 continue;
@@ -177,7 +177,9 @@ pub fn without_choice(text: &str) -> String {
         out.push_str(&rounded[end..at]);
         for name in registers.map(names).unwrap_or_default() {
             let bits = if ty == "f64" { 64 } else { 32 };
-            out.push_str(&format!("\ntestp.notanumber.{ty} tq, {name};\n@tq mov.b{bits} {name}, {nan};"));
+            out.push_str(&format!(
+                "\n{{ .reg .pred nan; testp.notanumber.{ty} nan, {name}; @nan mov.b{bits} {name}, {nan}; }}"
+            ));
         }
         end = at;
     }
@@ -204,6 +206,23 @@ fn open_nan(i: &ptx::Instruction) -> Option<(bool, &'static str, &'static str)> 
         }
         _ => None,
     }
+}
+
+/// A move in the place of a conversion of a constant that is a NaN: compilers and GPUs choose other signs of the result.
+fn nan_of_constant(i: &ptx::Instruction) -> Option<String> {
+    let [ptx::Operand::Name(to), ptx::Operand::Immediate(of)] = i.operands.as_slice() else { return None };
+    let is_nan = match of {
+        ptx::Immediate::F32(x) => x.is_nan(),
+        ptx::Immediate::F64(x) => x.is_nan(),
+        ptx::Immediate::Integer { .. } => false,
+    };
+    let (bits, nan) = match i.modifiers.iter().rev().nth(1)?.as_str() {
+        "f16" | "bf16" => (16, "0x7FFF"),
+        "f32" => (32, "0x7FFFFFFF"),
+        "f64" => (64, "0x7FF8000000000000"),
+        _ => return None,
+    };
+    (i.opcode == "cvt" && is_nan).then(|| format!("mov.b{bits} {to}, {nan}"))
 }
 
 /// What comes before an instruction that only changes the sign of numbers of 16 bits, so that it reads no NaN: of a number that is negated twice, compilers

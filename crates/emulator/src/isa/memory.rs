@@ -29,7 +29,12 @@ pub(crate) const ROWS: &[FormRow] = &[
         "st{.weak,.relaxed,.release,.volatile}{.scope}{.space}{.cache}{.vec}.type",
         decode_store,
     ),
-    FormRow::new(CHAPTER, "prefetch", "prefetch{.space}.level, prefetch.tensormap", decode_nothing),
+    FormRow::new(
+        CHAPTER,
+        "prefetch",
+        "prefetch{.space}.level, prefetch.tensormap (the alignment of its map is checked)",
+        decode_prefetch,
+    ),
     FormRow::new(CHAPTER, "prefetchu", "prefetchu.L1", decode_nothing),
     FormRow::new(CHAPTER, "applypriority", "applypriority{.global}.level", decode_nothing),
     FormRow::new(CHAPTER, "discard", "discard{.global}.level", decode_nothing),
@@ -39,6 +44,27 @@ pub(crate) const ROWS: &[FormRow] = &[
 fn decode_nothing(d: &mut Decoder<'_>, _: &Instruction) -> Result<(), Refusal> {
     d.push(Row::new(|_, _| Flow::Next));
     Ok(())
+}
+
+fn decode_prefetch(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
+    let named = i.has("param") || i.has("const");
+    let Some(map) = i.operands.first().filter(|_| i.has("tensormap") && !named) else {
+        return decode_nothing(d, i);
+    };
+    let (a, offset) = d.address(map)?;
+    d.push(Row { a, imm: offset as u64, ..Row::new(prefetch_map) });
+    Ok(())
+}
+
+/// A tensor map is fetched as a whole, from a multiple of 64 (PTX ISA, prefetch): what is there may still change, and is not read.
+fn prefetch_map(m: &mut Machine<'_>, row: &Row) -> Flow {
+    for lane in lanes(m.mask) {
+        let address = m.r.d[row.a as usize][lane].wrapping_add(row.imm);
+        if let Err(fault) = Machine::aligned(address, 64) {
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
 }
 
 fn decode_policy(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
