@@ -47,7 +47,10 @@ fn kernels_for_a_gpu_leave_no_nan_open_and_stay_defined() {
             "red.global.add.f64 [d1], d2;",
             "{ .reg .pred nan; testp.notanumber.f64 nan, d2; @nan mov.b64 d2, 0; }\nred.global.add.f64 [d1], d2;",
         ),
-        ("neg.f32 r0, r1;", "neg.f32 r0, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }"),
+        (
+            "neg.f32 r0, r1;",
+            "neg.f32 r0, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }",
+        ),
         (
             "cvt.f32.f32 r0, r1;",
             "cvt.f32.f32 r0, r1;\n{ .reg .pred nan; testp.notanumber.f32 nan, r0; @nan mov.b32 r0, 0x7FFFFFFF; }",

@@ -26,16 +26,15 @@ pub(super) fn is_named(name: &str) -> bool {
     name.ends_with(".tar.gz") || name.ends_with(".tgz")
 }
 
+/// Gets the name of a member, its announced size and its bytes.
+type OnMember<'a> = dyn FnMut(&str, u64, &mut dyn Read) -> Result<(), Trouble> + 'a;
+
 /// Calls `f` with the name, the announced size and the bytes of every file in an archive, in order. Links and folders have no bytes, and
 /// are left out.
 ///
 /// # Errors
 /// If the archive cannot be read to its end; what came before was passed on.
-pub(super) fn members(
-    source: &Source,
-    compressed: bool,
-    f: &mut dyn FnMut(&str, u64, &mut dyn Read) -> Result<(), Trouble>,
-) -> Result<(), Trouble> {
+pub(super) fn members(source: &Source, compressed: bool, f: &mut OnMember<'_>) -> Result<(), Trouble> {
     let cursor = Cursor::new(source.clone());
     let stream: Box<dyn Read> =
         if compressed { Box::new(MultiGzDecoder::new(cursor)) } else { Box::new(cursor) };

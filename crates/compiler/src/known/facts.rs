@@ -515,6 +515,9 @@ fn folded(i: &Instruction, values: &[u64]) -> Option<u64> {
         ("mov", [a]) => *a,
         ("not", [a]) => !a,
         ("neg", [a]) if is_signed => a.wrapping_neg(),
+        ("neg", [a]) if ty == "f32" && !f32::from_bits(u32::try_from(cut(*a)).ok()?).is_nan() => {
+            a ^ (1 << 31)
+        }
         ("cnot", [a]) => u64::from(cut(*a) == 0),
         ("brev", [a]) => cut(*a).reverse_bits() >> (64 - width),
         ("and", [a, b]) => a & b,
@@ -546,7 +549,7 @@ fn folded(i: &Instruction, values: &[u64]) -> Option<u64> {
         _ => return None,
     };
     let is_float = matches!(ty, "f32" | "f64") && i.opcode != "mov";
-    (!is_float).then(|| cut(x))
+    (!is_float || i.opcode == "neg").then(|| cut(x))
 }
 
 /// Whether an instruction gives lanes different values whatever it reads.
