@@ -244,7 +244,8 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
     for (n, lacking) in lacks {
         rows.lack(&seen[n], lacking);
     }
-    for (range, newest) in flag::ptx_alone(&tokens, language) {
+    let lists = ["ARCH_LIST", "arch_list"].iter().any(|word| text.contains(word));
+    for (range, newest) in if lists { flag::ptx_alone(&tokens, language) } else { Vec::new() } {
         let line = lines.line_at(&tokens, &range);
         rows.jit(&Seen { line, range, branch: Branch::If, answers: Vec::new() }, newest);
     }

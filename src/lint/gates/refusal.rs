@@ -53,7 +53,9 @@ pub(super) fn refusal(
     condition: &Condition,
     names: &Definitions<'_>,
 ) -> Option<Refusal> {
-    let listed = condition.lists_architectures();
+    // Who names SM12x excludes it on purpose.
+    let listed =
+        condition.lists_architectures() && !file.tokens[range.clone()].iter().any(super::place::is_ours);
     let fails = fails_on(file.tokens, range);
     let fails_on = fails.or_else(|| if listed { unsupported_on(file, range) } else { None })?;
     let refuses = |number: u16| condition.on(Target { number, suffix: Suffix::Base }) == Some(fails_on);
@@ -173,8 +175,11 @@ pub(super) fn whitelists(file: &Text<'_>, names: &Definitions<'_>) -> Vec<Whitel
     for n in 0..tokens.len() {
         let begins = n == 0 || tokens[n - 1].kind == Kind::End;
         let defines = tokens.get(n + 1).is_some_and(|t| t.is("="));
+        if !(begins && defines && named(tokens[n].text)) {
+            continue;
+        }
         let [body] = names.bodies(tokens[n].text) else { continue };
-        if !(begins && defines && named(tokens[n].text)) || grows(tokens, tokens[n].text, names) {
+        if grows(tokens, tokens[n].text, names) {
             continue;
         }
         let condition = Condition::among(body, names);
