@@ -648,6 +648,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of messages")]
 fn messages_of_drivers_and_frameworks_are_explained() {
     let desk = Desk::new();
     for (message, remedy) in [

@@ -41,7 +41,8 @@ pub(super) fn lacking(file: &Text<'_>, test: &Test, before: &[Test]) -> Option<S
     let (Text { tokens, text, language }, range) = (*file, &test.range);
     let fails = fails_on(tokens, range);
     let is_message = fails.is_some_and(|value| test.bounds(!value));
-    if !is_message && !(fails.is_none() && test.bounds(true)) {
+    let guards = fails.is_none() && test.bounds(true);
+    if !(is_message || guards) {
         return None;
     }
     let function = around::function(tokens, text, range.start, language);
