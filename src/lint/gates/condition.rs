@@ -185,9 +185,7 @@ fn lists(node: &Node) -> bool {
     fn is_one(node: &Node, major: bool) -> bool {
         match node {
             Node::Number(n) if major => (5.0..=12.0).contains(n) && n.fract() == 0.0,
-            Node::Number(n) => {
-                (5.0..=12.0).contains(n) || name::is_architecture(*n) || name::is_architecture(*n / 10.0)
-            }
+            Node::Number(n) => name::is_architecture(*n) || name::is_architecture(*n / 10.0),
             Node::Version(n) => name::is_architecture((*n * 10.0).round()),
             Node::List(pair) => match pair.as_slice() {
                 [Node::Number(major), Node::Number(minor)] => name::is_architecture(major * 10.0 + minor),
