@@ -145,6 +145,8 @@ mod tests {
         assert_eq!(effects(&["13.5.37"], Some("580.159.04"), &["sm_90"]), 1);
         assert_eq!(effects(&["13.0.88"], Some("580.159.04"), &["sm_90"]), 0);
         assert!(effects(&["12.8.93"], Some("580.95.05"), &["sm_121"]) >= 2);
+        assert_eq!(effects(&["13.5.37"], Some("590.48.01"), &["sm_120"]), 1);
+        assert_eq!(effects(&["13.5.37"], Some("590.44.01"), &["sm_120"]), 0);
     }
 
     #[test]
@@ -159,6 +161,15 @@ mod tests {
         assert_eq!((of("torch", "2.9.0+cu126"), of("torch", "2.12.0+cu130")), (1, 0));
         assert_eq!((of("triton", "3.8.0"), of("triton", "3.8.1"), of("triton", "3.4.0")), (1, 0, 1));
         assert_eq!(of("numpy", "2.0.0"), 0);
+        assert_eq!((of("vllm", "0.15.0"), of("vllm", "0.15.1"), of("vllm", "0.33.0")), (1, 0, 0));
+        assert_eq!((of("xformers", "0.0.32.post2"), of("xformers", "0.0.33")), (1, 0));
+        assert_eq!((of("flashinfer-python", "0.6.12"), of("flashinfer-python", "0.6.13")), (2, 1));
+        assert_eq!(of("flashinfer-python", "0.7.4"), 0);
+        let rtx = ["sm_120".to_owned()];
+        let on_rtx =
+            |name: &str, version: &str| known_bad_packages([(name, version)].into_iter(), &rtx).len();
+        assert_eq!((on_rtx("vllm", "0.24.0"), on_rtx("nvidia-nccl-cu12", "2.26.2")), (1, 1));
+        assert_eq!((on_rtx("vllm", "0.25.0"), on_rtx("nvidia-nccl-cu12", "2.27.3")), (0, 0));
         let h100 = ["sm_90".to_owned()];
         assert!(known_bad_packages([("nvidia-cutlass-dsl", "4.5.0")].into_iter(), &h100).is_empty());
         assert_eq!(numbers("0.6.15.post1"), numbers("0.6.15"));

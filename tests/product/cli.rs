@@ -648,6 +648,7 @@ fn a_reader_that_leaves_is_no_error() {
 }
 
 #[test]
+#[expect(clippy::too_many_lines, reason = "a list of messages")]
 fn messages_of_drivers_and_frameworks_are_explained() {
     let desk = Desk::new();
     for (message, remedy) in [
@@ -725,6 +726,13 @@ fn messages_of_drivers_and_frameworks_are_explained() {
         ("pynvml.NVMLError_NotSupported: Not Supported", "mem_get_info"),
         ("unhandled cuda error, NCCL version 2.25.1", "nvidia-nccl"),
         ("[209] Call to cuLinkAddData results in CUDA_ERROR_NO_BINARY_FOR_GPU", "nvJitLink"),
+        ("/x/cpy.cu:400: ggml_cuda_cpy: unsupported type combination (q4_K to f32)", "OLLAMA_KV_CACHE_TYPE"),
+        (
+            "RuntimeError: CUDA call failed: CUDA_ERROR_INVALID_VALUE (invalid argument)",
+            "modular/modular#5859",
+        ),
+        ("RuntimeError: Invalid thread config: thread_m_blocks = 1, thread_k = -1", "--tensor-parallel-size"),
+        ("RuntimeError: FlashInfer requires GPUs with sm75 or higher", "CUDA 12.9"),
         ("FA3 is only supported on devices with compute capability >= 8", "FlashAttention 2"),
         ("ptxas error: Instruction 'wgmma.fence' not supported on .target 'sm_120'", "TORCH_CUDA_ARCH_LIST"),
         (

@@ -115,6 +115,12 @@ impl Condition {
         Self { root: Node::Compare(Box::new(sides.0), vec![(Comparison::In, sides.1)]) }
     }
 
+    /// Returns the condition that a list holds the architecture.
+    pub(super) fn among(list: &[Token<'_>], names: &Definitions<'_>) -> Self {
+        let architecture = Box::new(Node::Means(Meaning::Architecture));
+        Self { root: Node::Compare(architecture, vec![(Comparison::In, parse(list, names, DEPTH))]) }
+    }
+
     /// Returns the condition of `#ifdef` (`is`) or `#ifndef`.
     pub(super) fn defined(name: &str, is: bool, names: &Definitions<'_>) -> Self {
         let root = names.derived(name).map_or_else(|| Node::Defined(name.to_owned()), Node::IsDerived);
@@ -130,6 +136,11 @@ impl Condition {
     pub(super) fn before(mut self, name: &str) -> Self {
         undefine(&mut self.root, name);
         self
+    }
+
+    /// Whether it compares an architecture with a list of architectures, or with several one by one.
+    pub(super) fn lists_architectures(&self) -> bool {
+        lists(&self.root)
     }
 
     /// The macros on which it depends whose definitions test the architecture.
@@ -166,6 +177,52 @@ fn tests(node: &Node) -> bool {
         | Node::Member(_)
         | Node::Named(_)
         | Node::Unknown => false,
+    }
+}
+
+fn lists(node: &Node) -> bool {
+    // 8.0, 80, 800 and (8, 0); a major version alone only beside its name.
+    fn is_one(node: &Node, major: bool) -> bool {
+        match node {
+            Node::Number(n) if major => (5.0..=12.0).contains(n) && n.fract() == 0.0,
+            Node::Number(n) => name::is_architecture(*n) || name::is_architecture(*n / 10.0),
+            Node::Version(n) => name::is_architecture((*n * 10.0).round()),
+            Node::List(pair) => match pair.as_slice() {
+                [Node::Number(major), Node::Number(minor)] => name::is_architecture(major * 10.0 + minor),
+                _ => false,
+            },
+            Node::Member(_) => true,
+            _ => false,
+        }
+    }
+    let means = |node: &Node| match node {
+        Node::Means(Meaning::Architecture) => Some(false),
+        Node::Means(Meaning::Major) => Some(true),
+        Node::List(pair) => match pair.as_slice() {
+            [Node::Means(Meaning::Major), Node::Means(Meaning::Minor)] => Some(false),
+            _ => None,
+        },
+        _ => None,
+    };
+    match node {
+        Node::Not(inner) => lists(inner),
+        Node::Compare(left, rest) => match (means(left), rest.as_slice()) {
+            (Some(major), [(Comparison::In | Comparison::NotIn, Node::List(items))]) => {
+                items.len() > 1 && items.iter().all(|item| is_one(item, major))
+            }
+            _ => false,
+        },
+        Node::Any(all) | Node::All(all) => {
+            let compares = |node: &&Node| match node {
+                Node::Compare(left, rest) => match (means(left), rest.as_slice()) {
+                    (Some(major), [(Comparison::Same | Comparison::Other, item)]) => is_one(item, major),
+                    _ => false,
+                },
+                _ => false,
+            };
+            all.iter().any(lists) || all.iter().filter(compares).count() > 1
+        }
+        _ => false,
     }
 }
 
@@ -554,7 +611,12 @@ impl Parser<'_> {
                 let node = if digits.contains('.') { Node::Version } else { Node::Number };
                 digits.parse().map_or(Node::Unknown, node)
             }
-            (Kind::Text, text) => flag::numbered(text).map_or(Node::Unknown, |n| Node::Number(f64::from(n))),
+            (Kind::Text, text) => match flag::numbered(text) {
+                Some(n) => Node::Number(f64::from(n)),
+                None => flag::quoted(text).map_or(Node::Unknown, |n| {
+                    if text.contains('.') { Node::Version(n) } else { Node::Number(n) }
+                }),
+            },
             (Kind::Sign, "(" | "[" | "{") => self.bracket(&text),
             (Kind::Sign, "-" | "+" | "*" | "&" | "~") => {
                 self.operand();
@@ -620,6 +682,14 @@ impl Parser<'_> {
 
     /// Parses a name with members, calls and indices.
     fn path(&mut self, first: String) -> Node {
+        // f"{major}{minor}"
+        if first == "f"
+            && let Some(token) = self.peek(0).filter(|t| t.kind == Kind::Text)
+        {
+            let is_pair = name::writes_pair(token.text);
+            self.at += 1;
+            return if is_pair { Node::Means(Meaning::Architecture) } else { Node::Unknown };
+        }
         let mut names = vec![first];
         let mut index = None;
         let mut argument = None;
@@ -638,6 +708,11 @@ impl Parser<'_> {
                 let last = names.last().map_or("", String::as_str);
                 if PASSING.contains(&last) {
                     return self.bracket("(");
+                }
+                // The text of a version is no sum of its parts.
+                if last == "str" {
+                    let whole = matches!(self.bracket("("), Node::Means(Meaning::Architecture));
+                    return if whole { Node::Means(Meaning::Architecture) } else { Node::Unknown };
                 }
                 if last == "is_device_capability_family" {
                     // 120 or 12.0 stands for its major version.

@@ -1,5 +1,7 @@
 //! Architectures in build options: `-gencode`, CMake and Bazel lists.
 
+use std::ops::Range;
+
 use ptx::arch::{Suffix, Target};
 
 use super::token::{Kind, Language, Token};
@@ -55,6 +57,74 @@ pub(super) fn entries(tokens: &[Token<'_>], language: Language) -> Vec<Entry> {
         }
     }
     out
+}
+
+/// Returns the values of `TORCH_CUDA_ARCH_LIST` of which SM12x can use the PTX alone, such as `8.0+PTX`, each with the architecture of
+/// that PTX.
+pub(super) fn ptx_alone(tokens: &[Token<'_>], language: Language) -> Vec<(Range<usize>, u16)> {
+    if matches!(language, Language::C) {
+        return Vec::new();
+    }
+    let is_name = |t: &Token<'_>| {
+        matches!(t.kind, Kind::Name | Kind::Text)
+            && t.text.trim_matches(['"', '\'']).eq_ignore_ascii_case("TORCH_CUDA_ARCH_LIST")
+    };
+    // `docker build --build-arg "TORCH_CUDA_ARCH_LIST=8.0+PTX"` has the name and the value in one string.
+    let holds = |t: &Token<'_>| {
+        t.kind == Kind::Text
+            && t.text.to_ascii_uppercase().contains("TORCH_CUDA_ARCH_LIST=")
+            && !t.text.contains('\n')
+    };
+    let mut out = Vec::new();
+    for n in 0..tokens.len() {
+        let range = if holds(&tokens[n]) {
+            n..n + 1
+        } else if is_name(&tokens[n]) {
+            value(tokens, n + 1)
+        } else {
+            continue;
+        };
+        let words: String = tokens[range.clone()].iter().map(|t| t.text).collect();
+        if let Some(newest) = newest_ptx(words.rsplit('=').next().unwrap_or_default()) {
+            out.push((n..range.end, newest));
+        }
+    }
+    out
+}
+
+/// Returns the tokens of the value behind a name: one string, or words up to the first that does not touch the one before.
+fn value(tokens: &[Token<'_>], from: usize) -> Range<usize> {
+    let between = |t: &Token<'_>| ["=", ":", "]", ",", "$", "{", "-", "?"].iter().any(|sign| t.is(sign));
+    let start = (from..tokens.len()).find(|n| !between(&tokens[*n])).unwrap_or(tokens.len());
+    let Some(first) = tokens.get(start).filter(|t| matches!(t.kind, Kind::Text | Kind::Number)) else {
+        return start..start;
+    };
+    if first.kind == Kind::Text {
+        return start..start + 1;
+    }
+    let touches = |n: &usize| tokens[*n].kind != Kind::End && tokens[*n].at == tokens[n - 1].end();
+    let end = (start + 1..tokens.len()).find(|n| !touches(n)).unwrap_or(tokens.len());
+    start..end
+}
+
+/// Returns the newest architecture whose PTX a list keeps, if none of the list has machine code for SM12x; PTX for a suffix runs on its
+/// own devices alone.
+fn newest_ptx(list: &str) -> Option<u16> {
+    let piece = |c: char| !(c.is_ascii_alphanumeric() || matches!(c, '.' | '+'));
+    let mut newest = None;
+    for piece in list.split(piece).filter(|piece| piece.starts_with(|c: char| c.is_ascii_digit())) {
+        let (version, ptx) = piece.split_once('+').map_or((piece, false), |(v, end)| (v, end == "PTX"));
+        let bare = version.trim_end_matches(['a', 'f']);
+        let number = (bare.parse::<f64>().ok()? * 10.0).round();
+        let number = super::name::is_architecture(number).then_some(number as u16)?;
+        if number >= 120 {
+            return None;
+        }
+        if ptx && bare == version {
+            newest = newest.max(Some(number));
+        }
+    }
+    newest
 }
 
 /// What a line of a shell script, a Makefile, a Dockerfile or a YAML file has said so far.
@@ -181,6 +251,13 @@ pub(super) fn written(text: &str) -> Option<u16> {
         .parse()
         .ok()
         .filter(|n| (50..200).contains(n))
+}
+
+/// Returns the number of a string that holds nothing else and may be an architecture: `"80"`, `"9.0"`.
+pub(super) fn quoted(text: &str) -> Option<f64> {
+    let number = text.trim_matches(['"', '\'']).parse::<f64>().ok()?;
+    let whole = if text.contains('.') { (number * 10.0).round() } else { number };
+    super::name::is_architecture(whole).then_some(number)
 }
 
 /// Returns the number in an architecture string such as `"sm_120a"`, not only of SM12x.

@@ -7,12 +7,13 @@ use std::sync::Arc;
 use ptx::arch::{Suffix, Target};
 
 use super::block::{Block, Blocks, Branch, blocks};
+use super::bound;
 use super::condition::Condition;
 use super::define::Definitions;
 use super::derived::{Derived, Origin, Tree};
 use super::flag::{self, Entry};
 use super::need::{Need, need};
-use super::refusal::{Refusal, refusal};
+use super::refusal::{Refusal, Text, refusal, whitelists};
 use super::selection::selections;
 use super::token::{Kind, Language, Token, tokens};
 use super::{GateFile, GateRow, GateRule, GateTest, place};
@@ -116,6 +117,9 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
     let Blocks { blocks: guarded, apart, lacking, .. } =
         if language == Language::C { derive(file, text, &tokens, &mut names) } else { Blocks::default() };
     let (names, mut refusals) = (names, Vec::new());
+    let whole = Text { tokens: &tokens, text, language };
+    // Tests in the code of the host, and what SM12x lacks of the code that some of them guard.
+    let (mut host, mut lacks): (Vec<bound::Test>, Vec<(usize, String)>) = Default::default();
     for block in &guarded {
         let answers = all.iter().copied().zip(block.reached.iter().copied()).collect();
         let (line, range) = (lines.line_at(&tokens, &block.range), block.range.clone());
@@ -149,9 +153,15 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
             let own = &tokens[range.clone()];
             if condition.tests_architecture() && (!is_generation(own) || sm_is_a_device(text)) {
                 let line = lines.line_at(&tokens, &range);
-                if let Some(Refusal { admits }) = refusal(&tokens, &range, &condition) {
+                let test = bound::Test { range: range.clone(), condition };
+                if let Some(Refusal { admits }) = refusal(&whole, &range, &test.condition, &names) {
                     refusals.push((seen.len(), admits));
+                } else if !names_120(own)
+                    && let Some(lacking) = bound::lacking(&whole, &test, &host)
+                {
+                    lacks.push((seen.len(), lacking));
                 }
+                host.push(test);
                 seen.push(Seen { line, range, branch: Branch::If, answers });
             }
         }
@@ -206,6 +216,10 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
                 .filter(|_| block.branch != Branch::Else && !lacking && !names_120(own))
             {
                 rows.add(GateRule::ShutOut, one, held, block.through.clone());
+            } else if let Some(lacking) = names_lacking(block, &all).filter(|_| {
+                block.branch != Branch::Else && !lacking && !names_120(own) && !names_others(file)
+            }) {
+                rows.add(GateRule::Absent, one, vec![lacking.to_owned()], block.through.clone());
             } else if block.branch != Branch::Else
                 && names_120(own)
                 && no_family(one, block)
@@ -215,8 +229,25 @@ pub(super) fn judge(file: &str, text: &str, language: Language, tree: Option<&Tr
             }
         }
     }
+    for list in whitelists(&whole, &names) {
+        let named =
+            |n: &usize| tokens[seen[*n].range.clone()].iter().any(|t| t.is(tokens[list.range.start].text));
+        if !refusals.iter().any(|(n, _)| named(n)) {
+            let line = lines.line_at(&tokens, &list.range);
+            let one = Seen { line, range: list.range, branch: Branch::If, answers: Vec::new() };
+            rows.refuse(&one, list.admits);
+        }
+    }
     for (n, admits) in refusals {
         rows.refuse(&seen[n], admits);
+    }
+    for (n, lacking) in lacks {
+        rows.lack(&seen[n], lacking);
+    }
+    let lists = ["ARCH_LIST", "arch_list"].iter().any(|word| text.contains(word));
+    for (range, newest) in if lists { flag::ptx_alone(&tokens, language) } else { Vec::new() } {
+        let line = lines.line_at(&tokens, &range);
+        rows.jit(&Seen { line, range, branch: Branch::If, answers: Vec::new() }, newest);
     }
     let entries = flag::entries(&tokens, language);
     for (range, admits, shuts_out) in lone_builds(&entries, &tokens, &lines) {
@@ -373,6 +404,13 @@ fn misfit(block: &Block<'_>) -> Option<(GateRule, Vec<String>)> {
     Some((rule, held))
 }
 
+/// Returns what SM12x lacks and a macro in a branch is named after, if all SM12x targets certainly reach the branch.
+fn names_lacking(block: &Block<'_>, all: &[Target]) -> Option<&'static str> {
+    let reached = block.reached.len() == all.len() && block.reached.iter().all(|r| *r == Some(true));
+    let macros = block.names.iter().filter(|name| !name.chars().any(char::is_lowercase));
+    macros.filter_map(|name| bound::of_name(name)).next().filter(|_| reached)
+}
+
 /// Returns the instructions of a branch that no SM12x target reaches although SM12x has them, unless another branch of the file holds
 /// one of them for SM12x. A file that is named after another architecture serves that one alone.
 fn shut_out(block: &Block<'_>, all: &[Block<'_>], file: &str) -> Option<Vec<String>> {
@@ -521,6 +559,40 @@ impl Rows<'_> {
             admits: admits.into_iter().map(of).collect(),
             shuts_out: vec![of(120), of(121)],
             instructions: Vec::new(),
+            through: None,
+        });
+    }
+
+    /// Adds a list of architectures of which SM12x can use the PTX of `newest` alone.
+    fn jit(&mut self, seen: &Seen, newest: u16) {
+        let Some((line, column, text)) = self.place(seen) else { return };
+        let of = |number| Target { number, suffix: Suffix::Base };
+        self.rows.push(GateRow {
+            file: self.file.to_owned(),
+            line,
+            column,
+            rule: GateRule::PtxOnly,
+            text,
+            admits: vec![of(newest)],
+            shuts_out: Vec::new(),
+            instructions: Vec::new(),
+            through: None,
+        });
+    }
+
+    /// Adds a lower bound that lets SM12x reach what it lacks.
+    fn lack(&mut self, seen: &Seen, lacking: String) {
+        let Some((line, column, text)) = self.place(seen) else { return };
+        let of = |number| Target { number, suffix: Suffix::Base };
+        self.rows.push(GateRow {
+            file: self.file.to_owned(),
+            line,
+            column,
+            rule: GateRule::Absent,
+            text,
+            admits: vec![of(120), of(121)],
+            shuts_out: Vec::new(),
+            instructions: vec![lacking],
             through: None,
         });
     }

@@ -4,7 +4,9 @@
 //! instructions; a test that admits `a` but excludes `f`; a test that admits a target which lacks an instruction of the guarded code;
 //! and options that build for only one of 12.0 and 12.1. A test that depends on macros of the project is not judged.
 
+mod around;
 mod block;
+mod bound;
 mod condition;
 mod define;
 mod derived;
@@ -44,6 +46,8 @@ pub enum GateRule {
     OneBuild,
     /// A test refuses every SM12x device. Whether the code behind it would run is not known, so this is a note.
     Refuses,
+    /// A list of architectures leaves SM12x the PTX of an older one alone, which the driver compiles; a note.
+    PtxOnly,
 }
 
 impl GateRule {
@@ -58,13 +62,14 @@ impl GateRule {
             Self::ShutOut => "shut_out",
             Self::OneBuild => "one_build",
             Self::Refuses => "refuses",
+            Self::PtxOnly => "ptx_only",
         }
     }
 
     /// Whether it only informs: the text alone does not show that the test is wrong.
     #[must_use]
     pub const fn is_note(self) -> bool {
-        matches!(self, Self::Refuses)
+        matches!(self, Self::Refuses | Self::PtxOnly)
     }
 }
 
@@ -175,7 +180,7 @@ pub fn lint_text(file: &str, text: &str) -> GateFile {
 fn lint_in(file: &str, text: &str, tree: Option<&Tree>) -> GateFile {
     let Some(language) = language(Path::new(file)) else { return GateFile::default() };
     // Fast path: most files of a project do not name an architecture.
-    let names = ["12", "__CUDA_ARCH", "capability", "Capability", "sm_", "arch", "cc", "major"];
+    let names = ["12", "ARCH", "capabilit", "Capabilit", "sm_", "arch", "cc", "major"];
     let is_used = || tree.is_some_and(|tree| tree.is_used_by(text));
     if !names.iter().any(|name| text.contains(name)) && !is_used() {
         return GateFile::default();

@@ -76,7 +76,7 @@ const OTHERS: [&str; 17] = [
 pub(super) fn meaning(names: &[String]) -> Option<Meaning> {
     // `major.value` of an enumeration.
     let names = match names {
-        [owners @ .., last] if last == "value" && !owners.is_empty() => owners,
+        [owners @ .., last] if (last == "value" || last == "to_int") && !owners.is_empty() => owners,
         _ => names,
     };
     let last = names.last()?.to_ascii_lowercase();
@@ -168,6 +168,42 @@ pub(super) fn toolkit(name: &str) -> Option<f64> {
         "__CUDACC_VER_MAJOR__" => Some(12.0),
         _ => None,
     }
+}
+
+/// Whether a number denotes an architecture, as in `sm_120`.
+pub(super) fn is_architecture(number: f64) -> bool {
+    const ALL: [f64; 25] = [
+        50.0, 52.0, 53.0, 60.0, 61.0, 62.0, 70.0, 72.0, 75.0, 80.0, 86.0, 87.0, 88.0, 89.0, 90.0, 100.0,
+        101.0, 102.0, 103.0, 107.0, 110.0, 120.0, 121.0, 122.0, 130.0,
+    ];
+    ALL.contains(&number)
+}
+
+/// Whether a formatted string of Python writes a major and a minor version: `f"{major}{minor}"`, `f"sm_{cc[0]}{cc[1]}"`.
+pub(super) fn writes_pair(text: &str) -> bool {
+    let bare = text.trim_matches(['"', '\'']);
+    let bare = bare.strip_prefix("sm_").unwrap_or(bare);
+    let Some(parts) = bare.strip_prefix('{').and_then(|rest| rest.strip_suffix('}')) else { return false };
+    let Some((major, minor)) = parts.split_once("}{").or_else(|| parts.split_once("}.{")) else {
+        return false;
+    };
+    let means = |text: &str, of: Meaning| {
+        let names: Vec<String> = text.split('.').map(str::to_owned).collect();
+        meaning(&names) == Some(of)
+    };
+    let of = |text: &str, end: &str, of: Meaning| {
+        means(text, of) || text.strip_suffix(end).is_some_and(|owner| means(owner, Meaning::Architecture))
+    };
+    of(major, "[0]", Meaning::Major) && of(minor, "[1]", Meaning::Minor)
+}
+
+/// Whether a name says that what it holds is supported.
+pub(super) fn says_supported(name: &str) -> bool {
+    const WORDS: [&str; 7] =
+        ["support", "available", "compatible", "usable", "allowed", "eligible", "can_run"];
+    const OTHERWISE: [&str; 4] = ["unsupported", "not_", "disallowed", "incompatible"];
+    let lower = name.to_ascii_lowercase();
+    WORDS.iter().any(|word| lower.contains(word)) && !OTHERWISE.iter().any(|word| lower.contains(word))
 }
 
 /// Whether a macro tests for the family of a number, or for that number's own suffix, as in CUTLASS.

@@ -33,7 +33,11 @@ pub(super) fn expressions<'a>(tokens: &[Token<'a>], names: &Definitions<'a>) -> 
         // `for x in (…)` is not a comparison.
         let loops = range.start.checked_sub(1).is_some_and(|n| tokens[n].is("for"));
         let own = &tokens[range.clone()];
-        if !loops && (own.iter().any(is_ours) || names.any_in_lists(own, is_ours) || compares_generation(own))
+        if !loops
+            && (own.iter().any(is_ours)
+                || names.any_in_lists(own, is_ours)
+                || compares_generation(own)
+                || is_in_list(own, names))
         {
             out.push(range);
         }
@@ -83,6 +87,36 @@ pub(super) fn is_ours(token: &Token<'_>) -> bool {
     matches!(token.number(), "120" | "121" | "1200" | "1210" | "12" | "12.0" | "12.1")
         || (token.kind == Kind::Text && matches!(flag::numbered(token.text), Some(120 | 121)))
         || (token.kind == Kind::Name && matches!(name::member(token.text), Some(120 | 121)))
+}
+
+/// Whether a test looks something that is called as an architecture is up in a list of architectures: one of another name, or of
+/// strings.
+fn is_in_list(tokens: &[Token<'_>], names: &Definitions<'_>) -> bool {
+    const PARTS: [&str; 6] = ["capab", "sm_version", "_arch", "compute_cap", "device_sm", "major"];
+    const WHOLE: [&str; 6] = ["cc", "sm", "arch", "cap", "capability", "f"];
+    let Some(at) = tokens.iter().position(|t| t.is("in")) else { return false };
+    let named = |t: &Token<'_>| {
+        let name = t.text.to_ascii_lowercase();
+        t.kind == Kind::Name
+            && (WHOLE.contains(&name.as_str()) || PARTS.iter().any(|part| name.contains(part)))
+    };
+    let (asked, list) = (&tokens[..at], &tokens[at + 1..]);
+    let own = || list.iter().any(|t| t.kind == Kind::Text && is_generation(t));
+    let defined = || {
+        let of = |t: &Token<'_>| {
+            names.bodies(t.text).iter().any(|body| body.iter().any(|t| is_ours(t) || is_generation(t)))
+        };
+        list.iter().any(|t| t.kind == Kind::Name && of(t))
+    };
+    asked.iter().any(named) && (own() || defined())
+}
+
+/// Whether a token is a number as architectures have it.
+fn is_generation(token: &Token<'_>) -> bool {
+    let number = token.number().parse::<f64>().ok();
+    number.is_some_and(|n| (7.0..=12.0).contains(&n) || name::is_architecture(n))
+        || (token.kind == Kind::Text
+            && (flag::quoted(token.text).is_some() || flag::numbered(token.text).is_some()))
 }
 
 /// Whether a test compares something that is called as an architecture is with a number or a constant of another architecture. Such a

@@ -41,6 +41,12 @@ fn of_rule(row: &GateRow) -> String {
             let lacking = names(row.admits.iter().filter(lack));
             format!("true on {lacking}, for which ptxas rejects {held} of the guarded code")
         }
+        GateRule::Absent if held.starts_with("sm_") => {
+            format!("lets {admits} in, but code for {held} loads on no SM12x device")
+        }
+        GateRule::Absent if !held.contains('.') || is_of_host(row) => {
+            format!("lets {admits} in, but no SM12x target has {held}, which the text beside the test needs")
+        }
         GateRule::Absent => format!("true on {admits}, but no SM12x target has {held} of the guarded code"),
         GateRule::ShutOut => {
             format!("false on every SM12x target, although SM12x has {held} of the guarded code")
@@ -48,6 +54,11 @@ fn of_rule(row: &GateRow) -> String {
         GateRule::Refuses => {
             format!(
                 "admits {admits} and refuses every SM12x device; whether the code needs that is not known"
+            )
+        }
+        GateRule::PtxOnly => {
+            format!(
+                "of this list SM12x can use the PTX of {admits} alone, which the driver compiles when it is loaded: without FP4, block scaling and what else needs a target of its own"
             )
         }
         GateRule::OneBuild => {
@@ -59,6 +70,11 @@ fn of_rule(row: &GateRow) -> String {
 fn device(targets: &[Target]) -> String {
     let each = targets.iter().map(|t| format!("{}.{}", t.number / 10, t.number % 10));
     each.collect::<Vec<_>>().join(", ")
+}
+
+/// Whether a test is in the code of a host, which sees no suffix.
+fn is_of_host(row: &GateRow) -> bool {
+    row.admits.iter().chain(&row.shuts_out).all(|t| t.suffix == Suffix::Base)
 }
 
 /// What to write instead.
@@ -77,6 +93,12 @@ fn remedy(row: &GateRow) -> &'static str {
         }
         GateRule::NeedsSuffix => {
             "require `__CUDA_ARCH_FAMILY_SPECIFIC__` or `__CUDA_ARCH_SPECIFIC__` for SM12x, or write SM12X_HAS(...) of `sm121probe predicates --lang c`"
+        }
+        GateRule::Absent if is_of_host(row) => {
+            "bound the test from above, such as `major < 12`, or name the architectures that have it"
+        }
+        GateRule::PtxOnly => {
+            "add 12.0 (or 12.0a and 12.1a, for code that needs the suffix), whose machine code needs no compilation"
         }
         GateRule::Absent => {
             "bound the test from above, such as `__CUDA_ARCH__ < 1200`, or name the architectures that have it"
@@ -230,6 +252,7 @@ pub fn gates_sarif(result: &GateLint) -> serde_json::Result<String> {
         (GateRule::ShutOut, "A test excludes every SM12x target from instructions that SM12x has."),
         (GateRule::OneBuild, "Options build code that loads on one of 12.0 and 12.1 alone."),
         (GateRule::Refuses, "A test refuses every SM12x device."),
+        (GateRule::PtxOnly, "A list of architectures leaves SM12x the PTX of an older one alone."),
     ];
     let rules = all.iter().map(|(rule, text)| sarif::rule(rule.word(), text, HELP)).collect();
     let mut seen: BTreeMap<[&str; 3], usize> = BTreeMap::new();

@@ -489,6 +489,236 @@ fn members_cases_and_lists_are_tests() {
 }
 
 #[test]
+fn lists_of_architectures_without_sm12x_are_refusals() {
+    let bad: [(&str, &str, usize); 20] = [
+        (
+            "a.py",
+            "major, minor = get_device_capability()\nif (major, minor) not in ((8, 0), (9, 0)):\n    raise E\n",
+            2,
+        ),
+        ("a.py", "if cc not in [(8, 0), (9, 0), (10, 0)]:\n    raise ValueError\n", 1),
+        ("a.py", "if cc not in (80, 86, 89, 90):\n    raise ValueError(cc)\n", 1),
+        ("a.py", "assert cc in (80, 86, 89, 90)\n", 1),
+        ("a.py", "SUPPORTED = {\"80\", \"90\", \"100\"}\nif cc not in SUPPORTED:\n    raise ValueError\n", 2),
+        ("a.py", "KNOWN = [80, 90]\ndef f():\n    assert torch.cuda.get_device_capability() in KNOWN\n", 3),
+        ("a.py", "OK = frozenset([(8, 0), (9, 0)])\nassert get_device_capability() in OK\n", 2),
+        ("a.py", "if f\"{major}{minor}\" not in (\"80\", \"90\"):\n    raise capability\n", 1),
+        ("a.py", "if f\"sm_{cc[0]}{cc[1]}\" not in (\"sm_80\", \"sm_90\"):\n    raise E\n", 1),
+        ("a.py", "def supports_fp8(cc):\n    return cc in (89, 90, 100)\n", 2),
+        (
+            "a.py",
+            "def is_supported(cc):\n    if cc not in (80, 90):\n        return False\n    return True\n",
+            2,
+        ),
+        ("a.py", "fp8_supported = capability in ((8, 9), (9, 0))\n", 1),
+        ("a.py", "assert compute_capability in (\"8.0\", \"9.0\")\n", 1),
+        ("a.py", "major = get_device_capability()[0]\nif major not in (8, 9):\n    raise E\n", 2),
+        ("a.py", "if cc != 80 and cc != 90:\n    raise E\n", 1),
+        ("a.cpp", "TORCH_CHECK(sm_version == 80 || sm_version == 90, \"no\");\n", 1),
+        (
+            "a.cpp",
+            "bool is_supported(int sm_version) {\n  return sm_version == 80 || sm_version == 90;\n}\n",
+            2,
+        ),
+        (
+            "a.cpp",
+            "bool is_supported(int arch) {\n  if (arch != 80 && arch != 90) {\n    return false;\n  }\n  return true;\n}\n",
+            2,
+        ),
+        ("a.py", "SUPPORTED_ARCHS = [\"80\", \"90\", \"100\"]\n", 1),
+        ("a.py", "class A:\n    supported_capabilities = [(8, 0), (9, 0)]\n", 2),
+    ];
+    for (file, text, line) in bad {
+        assert_eq!(rules(file, text), [(line, GateRule::Refuses)], "{file}:\n{text}");
+    }
+    let legal: [(&str, &str); 35] = [
+        // A capacity, and numbers that are no architectures.
+        ("a.py", "assert cap in (6, 7, 8, 9)\n"),
+        ("a.py", "if arch in (\"8\", \"9\"):\n    raise E\n"),
+        // SM12x is excluded by name.
+        (
+            "a.py",
+            "def supported(cc):\n    major, minor = cc\n    return major >= 10 and (major, minor) not in ((12, 0), (12, 1))\n",
+        ),
+        ("a.py", "def supported(cc):\n    return cc in (80, 90, 100) and cc != 120\n"),
+        ("a.py", "if cc not in [(8, 0), (9, 0), (12, 0), (12, 1)]:\n    raise ValueError\n"),
+        (
+            "a.py",
+            "SUPPORTED = {\"80\", \"90\", \"120\", \"121\"}\nif cc not in SUPPORTED:\n    raise ValueError\n",
+        ),
+        ("a.py", "if cc in (80, 86, 89, 90):\n    stages = 4\n"),
+        ("a.py", "x = 4 if cc in (80, 86) else 2\n"),
+        ("a.py", "def block_size(cc):\n    return cc in (80, 86, 89, 90)\n"),
+        ("a.py", "if cc not in (90,):\n    raise ValueError\n"),
+        ("a.py", "assert cc in (80, 86)\n"),
+        // No architectures at all.
+        ("a.py", "if sys.version_info.minor not in (8, 9, 10):\n    raise E\n"),
+        ("a.py", "if py_minor not in (8, 9, 10):\n    raise E\n"),
+        ("a.py", "if sys.version_info[:2] not in [(3, 8), (3, 9), (3, 10)]:\n    raise E\n"),
+        ("a.py", "python = \"3.9\"\nif python not in (\"3.8\", \"3.9\"):\n    raise E\n"),
+        (
+            "a.py",
+            "major, minor = torch.version.cuda.split('.')\nif int(major) not in (10, 11):\n    raise E\n",
+        ),
+        ("a.py", "if cuda_major not in (10, 11):\n    raise E\n"),
+        ("a.py", "if driver_version not in (80, 90, 100):\n    raise E\n"),
+        ("a.py", "if opset not in (8, 9, 10):\n    raise E\n"),
+        ("a.py", "assert opset_major in (8, 9, 10)\n"),
+        ("a.py", "if trt_major not in (8, 9, 10):\n    raise E\n"),
+        ("a.py", "if major not in (8, 9):\n    raise E\n"),
+        ("a.py", "assert head_dim in (80, 90, 100)\n"),
+        ("a.py", "SUPPORTED = (64, 80, 96)\nassert head_dim in SUPPORTED\n"),
+        ("a.py", "SUPPORTED_SIZES = [80, 90, 100]\n"),
+        ("a.py", "supported_opsets = [8, 9, 10]\n"),
+        ("a.py", "assert arch in (\"x86\", \"arm64\")\n"),
+        ("a.py", "assert capability in (\"chat\", \"embed\")\n"),
+        // What grows later, and what has two definitions.
+        (
+            "a.py",
+            "SUPPORTED_ARCHS = [80, 90]\nif cuda >= 13:\n    SUPPORTED_ARCHS.append(120)\nassert cc in SUPPORTED_ARCHS\n",
+        ),
+        ("a.py", "OK = [80, 90]\nOK += [120]\nassert cc in OK\n"),
+        ("a.py", "SUPPORTED_ARCHS = [80, 90]\nSUPPORTED_ARCHS = [80, 90, 120]\n"),
+        // What 9.0 and 10.0 alone have.
+        ("a.py", "def is_wgmma_supported(cc):\n    return cc in (89, 90)\n"),
+        ("a.py", "unsupported = cc in (70, 80)\n"),
+        ("a.cpp", "bool is_supported(int arch) {\n  return arch == 80 || arch == 90 || arch >= 120;\n}\n"),
+        ("a.py", "if str(major) + str(minor) not in (\"80\", \"90\", \"120\"):\n    raise E\n"),
+    ];
+    for (file, text) in legal {
+        assert_eq!(rules(file, text), [], "{file}:\n{text}");
+    }
+}
+
+#[test]
+fn lower_bounds_around_what_sm12x_lacks_are_found() {
+    let bad: [(&str, &str, usize, &str); 17] = [
+        ("a.py", "if cc >= (9, 0):\n    out = wgmma_gemm(a, b)\n", 1, "wgmma"),
+        ("a.py", "if cc >= 90: run_wgmma(a)\n", 1, "wgmma"),
+        (
+            "a.py",
+            "if torch.cuda.get_device_capability()[0] >= 9:\n    flags.append('-gencode=arch=compute_90a,code=sm_90a')\n",
+            1,
+            "sm_90a",
+        ),
+        ("a.py", "has_wgmma = capability >= (9, 0)\n", 1, "wgmma"),
+        (
+            "a.py",
+            "def supports_tcgen05():\n    return torch.cuda.get_device_capability() >= (10, 0)\n",
+            2,
+            "tcgen05",
+        ),
+        ("a.py", "target = \"sm_90a\" if cc >= 90 else \"sm_80\"\n", 1, "sm_90a"),
+        ("a.py", "if cc < (10, 0):\n    raise RuntimeError(\"tcgen05 needs sm_100\")\n", 1, "tcgen05"),
+        ("a.py", "assert cc >= 90, \"wgmma is for Hopper\"\n", 1, "wgmma"),
+        ("a.py", "if cc < 80:\n    raise E\nif cc >= 90:\n    wgmma(a)\n", 3, "wgmma"),
+        (
+            "a.py",
+            "def f(cc):\n    if cc == 80:\n        a()\n    elif cc >= 90:\n        use_wgmma = True\n",
+            4,
+            "wgmma",
+        ),
+        ("a.py", "def f(cc):\n    if cc >= 80:\n        if cc >= 90:\n            wgmma()\n", 3, "wgmma"),
+        ("a.py", "if has_device_capability(90):\n    wgmma()\n", 1, "wgmma"),
+        (
+            "a.cpp",
+            "void f(int sm_version) {\n  if (sm_version >= 90) {\n    launch_wgmma(a);\n  }\n}\n",
+            2,
+            "wgmma",
+        ),
+        ("a.cpp", "bool has_tcgen05 = prop.major >= 10;\n", 1, "tcgen05"),
+        ("a.cpp", "auto t = arch >= 90 ? \"sm_90a\" : \"sm_80\";\n", 1, "sm_90a"),
+        ("a.cpp", "TORCH_CHECK(sm_version >= 100, \"tcgen05 needs sm_100\");\n", 1, "tcgen05"),
+        ("a.cuh", "#if __CUDA_ARCH__ >= 900\n#define HAS_WGMMA 1\n#endif\n", 1, "wgmma"),
+    ];
+    for (file, text, line, what) in bad {
+        let rows = found(file, text);
+        let short: Vec<_> = rows.iter().map(|r| (r.line, r.rule, r.instructions.join(" "))).collect();
+        assert_eq!(short, [(line, GateRule::Absent, what.to_owned())], "{file}:\n{text}");
+        assert_eq!(rows[0].admits.len(), if file == "a.cuh" { 6 } else { 2 }, "{text}");
+    }
+    let legal: [(&str, &str); 28] = [
+        ("a.py", "if cc >= (9, 0):\n    stages = 4\n"),
+        ("a.py", "use_tma = cc >= 90\n"),
+        ("a.py", "if cc >= 90 and cc < 120:\n    wgmma()\n"),
+        ("a.py", "if (9, 0) <= cc < (10, 0):\n    wgmma()\n"),
+        ("a.py", "if cc == 90:\n    wgmma()\n"),
+        ("a.py", "if cc >= 120:\n    mma()\nelif cc >= 90:\n    wgmma()\n"),
+        ("a.py", "def f(cc):\n    if cc >= 100:\n        return tmem()\n    if cc >= 90:\n        wgmma()\n"),
+        ("a.py", "def f(cc):\n    if cc < 100:\n        if cc >= 90:\n            wgmma()\n"),
+        (
+            "a.py",
+            "def f(cc):\n    if is_sm120(cc):\n        return mma()\n    if cc >= 90:\n        wgmma()\n",
+        ),
+        ("a.py", "if cc >= 90:\n    if cc < 100:\n        wgmma()\n"),
+        ("a.py", "if cc >= 90:\n    if not is_consumer(cc):\n        wgmma()\n"),
+        ("a.py", "if cc >= 90:\n    use_wgmma = False\n"),
+        ("a.py", "if cc >= 90:\n    disable_wgmma()\n"),
+        ("a.py", "if cc >= 90:\n    return is_wgmma_supported(cc)\n"),
+        ("a.py", "if cc >= 90:\n    log(\"no wgmma here\")\n"),
+        ("a.py", "has_wgmma = cc >= 90 and enabled\n"),
+        ("a.py", "if cc < 90:\n    raise RuntimeError(\"Hopper or newer is needed\")\n"),
+        ("a.py", "if cc < 90:\n    raise E(\"wgmma\")\nif cc >= 120:\n    mma()\n"),
+        ("a.py", "if cuda_version >= (10, 0):\n    wgmma()\n"),
+        ("a.py", "if sys.version_info >= (3, 10):\n    wgmma()\n"),
+        ("a.py", "if driver >= 90:\n    wgmma()\n"),
+        ("a.py", "if opset >= 10:\n    wgmma()\n"),
+        ("a.py", "if cc >= 80:\n    wgmma_or_mma()\n"),
+        ("a.cpp", "if (sm_version >= 90 && sm_version < 100) {\n  launch_wgmma(a);\n}\n"),
+        ("a.cpp", "if (sm_version >= 90) {\n  launch();\n}\nlaunch_wgmma();\n"),
+        ("a.cuh", "#if __CUDA_ARCH__ >= 900 && __CUDA_ARCH__ < 1000\n#define HAS_WGMMA 1\n#endif\n"),
+        ("a.cuh", "#if defined(__CUDA_ARCH_FEAT_SM90_ALL)\n#define HAS_WGMMA 1\n#endif\n"),
+        ("x_sm90.cuh", "#if __CUDA_ARCH__ >= 900\n#define HAS_WGMMA 1\n#endif\n"),
+    ];
+    for (file, text) in legal {
+        assert_eq!(rules(file, text), [], "{file}:\n{text}");
+    }
+}
+
+#[test]
+fn lists_that_leave_sm12x_the_ptx_alone_are_notes() {
+    let bad: [(&str, &str, usize, u16); 12] = [
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"8.0+PTX\"\n", 1, 80),
+        ("build.sh", "TORCH_CUDA_ARCH_LIST=8.0+PTX pip install .\n", 1, 80),
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"${TORCH_CUDA_ARCH_LIST:-8.0+PTX}\"\n", 1, 80),
+        ("build.sh", "docker build --build-arg \"TORCH_CUDA_ARCH_LIST=8.0+PTX\" .\n", 1, 80),
+        ("Dockerfile", "ENV TORCH_CUDA_ARCH_LIST=\"7.0 8.0 9.0+PTX\"\n", 1, 90),
+        ("Dockerfile", "ARG torch_cuda_arch_list='8.0;9.0a;10.0+PTX'\n", 1, 100),
+        ("Dockerfile", "ENV TORCH_CUDA_ARCH_LIST 8.9+PTX\n", 1, 89),
+        ("Makefile", "export TORCH_CUDA_ARCH_LIST := 8.0+PTX\n", 1, 80),
+        ("ci.yml", "env:\n  TORCH_CUDA_ARCH_LIST: \"8.0+PTX\"\n", 2, 80),
+        ("ci.yml", "env:\n  TORCH_CUDA_ARCH_LIST: 8.0+PTX\n", 2, 80),
+        ("a.py", "os.environ[\"TORCH_CUDA_ARCH_LIST\"] = \"8.0+PTX\"\n", 1, 80),
+        ("a.py", "os.environ.setdefault('TORCH_CUDA_ARCH_LIST', '8.0 8.6+PTX')\n", 1, 86),
+    ];
+    for (file, text, line, ptx) in bad {
+        let rows = found(file, text);
+        let short: Vec<_> = rows.iter().map(|r| (r.line, r.rule, r.admits.clone())).collect();
+        let of = Target { number: ptx, suffix: Suffix::Base };
+        assert_eq!(short, [(line, GateRule::PtxOnly, vec![of])], "{file}:\n{text}");
+        assert!(rows[0].rule.is_note());
+    }
+    let legal: [(&str, &str); 13] = [
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"8.0;12.0+PTX\"\n"),
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"8.0+PTX;12.0\"\n"),
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"8.0;9.0\"\n"),
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"9.0a+PTX\"\n"),
+        ("build.sh", "# export TORCH_CUDA_ARCH_LIST=\"8.0+PTX\"\n"),
+        ("build.sh", "export TORCH_CUDA_ARCH_LIST=\"$ARCHS\"\n"),
+        ("build.sh", "export OTHER_LIST=\"8.0+PTX\"\n"),
+        ("build.sh", "echo $TORCH_CUDA_ARCH_LIST\n"),
+        ("Dockerfile", "ENV TORCH_CUDA_ARCH_LIST=\"8.0 9.0 10.0 12.0+PTX\"\n"),
+        ("ci.yml", "env:\n  TORCH_CUDA_ARCH_LIST: \"8.0+PTX 12.0f\"\n"),
+        ("a.py", "x = os.environ.get(\"TORCH_CUDA_ARCH_LIST\")\nprint(\"8.0+PTX\")\n"),
+        ("a.py", "'''\nTORCH_CUDA_ARCH_LIST=8.0+PTX'''\n# TORCH_CUDA_ARCH_LIST=\"8.0+PTX\"\n"),
+        ("a.cpp", "setenv(\"TORCH_CUDA_ARCH_LIST\", \"8.0+PTX\", 1);\n"),
+    ];
+    for (file, text) in legal {
+        assert_eq!(rules(file, text), [], "{file}:\n{text}");
+    }
+}
+
+#[test]
 fn wheels_archives_and_revisions_are_read_as_one_tree() {
     let dir = tempfile::tempdir().unwrap();
     let at = |name: &str| dir.path().join(name);
@@ -612,6 +842,18 @@ fn odd_text_is_no_error() {
         "1'",
         "is_device_capability(",
         "is_device_capability((12, 0)",
+        "f\"{major",
+        "f\"{major}{minor}\" in",
+        "TORCH_CUDA_ARCH_LIST",
+        "TORCH_CUDA_ARCH_LIST=",
+        "TORCH_CUDA_ARCH_LIST=8.0+",
+        "if cc >= 90",
+        "if (cc >= 90)",
+        "if (cc >= 90) {",
+        "if cc >= 90:\n",
+        "return cc >= 90",
+        "x = cc not in",
+        "assert cc in (80, 90",
     ];
     for text in odd {
         for file in ["a.cu", "a.py", "CMakeLists.txt", "a.bzl", "a.txt", ".bazelrc", "a.toml", "a.cu.jinja"] {
@@ -692,6 +934,26 @@ fn the_command_reports_in_every_form_and_by_exit_code() {
         assert!(words.iter().all(|word| text.contains(word)), "{format}: {text}");
     }
     assert!(fs::read_to_string(dir.path().join("x.sarif")).unwrap().contains("bad"));
+    // What each new kind of finding says; notes alone do not fail.
+    let said = |name: &str, text: &str| {
+        fs::write(dir.path().join(name), text).unwrap();
+        let out = run(&["lint", "--gates", name]);
+        (out.status.code(), String::from_utf8(out.stdout).unwrap())
+    };
+    for (name, text, code, words) in [
+        ("w.py", "has_wgmma = cc >= 90\n", 100, "lets sm_120 sm_121 in, but no SM12x target has wgmma"),
+        (
+            "a.py",
+            "t = \"sm_90a\" if cc >= 90 else \"sm_80\"\n",
+            100,
+            "code for sm_90a loads on no SM12x device",
+        ),
+        ("l.py", "assert cc in (80, 90)\n", 0, "admits sm_80 sm_90 and refuses every SM12x device"),
+        ("p.sh", "export TORCH_CUDA_ARCH_LIST=\"8.0+PTX\"\n", 0, "can use the PTX of sm_80 alone"),
+    ] {
+        let (status, text) = said(name, text);
+        assert!(status == Some(code) && text.contains(words), "{name}: {status:?} {text}");
+    }
     // What cannot be used does not hide what is wrong elsewhere.
     assert_eq!(run(&["lint", "--gates", "src", "x.ptx"]).status.code(), Some(100));
     assert_eq!(run(&["lint", "--gates", "src/good.py", "x.ptx"]).status.code(), Some(2));
