@@ -175,7 +175,7 @@ impl<'a> Facts<'a> {
             Operand::Immediate(Immediate::F64(x)) => Some(x.to_bits()),
             Operand::Name(name) if depth > 0 => {
                 let (place, i) = self.definition(name, at)?;
-                let mut of = |operand| self.constant_within(operand, place, depth - 1);
+                let of = |operand| self.constant_within(operand, place, depth - 1);
                 match (i.opcode.as_str(), i.operands.as_slice()) {
                     ("mov", [Operand::Vector(parts), whole]) => {
                         let bits = of(whole)?;
@@ -324,7 +324,7 @@ impl<'a> Facts<'a> {
     /// instruction with a guard that ptxas branches around.
     fn changes_in_loop(&self, predicate: &str, at: usize, itself: bool) -> bool {
         let Some(all) = self.definitions.get(predicate) else { return false };
-        let branched = |i: &&Instruction| {
+        let branched = |i: &Instruction| {
             let words = [
                 "mbarrier",
                 "st",
@@ -342,7 +342,7 @@ impl<'a> Facts<'a> {
         };
         let meets = |place: usize| {
             self.jumps.iter().any(|(from, to)| *to <= place && from < to)
-                || self.instructions[..place].iter().any(|i| branched(&i))
+                || self.instructions[..place].iter().any(|i| branched(i))
         };
         let enters = |start: usize| {
             let from = all.iter().rev().find(|place| **place < start).map_or(0, |place| *place);
