@@ -196,6 +196,19 @@ fn a_broken_law_is_named_with_its_line() {
 }
 
 #[test]
+fn a_launch_that_a_time_limit_ends_is_incomplete_and_no_violation() {
+    let dir = TempDir::new().unwrap();
+    // Each round changes memory, so that it is no livelock.
+    let body = "ld.param.u64 %rd1, [out];\nround: atom.global.add.u32 %r1, [%rd1], 1;\nbra round;\n";
+    let file = kernel(&dir, ".param .u64 out", body);
+    let text = run(4, &["emulate", &file, "--arg", "buf:out=zeros:u32[1]", "--time-limit", "0.05"]);
+    assert!(text.contains("NOTHING CHECKED: a launch was ended by --time-limit"), "{text}");
+    assert_eq!(text.matches("NOTHING CHECKED").count(), 1, "{text}");
+    let text = run(2, &["emulate", &file, "--arg", "buf:out=zeros:u32[1]", "--time-limit", "0"]);
+    assert!(text.contains("must be above 0"), "{text}");
+}
+
+#[test]
 fn what_is_not_emulated_is_said() {
     let dir = TempDir::new().unwrap();
     let file = kernel(&dir, "", "alloca.u64 %rd1, 16;\n");
