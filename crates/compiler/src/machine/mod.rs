@@ -15,6 +15,8 @@ pub enum Structure {
     SharedCounter,
     /// The sign of a packed pair is taken for the sign of an f32.
     PackedSign,
+    /// The numbers of a packed sum in shared memory are added from different registers.
+    SplitSum,
 }
 
 /// A place of a structure.
@@ -32,7 +34,8 @@ pub struct Place {
 
 impl Structure {
     /// All structures.
-    pub const ALL: [Self; 4] = [Self::NotMet, Self::LostGuard, Self::SharedCounter, Self::PackedSign];
+    pub const ALL: [Self; 5] =
+        [Self::NotMet, Self::LostGuard, Self::SharedCounter, Self::PackedSign, Self::SplitSum];
 
     /// Its name.
     #[must_use]
@@ -42,6 +45,7 @@ impl Structure {
             Self::LostGuard => "lost_guard",
             Self::SharedCounter => "shared_counter",
             Self::PackedSign => "packed_sign",
+            Self::SplitSum => "split_sum",
         }
     }
 
@@ -58,6 +62,9 @@ impl Structure {
             Self::SharedCounter => {
                 "lanes that succeed and lanes that retry the atomic operation both subtract from this uniform register, which counts a loop: it may pass 0"
             }
+            Self::SplitSum => {
+                "the lower and the upper number of the pair are added by an instruction each, and not from the two halves of one register"
+            }
             Self::PackedSign => {
                 "the constant was negated as an f32, but the instruction negates every packed value of the register: all but the highest have the wrong sign"
             }
@@ -72,6 +79,7 @@ impl Structure {
             Self::LostGuard => &["guarded_set"],
             Self::SharedCounter => &["shared_atomic_loop"],
             Self::PackedSign => &["packed_constant_sign"],
+            Self::SplitSum => &["split_packed_add"],
         }
     }
 }
@@ -84,11 +92,12 @@ type Rule = fn(&Function, usize) -> bool;
 pub fn structures(listing: &str) -> Vec<Place> {
     let mut places = Vec::new();
     for function in functions(listing) {
-        let rules: [(Structure, Rule); 4] = [
+        let rules: [(Structure, Rule); 5] = [
             (Structure::NotMet, is_not_met),
             (Structure::LostGuard, lost_its_guard),
             (Structure::SharedCounter, is_shared_counter),
             (Structure::PackedSign, has_packed_sign),
+            (Structure::SplitSum, adds_split_halves),
         ];
         for (at, line) in function.code.iter().enumerate() {
             for (structure, rule) in rules {
@@ -206,6 +215,37 @@ fn is_shared_counter(function: &Function, at: usize) -> bool {
             && (region..at).find(tries).is_some_and(|t| (t..at).any(|n| again(&n)))
     };
     counts && (0..at).any(|n| code[n].root() == "BSSY" && retried(n))
+}
+
+/// A compare-and-swap of a pair whose numbers were added one by one, from halves that are not those of one register. ptxas adds a pair as a whole where it
+/// knows it as one, also if both numbers are the same.
+fn adds_split_halves(function: &Function, at: usize) -> bool {
+    let line = &function.code[at];
+    let written = |n: usize, register: &str| {
+        let register = register.split('.').next().unwrap_or_default();
+        writer(function, n, register).map(|n| (n, &function.code[n]))
+    };
+    let Some((pair_at, pair)) = line.operands.last().and_then(|value| written(at, value)) else {
+        return false;
+    };
+    let (Some(low), Some(selector), Some(high)) =
+        (pair.operands.get(1), pair.operands.get(2), pair.operands.get(3))
+    else {
+        return false;
+    };
+    if !line.opcode.starts_with("ATOMS.CAS") || pair.root() != "PRMT" || selector != "0x5410" {
+        return false;
+    }
+    // The register and half of the addend of a sum: its other operand is the number in memory.
+    let addend = |sum: &str| {
+        let (_, sum) = written(pair_at, sum).filter(|(_, sum)| sum.root() == "HADD2")?;
+        let (register, half) = sum.operands.get(2)?.split_once('.')?;
+        Some((register.to_owned(), half.trim_start_matches("reuse.").to_owned()))
+    };
+    match (addend(low), addend(high)) {
+        (Some((low, first)), Some((high, second))) => low != high || first != "H0_H0" || second != "H1_H1",
+        _ => false,
+    }
 }
 
 /// A negated factor of a product of packed values that was loaded as a constant.
