@@ -319,6 +319,16 @@ impl<'a> Facts<'a> {
         self.instructions.iter().any(|i| i.opcode == "bra" && guards(i))
     }
 
+    /// Whether a predicate guards an instruction before a place, other than a branch, and a branch jumps over the place from behind that instruction.
+    pub(super) fn guards_before_branch(&self, predicate: &Operand, at: usize) -> bool {
+        let Operand::Name(name) = predicate else { return false };
+        self.jumps.iter().filter(|(from, to)| (*from..*to).contains(&at)).any(|(from, _)| {
+            self.instructions[..*from]
+                .iter()
+                .any(|i| i.opcode != "bra" && i.guard.as_ref().is_some_and(|guard| guard.register == *name))
+        })
+    }
+
     /// Whether a predicate that an instruction reads is defined behind it in a loop around it (by `itself`, too, if it may) and not before it in that loop, and
     /// a branch before the loop depends on the predicate, which comes after a place where paths meet: a label to which something jumps forward, or an
     /// instruction with a guard that ptxas branches around.

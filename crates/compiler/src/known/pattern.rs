@@ -75,6 +75,8 @@ pub struct OperandPattern {
     /// It may be a half of 64 bits that instructions compute as a whole: what `mov.b64 {a, b}, d`, a conversion of 64 bits to 32 or a scalar video
     /// instruction gave, unless the halves were put together just before.
     pub half_of_64_bits: bool,
+    /// It is a predicate that guards an earlier instruction other than a branch, and a branch jumps over this instruction from behind that one.
+    pub guards_before_branch: bool,
     /// It is the predicate that guards the instruction, or that one inverted; of `d|p` it is p.
     pub is_guard: bool,
     /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
