@@ -141,7 +141,7 @@ fn a_bad_call_is_told_what_is_wrong() {
         ("emulate README.md", "README.md:1: no PTX found"),
         (
             "emulate crates/emulator/tests/kernels/reduction.ptx",
-            "reduction takes 3 arguments, not 0: reduction_param_0 (.u64, 8 bytes)",
+            "reduction takes 3 arguments, not 0: argument 1 (.u64, 8 bytes: a pointer or a number)",
         ),
         ("emulate crates/emulator/tests/kernels/reduction.ptx --target sm_90", "--target is for .cu files"),
         ("emulate crates/emulator/tests/kernels/reduction.ptx --toolkit 13.5", "--toolkit is for .cu files"),
