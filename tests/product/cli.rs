@@ -739,6 +739,17 @@ fn messages_of_drivers_and_frameworks_are_explained() {
             "out of resource: triton_per_fused Required: 131072 Hardware limit:101376 Reducing block sizes",
             "num_stages",
         ),
+        ("FATAL: kernel `fmha_cutlassF_f32` is for sm80-sm100, but was built for sm121", "sdpa_kernel"),
+        ("FlashInfer kernels unavailable for ModelOptNvFp4FusedMoE on current platform.", "--moe-backend"),
+        ("Failed to launch the CUTLASS kernel. Last CUDA error is: no error", "fa2"),
+        ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "SDPA"),
+        ("ValueError: attention_config.use_fp4_indexer_cache requires Blackwell", "fp8"),
+        ("attention sinks not supported", "TRITON_ATTN"),
+        ("NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)", "page cache"),
+        ("ModuleNotFoundError: No module named 'triton_kernels.tensor'", "triton_kernels that vLLM brings"),
+        ("tvm.error.InternalError: Check failed: (false) is false: Invalid activation type.", "relu2"),
+        ("CUDA Exception: Illegal barrier arrive operation", "mbarrier"),
+        ("error: Pipeline failed while executing [`TritonGPUAccelerateMatmul` on 'builtin.module']", "3.6.0"),
     ] {
         let output = desk.run(&["explain", message]);
         let said = stdout(&output);

@@ -66,7 +66,7 @@ fn what_is_not_read_says_why() {
         ("x.cubin", &b""[..], "is cut short: it is empty"),
         ("x.ptx", b"hello", "is damaged: it is named .ptx and does not start like one"),
         ("x.ptx", b".version 9.5\n.text", "is damaged: the PTX has no `.target` that can be read"),
-        ("x.tar.gz", b"\x1f\x8b\x08", "uses the archive form .tar.gz, which is not read"),
+        ("x.tar.gz", b"\x1f\x8b\x08", "is cut short: the archive ends early"),
         ("x.so", &no_sections, "uses a form without section headers, which is not read"),
         ("x.so", &packed, "uses the packer UPX, which is not read"),
         ("x.a", b"!<thin>\nabc", "uses a thin archive, whose members are separate files, which is not read"),
