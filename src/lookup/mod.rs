@@ -14,7 +14,7 @@ use serde::Deserialize;
 use crate::header;
 use crate::lint::{Instead, InsteadError, instead_table, text_of};
 use crate::near;
-use crate::record::{Matrix, VariantRow};
+use crate::record::{Expect, Matrix, Standing, VariantRow};
 use crate::snippet::Library;
 
 const NAMES: &str = include_str!("names.yaml");
@@ -180,11 +180,21 @@ impl<'a> Index<'a> {
             }
             let has: BTreeSet<&str> = other.split('.').skip(1).collect();
             let missing = wanted.iter().filter(|word| !has.iter().any(|has| is_word_of(word, has))).count();
+            // `.b4x16` is nearer to `.b4x16_p64` than to a form without either.
+            let strange = wanted.iter().filter(|word| !has.iter().any(|has| is_stem_of(word, has))).count();
             let more = (has.len() + missing).saturating_sub(wanted.len());
             // Another order of the same modifiers, of which types matter.
             let moved = usize::from(other != form);
-            let rank =
-                (missing, !self.is_accepted(variant), more, moved, near::distance(form, other), *variant);
+            let rank = (
+                missing,
+                strange,
+                !self.is_accepted(variant),
+                self.is_beyond_manual(variant),
+                more,
+                moved,
+                near::distance(form, other),
+                *variant,
+            );
             ranked.push((rank, Hit { is_whole: missing == 0, ..self.hit(variant, other.clone()) }));
         }
         ranked.sort_by(|a, b| a.0.cmp(&b.0));
@@ -225,6 +235,18 @@ impl<'a> Index<'a> {
             .any(|(pair, outcome)| outcome == 'A' && pair.target.is_sm12x() && pair.arch == pair.target)
     }
 
+    /// Whether ptxas takes a variant that the manual refuses.
+    fn is_beyond_manual(&self, variant: &str) -> bool {
+        let Some(row) = self.rows.get(variant) else { return false };
+        self.matrix.claims.iter().any(|claim| {
+            claim.snippet == row.snippet
+                && (claim.variants.is_empty() || claim.variants.iter().any(|id| id == variant))
+                && claim.source.starts_with("PTX ISA")
+                && claim.expect == Expect::Rejected
+                && claim.standing == Standing::Refuted
+        })
+    }
+
     /// A message of ptxas: the variants of which it was said, or else the forms nearest to the instruction that it names.
     fn message(&self, query: &str) -> Option<Found> {
         let wanted = plain_message(query);
@@ -235,7 +257,8 @@ impl<'a> Index<'a> {
             .collect();
         let named = named_instruction(query);
         if same.is_empty() && named.is_none() {
-            return None;
+            let found = self.modifier(named_modifier(query)?)?;
+            return Some(Found { meaning: Meaning::Message(query.to_owned()), ..found });
         }
         let text = same.first().map_or(query, |(_, text)| *text).to_owned();
         let said: Vec<&VariantRow> = self
@@ -315,6 +338,11 @@ fn is_word_of(word: &str, modifier: &str) -> bool {
     word == modifier || modifier.rsplit("::").next() == Some(word)
 }
 
+/// Whether a word is a modifier, or that with a suffix, as `b4x16` of `b4x16_p64`.
+fn is_stem_of(word: &str, modifier: &str) -> bool {
+    is_word_of(word, modifier) || modifier.strip_prefix(word).is_some_and(|rest| rest.starts_with('_'))
+}
+
 /// An instruction of which only words are said, such as `mma mxf4nvf4`, as one form. `None` if there is one word, or one that is no modifier.
 fn spoken(query: &str) -> Option<String> {
     let words: Vec<&str> = query.split_whitespace().map(|word| word.trim_start_matches('.')).collect();
@@ -356,8 +384,18 @@ fn instruction(query: &str) -> String {
 
 /// A message without the file, the severity, the line and the target, which differ from run to run.
 fn plain_message(text: &str) -> String {
-    let text = text.rsplit_once("error   :").map_or(text, |(_, text)| text);
-    let text = text.trim().trim_start_matches("error:").trim();
+    let mut text = text;
+    for severity in ["error", "fatal", "warning"] {
+        // ptxas pads the word to the same width: `error   : `, `fatal   : `; frameworks that quote it often do not.
+        while let Some((before, after)) = text.split_once(severity) {
+            let Some(after) = after.trim_start().strip_prefix(':') else { break };
+            if before.contains('\'') {
+                break;
+            }
+            text = after;
+        }
+    }
+    let text = text.trim();
     let mut out = String::new();
     for (n, piece) in text.split("sm_").enumerate() {
         if n == 0 {
@@ -401,6 +439,12 @@ fn named_instruction(message: &str) -> Option<String> {
         }
     }
     (!out.is_empty()).then_some(out)
+}
+
+/// The modifier that a message of ptxas names without an instruction: `Feature '.block_scale' not supported on .target 'sm_120'`.
+fn named_modifier(message: &str) -> Option<&str> {
+    let (_, rest) = message.split_once("Feature '.")?;
+    rest.split_once('\'').map(|(modifier, _)| modifier)
 }
 
 #[cfg(test)]
@@ -485,6 +529,10 @@ mod tests {
             ("cvt.e2m1x2.f32", "cvt.narrow.f32.e2m1x2"),
             ("Feature 'cvt.e2m1x2.f32' not supported on .target 'sm_121'", "cvt.narrow.f32.e2m1x2"),
             ("Feature '.kind::mxf8f6f4' not supported on .target 'sm_121'", "mma."),
+            ("ptxas error: Feature '.kind::mxf8f6f4' not supported on .target 'sm_121'", "mma."),
+            ("ptxas x.ptx, line 9; error : Feature '.block_scale' not supported on .target 'sm_120'", "mma."),
+            ("ptxas fatal   : Illegal modifier '.b4x16' for instruction 'ldmatrix'", "ldmatrix."),
+            ("mma kind::mxf4nvf4", "mma.mxf4nvf4"),
             ("Instruction 'cvt with .s2f6x2' not supported on .target 'sm_121f'", "cvt."),
             ("ldmatrix.sync.aligned.m8n16.x4.shared.b8x16.b4x16_p64", "ldmatrix.m8n16.expand"),
             ("mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32", "mma.f16"),

@@ -745,7 +745,10 @@ fn messages_of_drivers_and_frameworks_are_explained() {
         ("RuntimeError: FlashAttention only supports Ampere GPUs or newer.", "SDPA"),
         ("ValueError: attention_config.use_fp4_indexer_cache requires Blackwell", "fp8"),
         ("attention sinks not supported", "TRITON_ATTN"),
-        ("NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)", "page cache"),
+        (
+            "NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)",
+            "page cache",
+        ),
         ("ModuleNotFoundError: No module named 'triton_kernels.tensor'", "triton_kernels that vLLM brings"),
         ("tvm.error.InternalError: Check failed: (false) is false: Invalid activation type.", "relu2"),
         ("CUDA Exception: Illegal barrier arrive operation", "mbarrier"),

@@ -78,7 +78,25 @@ pub(crate) fn check(names: &impl Names, i: &Instruction) -> Result<Version, Stri
     if let Some(name) = unknown {
         return Err(names.unknown(&name));
     }
-    first(forms.iter().map(|form| form.matches(names, i)))
+    first(forms.iter().map(|form| form.matches(names, i))).map_err(|why| {
+        let near = nearest(i).map_or_else(String::new, |form| format!("; the nearest form is `{form}`"));
+        why + &near
+    })
+}
+
+/// The form nearest to an instruction whose modifiers PTX lacks.
+fn nearest(i: &Instruction) -> Option<String> {
+    // LLVM, Triton and Rust say `i32` of a signed integer.
+    let signed = |word: &String| match word.strip_prefix('i') {
+        Some(bits) if matches!(bits, "8" | "16" | "32" | "64") => format!("s{bits}"),
+        _ => word.clone(),
+    };
+    let written: Vec<String> = i.modifiers.iter().map(signed).collect();
+    let text = [std::slice::from_ref(&i.opcode), written.as_slice()].concat().join(".");
+    match modifiers(&text)? {
+        Modifiers::Since(_) => (written != i.modifiers).then_some(text),
+        Modifiers::Near(near) => near.into_iter().next(),
+    }
 }
 
 /// What the table says of an opcode with its modifiers.

@@ -105,7 +105,13 @@ impl Parser<'_> {
                 "v8" => variable.vector = 8,
                 _ => match Type::named(word) {
                     Some(ty) if variable.ty == Type::None => variable.ty = ty,
-                    _ => return Err(self.wrong_at(here, "one type such as `.b32`, or a name")),
+                    // LLVM, Triton and Rust say `i32`.
+                    _ => match word.strip_prefix('i').map(|bits| format!("s{bits}")) {
+                        Some(signed) if Type::named(&signed).is_some() => {
+                            return Err(self.wrong_at(here, format!("the type `.{signed}`")));
+                        }
+                        _ => return Err(self.wrong_at(here, "one type such as `.b32`, or a name")),
+                    },
                 },
             }
         }

@@ -86,6 +86,8 @@ def assert_within(
 
 
 def _values(out: Any) -> Tuple[np.ndarray, str]:
+    if not hasattr(out, "dtype"):
+        raise TypeError(f"out is a {type(out).__name__}, whose numbers have no type; give an array of the type that the kernel wrote")
     dtype = str(out.dtype).rpartition(".")[2]
     named = {"float32": "f32", "float16": "f16", "bfloat16": "bf16", "float64": "f64"}
     if dtype not in named:
