@@ -18,7 +18,7 @@ use crate::audit::Which;
 use crate::event::Event;
 use crate::gate::Glob;
 use crate::job::{self, AuditOptions, Audited, Context};
-use crate::record::{AuditTable, AuditVerdict, Incomplete, Record, first_line};
+use crate::record::{AuditKernel, AuditTable, AuditVerdict, Incomplete, Record, first_line};
 use crate::report::{self, Format};
 use crate::toolkit::Environment;
 
@@ -34,6 +34,9 @@ pub(super) struct AuditArgs {
     /// Exit with 100 unless every kernel meets this on every device
     #[arg(long, value_name = "WHAT")]
     require: Option<Require>,
+    /// With --require: kernels whose linked name matches this glob need not meet it (repeatable)
+    #[arg(long = "except", value_name = "GLOB", requires = "require", value_parser = Glob::new)]
+    exceptions: Vec<Glob>,
     /// Only kernels whose linked name matches this glob with `*` and `?` (repeatable)
     #[arg(long = "kernel", value_name = "GLOB", value_parser = Glob::new)]
     kernels: Vec<Glob>,
@@ -148,7 +151,7 @@ pub(super) fn audit(args: &AuditArgs, context: &Context<'_>) -> Result<(), CliEr
         return Err(AuditError::AuditPaths(missing.join(", ")).into());
     }
     match args.require {
-        Some(require) => required(table, require),
+        Some(require) => required(table, require, &args.exceptions),
         None => incomplete(args, &record).map_or(Ok(()), |incomplete| Err(incomplete.into())),
     }
 }
@@ -178,17 +181,27 @@ fn rendered(args: &AuditArgs, record: &Record) -> Result<String, CliError> {
     })
 }
 
-/// Checks that every kernel meets the requirement. Code that was not read does not meet it, nor do files without a kernel.
-fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
+/// Checks that every kernel but the exceptions meets the requirement. Code that was not read does not meet it, nor do files without a
+/// kernel. An exception that no kernel needs is an error: it would hide the next one of that name.
+fn required(table: &AuditTable, require: Require, exceptions: &[Glob]) -> Result<(), CliError> {
     let meets = |verdict: &AuditVerdict| match require {
         Require::Native => verdict.is_native(),
         Require::Runs => verdict.runs(),
     };
-    let unmet: Vec<_> = table.kernels.iter().filter(|k| !k.verdicts.iter().all(meets)).collect();
+    let (excepted, wanted): (Vec<_>, Vec<_>) =
+        table.kernels.iter().partition(|kernel| exceptions.iter().any(|glob| glob.matches(&kernel.name)));
+    let is_unmet = |kernel: &&AuditKernel| !kernel.verdicts.iter().all(meets);
+    let needed = |glob: &&Glob| !excepted.iter().any(|kernel| glob.matches(&kernel.name) && is_unmet(kernel));
+    if let Some(glob) = exceptions.iter().find(needed) {
+        return Err(AuditError::AuditException(glob.as_str().to_owned()).into());
+    }
+    let unmet: Vec<_> = wanted.iter().copied().filter(is_unmet).collect();
     let Some(first) = unmet.first() else {
         return match table.problems.as_slice() {
-            [] if table.kernels.is_empty() => {
-                Err(AuditError::AuditUnread("no kernel was found".to_owned()).into())
+            [] if wanted.is_empty() => {
+                let why =
+                    if excepted.is_empty() { "no kernel was found" } else { "every kernel is excepted" };
+                Err(AuditError::AuditUnread(why.to_owned()).into())
             }
             [] => Ok(()),
             [first, ..] => Err(AuditError::AuditUnread(format!(
@@ -203,7 +216,7 @@ fn required(table: &AuditTable, require: Require) -> Result<(), CliError> {
     let device = first.verdicts.iter().position(|v| !meets(v)).unwrap_or(0);
     let example =
         format!("{} on {}: {}", first.name, table.devices[device].name, table.reasons[first.reasons[device]]);
-    Err(AuditError::AuditRequire(unmet.len(), table.kernels.len(), example).into())
+    Err(AuditError::AuditRequire(unmet.len(), wanted.len(), example).into())
 }
 
 /// Why `audit` does not exit with 0.
@@ -217,8 +230,13 @@ pub(super) enum AuditError {
     #[error("no such file or folder: {0}")]
     AuditPaths(String),
     #[error("{0} of {1} kernels do not meet the requirement, such as {2}")]
-    #[diagnostic(help("use --kernel GLOB to check only the kernels that this device needs"))]
+    #[diagnostic(help(
+        "use --kernel GLOB to check only the kernels that this device needs, or --except GLOB for those that are stubs on purpose"
+    ))]
     AuditRequire(usize, usize, String),
+    #[error("the exception `{0}` is not needed: no kernel of that name fails the requirement")]
+    #[diagnostic(help("leave it out, or correct the name; it matches the linked name, with `*` and `?`"))]
+    AuditException(String),
     #[error("the requirement cannot be verified: {0}")]
     #[diagnostic(help("name only the files that matter, or leave out those that cannot be read"))]
     AuditUnread(String),
@@ -229,7 +247,9 @@ impl CommandError for AuditError {
         match self {
             Self::NothingAudited => exit::INCOMPLETE,
             Self::AuditPaths(..) => exit::USAGE,
-            Self::AuditRequire(..) | Self::AuditUnread(..) => exit::DOES_NOT_CONFORM,
+            Self::AuditRequire(..) | Self::AuditUnread(..) | Self::AuditException(..) => {
+                exit::DOES_NOT_CONFORM
+            }
         }
     }
 }

@@ -430,6 +430,24 @@ fn real_files_have_their_answers() {
     let cubin = format!("{data}/sm_121a-13.5.cubin");
     assert_eq!(code(&[&cubin, "--for", "sm_121", "--require", "native"]), Some(0));
     assert_eq!(code(&[&cubin, "--for", "sm_120", "--require", "runs"]), Some(100));
+    // A kernel without machine code may be one on purpose. An exception that nothing needs is an error, and so are exceptions alone.
+    desk.write("mixed/a.cubin", &std::fs::read(&cubin).unwrap());
+    desk.write("mixed/stub.ptx", &ptx("sm_121a", "stub"));
+    for (names, exit_code, words) in [
+        (&["stub"][..], 0, ""),
+        (&[], 100, "such as stub"),
+        (&["stub", "gamma"], 100, "`gamma` is not needed"),
+        (&["stub", "alpha"], 100, "`alpha` is not needed"),
+        (&["*"], 100, "every kernel is excepted"),
+    ] {
+        let exceptions = names.iter().flat_map(|name| ["--except", name]);
+        let args: Vec<&str> =
+            ["mixed", "--for", "sm_121", "--require", "native"].into_iter().chain(exceptions).collect();
+        let output = desk.run(&args);
+        assert_eq!(output.status.code(), Some(exit_code), "{names:?}: {output:?}");
+        let said = String::from_utf8_lossy(&output.stderr).split_whitespace().collect::<Vec<_>>().join(" ");
+        assert!(said.contains(words), "{names:?}: {said}");
+    }
     // Files that could not be read never count as running, neither alone nor beside others.
     let bytes = std::fs::read(&cubin).unwrap();
     desk.write("half/b.cubin", &bytes[..900]);

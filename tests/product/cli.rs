@@ -697,7 +697,7 @@ fn messages_of_drivers_and_frameworks_are_explained() {
         ("ImportError: _C.abi3.so: undefined symbol: _Z20cutlass_moe_mm_sm100RN2at6TensorE", "10.0a"),
         (
             "[FP4 gemm Runner] Failed to run cutlass FP4 gemm on sm120. Error: Error Internal",
-            "Update FlashInfer",
+            "update FlashInfer",
         ),
         ("BackendSupportedError: gemm_fp8 does not support backend 'trtllm' with capability 120", "cutlass"),
         ("NotImplementedError: No NvFp4 MoE backend supports the deployment configuration.", "Update vLLM"),

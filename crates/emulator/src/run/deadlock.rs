@@ -104,7 +104,12 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident], stream
                     continue;
                 }
                 // A loop waits for what it reads.
-                let pc = fragment.read.filter(|_| repeats).unwrap_or(fragment.pc);
+                let pc = match fragment.wait {
+                    _ if repeats => fragment.read.unwrap_or(fragment.pc),
+                    // Lanes that have arrived go on behind the barrier.
+                    Wait::Barrier { .. } => fragment.pc.saturating_sub(1),
+                    _ => fragment.pc,
+                };
                 let at = place(launches, resident.cta.grid, pc, resident.cta.id, warp.index, None);
                 let what = match fragment.wait {
                     _ if repeats => {
@@ -122,7 +127,7 @@ pub(crate) fn deadlock(launches: &[InStream<'_>], residents: &[Resident], stream
                         } else {
                             barrier.expected
                         };
-                        format!("barrier {id} ({} of {wanted} threads)", barrier.arrived)
+                        format!("barrier {id} ({} of {wanted} threads) at line {}", barrier.arrived, at.line)
                     }
                     Wait::Event { .. } => {
                         let thread = warp.index * 32 + fragment.mask.trailing_zeros() % 32;

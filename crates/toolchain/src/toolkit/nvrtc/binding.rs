@@ -58,6 +58,8 @@ impl Strings {
 }
 
 fn terminated(text: &str) -> Result<CString, String> {
+    // nvcc takes a byte order mark, which editors write; NVRTC takes it for a token.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     CString::new(text).map_err(|_| "the source or an option contains a NUL".to_owned())
 }
 
