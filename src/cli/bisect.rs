@@ -26,7 +26,7 @@ use crate::gpu::{Description, GpuDevice};
 use crate::header::read_text;
 use crate::job::build::{self, Build};
 use crate::job::launch::{self, LaunchError, Outcome, Session};
-use crate::job::ptxas::Assembler;
+use crate::job::ptxas::{Assembler, Failed};
 use crate::job::{Context, JobError};
 use crate::lint::{Source, SourceError};
 use crate::toolkit::Discovery;
@@ -109,6 +109,8 @@ enum Made {
     /// Machine code that cannot be shown.
     Unread,
     Failed(String),
+    /// No machine code, because ptxas is older than the file or the target.
+    TooOld(String),
 }
 
 /// What a GPU made of a build.
@@ -167,6 +169,7 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
                         let image = std::fs::read(&cubin).map_err(BisectError::Scratch)?;
                         (read(&cubin, &discovery, args, gpu.is_some())?, Some(image))
                     }
+                    Err(old @ Failed::TooOld(_)) => (Made::TooOld(old.to_string()), None),
                     Err(failed) => (Made::Failed(failed.to_string()), None),
                 };
                 add(&mut made, result, n);
@@ -199,6 +202,9 @@ pub(super) fn bisect(args: &BisectArgs, context: &Context<'_>) -> Result<(), Cli
     match () {
         () if wrong => Err(BisectError::Known.into()),
         () if differs => Err(BisectError::Differs.into()),
+        () if device.is_none() && made.iter().all(|(made, _)| matches!(made, Made::TooOld(_))) => {
+            Err(BisectError::TooOld.into())
+        }
         () if device.is_some() && !ended => Err(BisectError::NotCompared.into()),
         // Some builds ran and others did not end: that is a difference, too.
         () if ran.iter().any(|(ran, _)| matches!(ran, Ran::Failed(_))) => Err(BisectError::Differs.into()),
@@ -279,7 +285,11 @@ fn told(
     Executed { device, ran, emulated, failure }: Executed<'_>,
 ) -> (String, bool) {
     let words = |of: &[usize]| build::in_words(of.iter().map(|n| &builds[*n]));
-    let mut out = format!("{target}: {} kinds of machine code\n", made.len());
+    let kinds = made.iter().filter(|(made, _)| matches!(made, Made::Code(_) | Made::Unread)).count();
+    let mut out = match kinds {
+        1 => format!("{target}: one kind of machine code\n"),
+        _ => format!("{target}: {kinds} kinds of machine code\n"),
+    };
     let mut wrong = machine_code(&mut out, made, &words);
     let mut known = Vec::new();
     for f in found {
@@ -357,6 +367,9 @@ fn machine_code(out: &mut String, made: &[(Made, Vec<usize>)], words: &impl Fn(&
                 wrong = true;
                 let _ = writeln!(out, "  ptxas {how}");
             }
+            Made::TooOld(how) => {
+                let _ = writeln!(out, "  not compared: ptxas {how}");
+            }
             Made::Unread => {
                 let _ = writeln!(out, "  its machine code cannot be read with nvdisasm");
             }
@@ -422,6 +435,9 @@ pub(super) enum BisectError {
     #[error("machine code differs from PTX")]
     #[diagnostic(help("the lines above say with which compilers"))]
     Differs,
+    #[error("nothing was compared: every ptxas is older than the file's `.version`, or than the target")]
+    #[diagnostic(help("name a later toolkit with --toolkit; `sm121probe toolkit install` fetches one"))]
+    TooOld,
     #[error("nothing was compared: no compiler's machine code ran to its end on the GPU")]
     NotCompared,
 }
@@ -431,7 +447,7 @@ impl CommandError for BisectError {
         match self {
             Self::Source(_) | Self::Modules(_) | Self::Target | Self::Scratch(_) => exit::USAGE,
             Self::Known | Self::Differs => exit::DOES_NOT_CONFORM,
-            Self::NotCompared => exit::INCOMPLETE,
+            Self::NotCompared | Self::TooOld => exit::INCOMPLETE,
         }
     }
 }

@@ -21,6 +21,8 @@ pub enum Failed {
     Crashes(String),
     /// It does not end in time.
     Hangs,
+    /// It is older than the file's `.version`, or than the target: a file for later toolkits says nothing of it.
+    TooOld(String),
 }
 
 impl fmt::Display for Failed {
@@ -29,6 +31,7 @@ impl fmt::Display for Failed {
             Self::Rejects(message) => write!(f, "rejects what the emulator accepts: {message}"),
             Self::Crashes(how) => write!(f, "crashes: {how}"),
             Self::Hangs => write!(f, "does not end in time"),
+            Self::TooOld(message) => write!(f, "is older than the file or the target: {message}"),
         }
     }
 }
@@ -107,6 +110,11 @@ fn failed(assembly: &Assembly) -> Option<Failed> {
         Ended::TimedOut => Some(Failed::Hangs),
         Ended::Signalled(signal) => Some(Failed::Crashes(format!("signal {signal}"))),
         Ended::Exited(_) if assembly.text.contains("Internal compiler error") => Some(Failed::Crashes(first)),
+        Ended::Exited(_)
+            if first.contains("Unsupported .version") || first.contains("for option 'gpu-name'") =>
+        {
+            Some(Failed::TooOld(first))
+        }
         Ended::Exited(_) => Some(Failed::Rejects(first)),
     }
 }

@@ -173,6 +173,21 @@ fn bisect_names_what_is_known_and_says_when_the_kernel_is_at_fault() {
     assert!(told.contains("the kernel, not the compiler: uninitialised: "), "{told}");
 }
 
+/// A ptxas that is older than the file says nothing of it: it is no fault of the compiler, and alone it compares nothing.
+#[test]
+fn a_compiler_older_than_the_file_is_not_compared() {
+    let (folder, _) = with_ptxas();
+    let old = folder.path().join("old/ptxas");
+    std::fs::create_dir(folder.path().join("old")).unwrap();
+    std::fs::write(&old, PTXAS.replace(r#"case "$2""#, "case old")).unwrap();
+    std::fs::set_permissions(&old, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let kernel = "crates/compiler/tests/data/guarded_byte_sum.rewritten.ptx";
+    let output = run(&["bisect", kernel, "--toolkit", old.to_str().unwrap()]);
+    let told = text(&output);
+    assert_eq!(output.status.code(), Some(4), "{told}");
+    assert!(told.contains("0 kinds of machine code") && told.contains("is older than the file"), "{told}");
+}
+
 #[test]
 fn a_campaign_without_kernels_or_a_gpu_checks_nothing() {
     let (folder, ptxas) = with_ptxas();

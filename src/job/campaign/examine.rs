@@ -229,7 +229,7 @@ fn found(case: Case, wrong: Wrong, builds: Vec<usize>) -> Finding {
 /// What stays the same while a kernel is made smaller.
 fn kind(wrong: &Wrong) -> (std::mem::Discriminant<Wrong>, String) {
     let detail = match wrong {
-        Wrong::NotAssembled(Failed::Rejects(message)) => {
+        Wrong::NotAssembled(Failed::Rejects(message) | Failed::TooOld(message)) => {
             message.split_once("error   :").map_or(message.as_str(), |(_, m)| m).to_owned()
         }
         Wrong::NotAssembled(Failed::Crashes(_)) => "crashes".to_owned(),
