@@ -262,8 +262,8 @@ fn list_toolkits() -> Result<(), CliError> {
     let discovery = toolkit::discover(store.as_ref(), &places);
     let mut text = String::new();
     for t in &discovery.toolkits {
-        let known: Vec<String> = t.targets.iter().filter(|n| n.parse::<Target>().is_ok()).cloned().collect();
-        let _ = writeln!(text, "{}  PTX ISA {}  knows {}", t.version, t.isa, known.join(" "));
+        let known = t.targets.iter().filter(|n| n.parse::<Target>().is_ok()).map(String::as_str);
+        text.push_str(&report::hanging(&format!("{}  PTX ISA {}  knows ", t.version, t.isa), 6, known));
         for found in &t.origins {
             let _ =
                 writeln!(text, "    {} ({}). {}", found.path.display(), found.origin, found.origin.used_by());

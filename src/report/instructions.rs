@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use super::csv;
 use super::markup::{Align, code, head, plain, row};
-use super::phrase::{clean, percent};
+use super::phrase::{clean, hanging, percent};
 
 /// Whether the emulator runs a form.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -93,14 +93,14 @@ pub fn instructions_text(all: &Instructions, missing: bool) -> String {
     let mut out = String::new();
     let mut sums = [0; 3];
     for (chapter, forms, counts) in all.chapters() {
-        _ = writeln!(out, "{chapter}: {}", counted(counts));
+        out.push_str(&hanging(&format!("{chapter}: "), 4, counted(counts).split(' ')));
         for form in forms {
             let mark = match form.state {
                 InstructionState::Implemented => "",
                 InstructionState::Planned => " [planned]",
                 InstructionState::OutOfScope => " [out of scope]",
             };
-            _ = writeln!(out, "  {}{mark}", form.forms);
+            out.push_str(&hanging("  ", 6, format!("{}{mark}", form.forms).split(' ')));
         }
         for (sum, count) in sums.iter_mut().zip(counts) {
             *sum += count;

@@ -60,7 +60,7 @@ mod trials;
 mod verdict;
 mod view;
 
-pub use phrase::keep_to;
+pub use phrase::{hanging, keep_to};
 
 /// The name and version of this tool in records.
 pub const TOOL: &str = concat!("sm121probe ", env!("CARGO_PKG_VERSION"));

@@ -82,21 +82,26 @@ pub(super) fn kernel(name: &str, width: usize) -> String {
 
 /// Words in lines of at most [`width`], the first after `first`, the others indented by the same width. Ends with a line end.
 pub(super) fn wrapped<'a>(first: &str, words: impl IntoIterator<Item = &'a str>) -> String {
-    let indent = first.chars().count();
-    let (mut out, mut column) = (first.to_owned(), indent);
+    hanging(first, first.chars().count(), words)
+}
+
+/// Words behind `first`, broken at the width, every line but the first indented by `indent`.
+pub fn hanging<'a>(first: &str, indent: usize, words: impl IntoIterator<Item = &'a str>) -> String {
+    let (mut out, mut column, mut is_begun) = (first.to_owned(), first.chars().count(), false);
     for word in words {
         let length = word.chars().count();
-        if column > indent && column + 1 + length > width() {
+        if is_begun && column + 1 + length > width() {
             out.push('\n');
             out.push_str(&" ".repeat(indent));
-            column = indent;
+            (column, is_begun) = (indent, false);
         }
-        if column > indent {
+        if is_begun {
             out.push(' ');
             column += 1;
         }
         out.push_str(word);
         column += length;
+        is_begun = true;
     }
     let mut out = out.trim_end().to_owned();
     out.push('\n');
