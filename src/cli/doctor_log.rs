@@ -26,7 +26,7 @@ pub(super) fn log_text(report: &LogReport) -> String {
             0 | 1 => String::new(),
             count => format!(", and {} like it", lines(count - 1)),
         };
-        let cost = if flag.slow { " (speed alone)" } else { "" };
+        let cost = if flag.slow { " (speed at most)" } else { "" };
         let _ = writeln!(out, "{file}:{}: {}{cost}{more}", flag.line, flag.name);
         let _ = writeln!(out, "  {}\n  {}", flag.text, flag.meaning);
         let _ = writeln!(out, "  {} ({})", flag.remedy, flag.source);
@@ -46,7 +46,7 @@ pub(super) fn log_text(report: &LogReport) -> String {
 pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
     let mut out = format!("`{}`: a message of a server, a compiler or a library\n", message.trim());
     for flag in known {
-        let cost = if flag.slow { " It costs speed alone." } else { "" };
+        let cost = if flag.slow { " It costs speed at most." } else { "" };
         let _ = writeln!(
             out,
             "  cause   {}{}{cost}\n  remedy  {}\n  source  {}",

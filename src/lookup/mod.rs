@@ -268,6 +268,8 @@ impl<'a> Index<'a> {
             .filter(|row| row.messages.iter().any(|spread| same.iter().any(|(n, _)| *n == spread.index)))
             .filter(|row| !is_negative(&row.id))
             .collect();
+        // What is said of most of the library, such as that ptxas is too old for a target, is not about an instruction.
+        let said = if 4 * said.len() > self.matrix.variants.len() { Vec::new() } else { said };
         // Those that some SM12x target takes come first: they have a remedy. Then those of the snippet of which most are said.
         let mut of_snippet: BTreeMap<usize, usize> = BTreeMap::new();
         said.iter().for_each(|row| *of_snippet.entry(row.snippet).or_default() += 1);
@@ -382,8 +384,9 @@ fn instruction(query: &str) -> String {
     word.unwrap_or_default().to_owned()
 }
 
-/// A message without the file, the severity, the line and the target, which differ from run to run.
-fn plain_message(text: &str) -> String {
+/// A message without the program, the file, the line and the severity before it.
+#[must_use]
+pub fn without_severity(text: &str) -> &str {
     let mut text = text;
     for severity in ["error", "fatal", "warning"] {
         // ptxas pads the word to the same width: `error   : `, `fatal   : `; frameworks that quote it often do not.
@@ -395,9 +398,13 @@ fn plain_message(text: &str) -> String {
             text = after;
         }
     }
-    let text = text.trim();
+    text.trim()
+}
+
+/// A message without the file, the severity, the line and the target, which differ from run to run.
+fn plain_message(text: &str) -> String {
     let mut out = String::new();
-    for (n, piece) in text.split("sm_").enumerate() {
+    for (n, piece) in without_severity(text).split("sm_").enumerate() {
         if n == 0 {
             out.push_str(piece);
         } else {
@@ -412,7 +419,7 @@ fn plain_message(text: &str) -> String {
 /// The instruction that a message of ptxas names: `'cvt with .s2f6x2'` is `cvt.s2f6x2`.
 fn named_instruction(message: &str) -> Option<String> {
     let is_message = [
-        "not supported on",
+        "not supported on .target",
         "requires .target",
         "Illegal modifier",
         "Unknown modifier",

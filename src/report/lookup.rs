@@ -7,7 +7,7 @@ use ptx::arch::Target;
 use super::phrase::{clean, names, wrapped};
 use super::style::{Styles, Tone};
 use super::view::View;
-use crate::lookup::{Found, Hit, Meaning};
+use crate::lookup::{Found, Hit, Meaning, without_severity};
 use crate::record::{Matrix, VariantRow};
 
 /// Returns the forms to which a query leads, as text.
@@ -26,14 +26,14 @@ pub fn lookup(matrix: &Matrix, query: &str, found: &Found, styles: &Styles) -> S
         Meaning::Name(forms) => format!("`{query}`: another name of {}", forms.join(", ")),
     };
     let mut out = styles.paint(Tone::Head, &head) + "\n";
-    if let Meaning::Message(text) = &found.meaning {
-        let message = matrix.messages.iter().find(|message| message.text == *text);
-        if let Some(kind) = message.and_then(|message| matrix.kinds.get(message.kind?)) {
-            out += &wrapped("  cause   ", clean(&kind.cause).split(' '));
-            out += &wrapped("  remedy  ", clean(&kind.remedy).split(' '));
-        }
-    }
-    if found.hits.is_empty() {
+    let explained = match &found.meaning {
+        Meaning::Message(text) => crate::matrix::meaning(without_severity(text)),
+        _ => None,
+    };
+    if let Some(meaning) = explained {
+        out += &wrapped("  cause   ", clean(meaning.cause).split(' '));
+        out += &wrapped("  remedy  ", clean(meaning.remedy).split(' '));
+    } else if found.hits.is_empty() {
         out += "  no form of the matrix is near to it\n";
     }
     for hit in &found.hits {

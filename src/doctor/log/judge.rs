@@ -78,7 +78,7 @@ pub struct Flag {
 
 /// What the table says of a message, whatever the GPU.
 pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
-    let line = |sign: &Sign| text.lines().enumerate().find(|(_, line)| sign.line.is_match(line));
+    let line = |sign: &Sign| text.lines().enumerate().find(|(_, line)| sign.is_in(line));
     let shows = rules.signs.iter().filter_map(|sign| Some((sign, line(sign)?)));
     shows.map(|(sign, (number, line))| flag(sign, number + 1, line)).collect()
 }
@@ -127,7 +127,7 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
         let mut matched = false;
         for sign in &rules.signs {
             let here = sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
-            if !here || !sign.line.is_match(line) {
+            if !here || !sign.is_in(line) {
                 continue;
             }
             matched |= !sign.slow;

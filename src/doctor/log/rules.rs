@@ -118,6 +118,9 @@ pub(super) struct Sign {
     pub(super) name: String,
     #[serde(deserialize_with = "regex")]
     pub(super) line: Regex,
+    /// Lines that have another cause, and another sign.
+    #[serde(default, deserialize_with = "some_regex")]
+    pub(super) except: Option<Regex>,
     /// Only for these architectures.
     #[serde(default)]
     pub(super) gpus: Vec<u16>,
@@ -128,6 +131,13 @@ pub(super) struct Sign {
     /// Whether it costs speed alone.
     #[serde(default)]
     pub(super) slow: bool,
+}
+
+impl Sign {
+    /// Whether a line shows it.
+    pub(super) fn is_in(&self, line: &str) -> bool {
+        self.line.is_match(line) && !self.except.as_ref().is_some_and(|except| except.is_match(line))
+    }
 }
 
 /// A line with a fact about the server.
@@ -178,6 +188,10 @@ pub(super) struct Marker {
 fn regex<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
     let text = String::deserialize(from)?;
     Regex::new(&text).map_err(serde::de::Error::custom)
+}
+
+fn some_regex<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
+    regex(from).map(Some)
 }
 
 fn regexes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Regex>, D::Error> {
