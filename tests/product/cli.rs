@@ -791,6 +791,23 @@ fn messages_of_drivers_and_frameworks_are_explained() {
             "ptxas x.ptx, line 5; fatal   : Unsupported .version 8.7; current version is '8.4'",
             "TRITON_PTXAS_PATH",
         ),
+        ("LLVM ERROR: Cannot select: intrinsic %llvm.nvvm.shfl.sync.bfly.i32", "later Triton"),
+        ("UserWarning: Found GPU0 NVIDIA GB10 which is of cuda capability 12.1.", "Nothing"),
+        (
+            "Found GPU0 X which is of compute capability (CC) 12.0. The following list shows the CCs this version",
+            "sm121probe audit",
+        ),
+        (
+            "CUDA error (_deps/repo-flash-attention-src/hopper/flash_fwd_launch_template.h:166): no kernel image",
+            "flashinfer or triton",
+        ),
+        ("Failed to get driver entry point 'cuDeviceGetUuid' (CUDA error 1)", "Update Warp"),
+        ("LLVM ERROR: PTX version 8.5 does not support target 'sm_120'.", "built for sm_120"),
+        ("CUDA error cudaErrorInvalidPtx:a PTX JIT compilation failed", "29711"),
+        ("error getting memory info for device 0: Not Supported", "0.17.4"),
+        ("vmmCreate failed: cuMemCreate: CUDA_ERROR_INVALID_DEVICE", "fault is in MAX"),
+        ("ValueError: Unknown CUDA arch (10.1) or GPU not supported", "without 10.1"),
+        ("NVRM: Xid (PCI:0000:c2:00): 8, pid=1, name=llama-server", "GGML_CUDA_DISABLE_GRAPHS"),
         ("error: Pipeline failed while executing [`TritonGPUAccelerateMatmul` on 'builtin.module']", "3.6.0"),
     ] {
         let output = desk.run(&["explain", message]);

@@ -74,6 +74,14 @@ impl Memory {
         Ok(memory.unwritten(address))
     }
 
+    /// How many bytes of a buffer no store wrote, how many a store left undefined, and the first kernel that did so.
+    fn undefined(&self, py: Python<'_>, address: u64) -> (usize, usize, Option<String>) {
+        let memory = self.lock(py);
+        let untouched: usize = memory.untouched_runs(address).iter().map(ExactSizeIterator::len).sum();
+        let computed = memory.unwritten(address).saturating_sub(untouched);
+        (untouched, computed, memory.undefined(address).map(|trap| trap.place.kernel.clone()))
+    }
+
     /// Replaces the bytes of a buffer.
     fn write(&self, py: Python<'_>, address: u64, from: &Bound<'_, PyAny>) -> PyResult<()> {
         let from = Array::from_object(from)?;

@@ -50,14 +50,18 @@ class DeviceArray:
         return self.device._memory, self.address, self.nbytes
 
     def numpy(self, *, unwritten: str = "raise") -> Any:
-        """Return a copy as a NumPy array. Bytes that were never written raise `ValueError`; with ``unwritten="keep"``, they are
-        copied as they are."""
+        """Return a copy as a NumPy array. Bytes that were never written, or computed from such bytes, raise `ValueError`; with
+        ``unwritten="keep"``, they are copied as they are."""
         import numpy
 
         out = numpy.empty(self.shape, self.dtype)
         missing = self.device._memory.read(self.address, out.reshape(-1).view(numpy.uint8))
         if missing and unwritten == "raise":
-            raise ValueError(f"{missing} of {self.nbytes} bytes were never written")
+            untouched, computed, kernel = self.device._memory.undefined(self.address)
+            never = f"{untouched} of {self.nbytes} bytes were never written"
+            who = f"`{kernel}`" if kernel else "a kernel"
+            derived = f"{computed} of {self.nbytes} bytes are undefined: {who} computed them from unwritten memory"
+            raise ValueError("; ".join(text for text, count in ((never, untouched), (derived, computed)) if count))
         key = id(out)
         _copies[key] = (weakref.ref(out, lambda _: _copies.pop(key, None)), self)
         return out
