@@ -13,6 +13,7 @@ use serde::Deserialize;
 
 use crate::header;
 use crate::lint::{Instead, InsteadError, instead_table, text_of};
+use crate::matrix::meaning;
 use crate::near;
 use crate::record::{Expect, Matrix, Standing, VariantRow};
 use crate::snippet::Library;
@@ -55,6 +56,15 @@ pub struct Found {
     pub meaning: Meaning,
     /// Variants, the nearest first; at most five.
     pub hits: Vec<Hit>,
+}
+
+impl Found {
+    /// The cause and the remedy of a message of ptxas, if its kind is known.
+    #[must_use]
+    pub fn explained(&self) -> Option<(&'static str, &'static str)> {
+        let Meaning::Message(text) = &self.meaning else { return None };
+        meaning(without_severity(text)).map(|meaning| (meaning.cause, meaning.remedy))
+    }
 }
 
 /// A row of the table of names.
@@ -385,8 +395,7 @@ fn instruction(query: &str) -> String {
 }
 
 /// A message without the program, the file, the line and the severity before it.
-#[must_use]
-pub fn without_severity(text: &str) -> &str {
+fn without_severity(text: &str) -> &str {
     let mut text = text;
     for severity in ["error", "fatal", "warning"] {
         // ptxas pads the word to the same width: `error   : `, `fatal   : `; frameworks that quote it often do not.

@@ -7,7 +7,7 @@ use ptx::arch::Target;
 use super::phrase::{clean, names, wrapped};
 use super::style::{Styles, Tone};
 use super::view::View;
-use crate::lookup::{Found, Hit, Meaning, without_severity};
+use crate::lookup::{Found, Hit, Meaning};
 use crate::record::{Matrix, VariantRow};
 
 /// Returns the forms to which a query leads, as text.
@@ -26,13 +26,9 @@ pub fn lookup(matrix: &Matrix, query: &str, found: &Found, styles: &Styles) -> S
         Meaning::Name(forms) => format!("`{query}`: another name of {}", forms.join(", ")),
     };
     let mut out = styles.paint(Tone::Head, &head) + "\n";
-    let explained = match &found.meaning {
-        Meaning::Message(text) => crate::matrix::meaning(without_severity(text)),
-        _ => None,
-    };
-    if let Some(meaning) = explained {
-        out += &wrapped("  cause   ", clean(meaning.cause).split(' '));
-        out += &wrapped("  remedy  ", clean(meaning.remedy).split(' '));
+    if let Some((cause, remedy)) = found.explained() {
+        out += &wrapped("  cause   ", clean(cause).split(' '));
+        out += &wrapped("  remedy  ", clean(remedy).split(' '));
     } else if found.hits.is_empty() {
         out += "  no form of the matrix is near to it\n";
     }
