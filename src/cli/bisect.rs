@@ -346,6 +346,8 @@ fn told(
         "the compiler: the lines above say where".to_owned()
     } else if ran.iter().any(|(ran, _)| *ran == Ran::Agrees) {
         "the emulator finds no violation, and what ran agrees with it".to_owned()
+    } else if made.iter().all(|(made, _)| matches!(made, Made::TooOld(_))) {
+        "no machine code was compared".to_owned()
     } else {
         let kernel =
             if emulated { "the emulator finds no violation" } else { "`emulate` checks the kernel itself" };

@@ -799,7 +799,7 @@ fn messages_of_drivers_and_frameworks_are_explained() {
         ),
         (
             "CUDA error (_deps/repo-flash-attention-src/hopper/flash_fwd_launch_template.h:166): no kernel image",
-            "flashinfer or triton",
+            "backend flashinfer",
         ),
         ("Failed to get driver entry point 'cuDeviceGetUuid' (CUDA error 1)", "Update Warp"),
         ("LLVM ERROR: PTX version 8.5 does not support target 'sm_120'.", "built for sm_120"),

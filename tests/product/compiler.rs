@@ -186,6 +186,7 @@ fn a_compiler_older_than_the_file_is_not_compared() {
     let told = text(&output);
     assert_eq!(output.status.code(), Some(4), "{told}");
     assert!(told.contains("0 kinds of machine code") && told.contains("is older than the file"), "{told}");
+    assert!(told.ends_with("no machine code was compared\n"), "{told}");
 }
 
 #[test]

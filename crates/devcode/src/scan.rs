@@ -147,7 +147,7 @@ impl<'a> Scanner<'a> {
             Ok(head) => head,
             Err(trouble) => return self.problem(Place::in_file(name.clone()), trouble),
         };
-        let Some(form) = Form::of(name, &head) else { return self.unknown(name, &head) };
+        let Some(form) = Form::recognize(name, &head) else { return self.unknown(name, &head) };
         let (format, result) = match form {
             Form::Code(format) => {
                 let whole = source.clone();
@@ -303,7 +303,9 @@ impl<'a> Scanner<'a> {
             self.allow(size, self.limits.total)?;
             let name: Arc<str> = format!("{name}!{member}").into();
             let bytes = tar_file::read(stream, HEAD)?;
-            if bytes.is_empty() || Form::of(&name, &bytes).is_none() && !ptx_text::is_only_comments(&bytes) {
+            if bytes.is_empty()
+                || Form::recognize(&name, &bytes).is_none() && !ptx_text::is_only_comments(&bytes)
+            {
                 self.unknown(&name, &bytes);
                 return Ok(());
             }
@@ -321,7 +323,7 @@ impl<'a> Scanner<'a> {
     /// Scans a member of a zip archive; it is unpacked only if its first bytes match a supported format.
     fn member(&mut self, name: &Arc<str>, member: Member, depth: u32) -> Result<(), Trouble> {
         let head = head(|len| member.head(len))?;
-        let Some(form) = Form::of(name, &head) else {
+        let Some(form) = Form::recognize(name, &head) else {
             self.unknown(name, &head);
             return Ok(());
         };
@@ -362,7 +364,8 @@ enum Form {
 }
 
 impl Form {
-    fn of(name: &str, head: &[u8]) -> Option<Self> {
+    /// The form of a file by its first bytes; what gzip wrote is an archive only by its name.
+    fn recognize(name: &str, head: &[u8]) -> Option<Self> {
         Some(match head {
             _ if cubin::is_cubin(head) => Self::Code(Format::Cubin),
             _ if head.starts_with(b"\x7fELF") => Self::Host,

@@ -1,6 +1,6 @@
 //! Members of tar archives, plain or compressed by gzip, read as one stream.
 
-use std::io::{Read, Seek as _, SeekFrom, Write as _};
+use std::io::{ErrorKind, Read, Seek as _, SeekFrom, Write as _};
 
 use flate2::read::MultiGzDecoder;
 use tar::{Archive, EntryType};
@@ -53,7 +53,7 @@ pub(super) fn members(source: &Source, compressed: bool, f: &mut OnMember<'_>) -
 
 fn damaged(error: &std::io::Error) -> Trouble {
     match error.kind() {
-        std::io::ErrorKind::UnexpectedEof => Trouble::Truncated("the archive ends early".to_owned()),
+        ErrorKind::UnexpectedEof => Trouble::Truncated("the archive ends early".to_owned()),
         _ => Trouble::Damaged(error.to_string()),
     }
 }
@@ -78,7 +78,7 @@ pub(super) fn source(head: Vec<u8>, size: u64, stream: &mut dyn Read) -> Result<
         let rest = read(stream, left)?;
         let short = (rest.len() as u64) < left;
         return if short {
-            Err(damaged(&std::io::ErrorKind::UnexpectedEof.into()))
+            Err(damaged(&ErrorKind::UnexpectedEof.into()))
         } else {
             Ok(Source::memory([head, rest].concat()))
         };
@@ -88,9 +88,13 @@ pub(super) fn source(head: Vec<u8>, size: u64, stream: &mut dyn Read) -> Result<
     };
     let mut file = tempfile::tempfile().map_err(unwritable)?;
     file.write_all(&head).map_err(unwritable)?;
-    let written = std::io::copy(&mut stream.take(left), &mut file).map_err(unwritable)?;
+    // One error for both sides: what a decoder says is of the archive, the rest of the temporary file.
+    let written = std::io::copy(&mut stream.take(left), &mut file).map_err(|error| match error.kind() {
+        ErrorKind::UnexpectedEof | ErrorKind::InvalidData | ErrorKind::InvalidInput => damaged(&error),
+        _ => unwritable(error),
+    })?;
     if written < left {
-        return Err(damaged(&std::io::ErrorKind::UnexpectedEof.into()));
+        return Err(damaged(&ErrorKind::UnexpectedEof.into()));
     }
     file.seek(SeekFrom::Start(0)).map_err(unwritable)?;
     Ok(Source::file(file, size))

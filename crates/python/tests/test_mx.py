@@ -140,6 +140,12 @@ def test_exact_data_leave_no_room():
         mx.assert_within(wrong, a, b)
 
 
+def test_a_result_without_a_type_is_refused():
+    a, b = mx.exact(2, 32), mx.exact(2, 32, "mxfp4", seed=1)
+    with pytest.raises(TypeError, match="out is a list, whose numbers have no type"):
+        mx.assert_within([[0.0, 0.0], [0.0, 0.0]], a, b)
+
+
 def test_an_impulse_shows_one_element():
     a, b = mx.impulse(4, 64, (2, 40)), mx.impulse(6, 64, (5, 40), "mxfp4")
     out = (mx.dequantize(a) @ mx.dequantize(b).T).astype(np.float32)

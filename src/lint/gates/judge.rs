@@ -18,6 +18,9 @@ use super::selection::selections;
 use super::token::{Kind, Language, Token, tokens};
 use super::{GateFile, GateRow, GateRule, GateTest, place};
 
+/// The devices of SM12x.
+const SM12X: [u16; 2] = [120, 121];
+
 /// The distance in lines within which a test for the other number counts as a counterpart.
 const BESIDE: usize = 25;
 
@@ -548,51 +551,42 @@ impl Rows<'_> {
 
     /// Adds a test that refuses every SM12x device.
     fn refuse(&mut self, seen: &Seen, admits: Vec<u16>) {
-        let Some((line, column, text)) = self.place(seen) else { return };
-        let of = |number| Target { number, suffix: Suffix::Base };
-        self.rows.push(GateRow {
-            file: self.file.to_owned(),
-            line,
-            column,
-            rule: GateRule::Refuses,
-            text,
-            admits: admits.into_iter().map(of).collect(),
-            shuts_out: vec![of(120), of(121)],
-            instructions: Vec::new(),
-            through: None,
-        });
+        self.add_with(GateRule::Refuses, seen, &admits, &SM12X, Vec::new());
     }
 
     /// Adds a list of architectures of which SM12x can use the PTX of `newest` alone.
     fn jit(&mut self, seen: &Seen, newest: u16) {
-        let Some((line, column, text)) = self.place(seen) else { return };
-        let of = |number| Target { number, suffix: Suffix::Base };
-        self.rows.push(GateRow {
-            file: self.file.to_owned(),
-            line,
-            column,
-            rule: GateRule::PtxOnly,
-            text,
-            admits: vec![of(newest)],
-            shuts_out: Vec::new(),
-            instructions: Vec::new(),
-            through: None,
-        });
+        self.add_with(GateRule::PtxOnly, seen, &[newest], &[], Vec::new());
     }
 
     /// Adds a lower bound that lets SM12x reach what it lacks.
     fn lack(&mut self, seen: &Seen, lacking: String) {
+        self.add_with(GateRule::Absent, seen, &SM12X, &[], vec![lacking]);
+    }
+
+    /// Adds a test whose answers are these, of devices without suffix, and not those of [`Seen::answers`].
+    fn add_with(
+        &mut self,
+        rule: GateRule,
+        seen: &Seen,
+        admits: &[u16],
+        shuts_out: &[u16],
+        instructions: Vec<String>,
+    ) {
         let Some((line, column, text)) = self.place(seen) else { return };
-        let of = |number| Target { number, suffix: Suffix::Base };
+        let devices =
+            |numbers: &[u16]| numbers.iter().map(|&number| Target { number, suffix: Suffix::Base }).collect();
+        let (admits, shuts_out) = (devices(admits), devices(shuts_out));
+        let file = self.file.to_owned();
         self.rows.push(GateRow {
-            file: self.file.to_owned(),
+            file,
             line,
             column,
-            rule: GateRule::Absent,
+            rule,
             text,
-            admits: vec![of(120), of(121)],
-            shuts_out: Vec::new(),
-            instructions: vec![lacking],
+            admits,
+            shuts_out,
+            instructions,
             through: None,
         });
     }

@@ -72,7 +72,7 @@ const KINDS: &[Kind] = &[
         "base_target_lacks_it",
         r"not supported on \.target 'sm_\d+'|for arch 'sm_\d+'$",
         "A target without suffix has only what every later architecture keeps.",
-        "Build for the target with `f` or `a` (sm_120f, sm_121f or `a`), if that one accepts it; a build that drops the suffix shows this message.",
+        "Build for the target with `f` or `a` (sm_120f or sm_120a, sm_121f or sm_121a), if that one accepts it; a build that drops the suffix shows this message.",
     ),
     kind(
         "target_lacks_it",

@@ -186,3 +186,15 @@ impl Binding {
         format!("it failed with {}", text.to_string_lossy())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_byte_order_mark_is_no_token() {
+        assert_eq!(terminated("\u{feff}int a;").unwrap().as_bytes(), b"int a;");
+        assert_eq!(terminated("int a;").unwrap().as_bytes(), b"int a;");
+        assert!(terminated("int\0a;").is_err());
+    }
+}
