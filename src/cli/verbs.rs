@@ -15,7 +15,7 @@ use super::{output, page, timing};
 use crate::doctor;
 use crate::gate;
 use crate::job::{self, Context, Job};
-use crate::lookup::Index;
+use crate::lookup::{self, Index};
 use crate::matrix::{self, Options, Plan};
 use crate::moe::case;
 use crate::record::{AS_WRITTEN, Record};
@@ -138,6 +138,15 @@ fn verify(job: &mut Job<'_>, args: &MatrixArgs, context: &Context<'_>) -> Result
 
 /// Prints what a query that is no built-in variant leads to; returns `false` if it is one, or leads to nothing.
 fn looked_up(query: &str) -> Result<bool, CliError> {
+    let asked = doctor::straight(query);
+    let known = doctor::known_messages(&asked).map_err(DoctorError::from)?;
+    if !known.is_empty() {
+        output::print(&message_text(query, &known))?;
+        // Of a refused instruction, the forms to which a message leads say more.
+        if !lookup::is_refusal(&asked) {
+            return Ok(true);
+        }
+    }
     let library = Library::embedded();
     if library.variants.iter().any(|variant| variant.id == query.trim_end_matches(AS_WRITTEN)) {
         return Ok(false);
@@ -146,14 +155,16 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
         output::print(&report::miscompile(miscompile))?;
         return Ok(true);
     }
-    let known = doctor::known_messages(query).map_err(DoctorError::from)?;
-    if !known.is_empty() {
-        output::print(&message_text(query, &known))?;
-    }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
-    let Some(found) = Index::new(&library, &record.matrix)?.find(query) else {
+    let Some(mut found) = Index::new(&library, &record.matrix)?.find(&asked) else {
         return Ok(!known.is_empty());
     };
+    if !known.is_empty() {
+        if found.hits.is_empty() {
+            return Ok(true);
+        }
+        found.explained = None;
+    }
     output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;
     Ok(true)
 }

@@ -5,6 +5,7 @@ mod engine;
 mod judge;
 mod rules;
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::PathBuf;
@@ -98,7 +99,7 @@ pub fn read_log(file: &std::path::Path, gpu: Option<u16>) -> Result<LogReport, L
     }
     let text = plain(&String::from_utf8_lossy(&bytes));
     let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
-    let facts = engine::facts(&text, rules, gpu);
+    let facts = engine::facts(&straight(&text), rules, gpu);
     let (choices, flags) = judge::judge(&text, rules, &facts);
     let missing = judge::missing(&facts, &choices);
     Ok(LogReport { file: file.to_owned(), lines: text.lines().count(), facts, choices, flags, missing })
@@ -111,6 +112,16 @@ pub fn read_log(file: &std::path::Path, gpu: Option<u16>) -> Result<LogReport, L
 pub fn known_messages(text: &str) -> Result<Vec<Flag>, LogError> {
     let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
     Ok(judge::signs(&plain(text), rules))
+}
+
+/// Makes the quotes of word processors, web pages and compilers in other languages plain ones.
+#[must_use]
+pub fn straight(text: &str) -> Cow<'_, str> {
+    const CURVED: [char; 4] = ['\u{2018}', '\u{2019}', '\u{201c}', '\u{201d}'];
+    if !text.contains(CURVED) {
+        return Cow::Borrowed(text);
+    }
+    Cow::Owned(text.replace(&CURVED[..2], "'").replace(&CURVED[2..], "\""))
 }
 
 /// Removes the colours of terminals. A progress bar that returns to the start of its line becomes lines.
@@ -135,4 +146,15 @@ fn plain(text: &str) -> String {
         }
     }
     out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn curved_quotes_are_read_as_plain_ones() {
+        assert_eq!(straight("\u{2018}a\u{2019} \u{201c}b\u{201d}"), "'a' \"b\"");
+        assert!(matches!(straight("'a'"), Cow::Borrowed(_)));
+    }
 }

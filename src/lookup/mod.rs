@@ -4,9 +4,12 @@
 //! A hit is never a negative test, which shows what PTX lacks; a message that only negative tests have leads to the forms that are nearest to
 //! what it names.
 
+mod refused;
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
+use ptx::arch::Target;
 use ptx::scan::instructions;
 use regex::Regex;
 use serde::Deserialize;
@@ -15,8 +18,9 @@ use crate::header;
 use crate::lint::{Instead, InsteadError, instead_table, text_of};
 use crate::matrix::meaning;
 use crate::near;
-use crate::record::{Expect, Matrix, Standing, VariantRow};
+use crate::record::{Expect, Matrix, MessageRow, Standing, VariantRow};
 use crate::snippet::Library;
+use refused::Lack;
 
 const NAMES: &str = include_str!("names.yaml");
 
@@ -28,7 +32,7 @@ const MOST: usize = 5;
 pub enum Meaning {
     /// An instruction, as far as its modifiers.
     Instruction(String),
-    /// A message of ptxas; the text that the record has.
+    /// A message of ptxas.
     Message(String),
     /// An opcode of machine code.
     Opcode(String),
@@ -56,14 +60,25 @@ pub struct Found {
     pub meaning: Meaning,
     /// Variants, the nearest first; at most five.
     pub hits: Vec<Hit>,
+    /// The cause and the remedy of a message of ptxas, if they are known.
+    pub explained: Option<(&'static str, &'static str)>,
 }
 
 impl Found {
-    /// The cause and the remedy of a message of ptxas, if its kind is known.
-    #[must_use]
-    pub fn explained(&self) -> Option<(&'static str, &'static str)> {
-        let Meaning::Message(text) = &self.meaning else { return None };
-        meaning(without_severity(text)).map(|meaning| (meaning.cause, meaning.remedy))
+    /// What is no message.
+    const fn of(meaning: Meaning, hits: Vec<Hit>) -> Self {
+        Self { meaning, hits, explained: None }
+    }
+
+    /// A message. What its text alone says of an absent unit is more than that the target lacks it.
+    fn of_message(query: &str, hits: Vec<Hit>, lack: Option<Lack>) -> Self {
+        let kind = meaning(without_severity(query));
+        let explained = match (kind, lack) {
+            (Some(kind), _) if kind.kind.starts_with("absent_") => Some((kind.cause, kind.remedy)),
+            (_, Some(lack)) => Some(lack.text()),
+            (kind, None) => kind.map(|kind| (kind.cause, kind.remedy)),
+        };
+        Self { meaning: Meaning::Message(query.to_owned()), hits, explained }
     }
 }
 
@@ -158,7 +173,7 @@ impl<'a> Index<'a> {
             spoken(query).filter(|form| self.is_instruction(form)).unwrap_or_else(|| instruction(query));
         if self.is_instruction(&form) {
             let hits = self.nearest(&form);
-            return Some(Found { meaning: Meaning::Instruction(form), hits });
+            return Some(Found::of(Meaning::Instruction(form), hits));
         }
         self.name(query).or_else(|| self.opcode(query)).or_else(|| self.modifier(&form))
     }
@@ -171,7 +186,7 @@ impl<'a> Index<'a> {
         let forms: Vec<String> = roots.iter().map(|root| format!("{root}.{word}")).collect();
         let mut hits: Vec<Hit> = forms.iter().flat_map(|form| self.nearest(form)).collect();
         hits.truncate(MOST);
-        (!hits.is_empty()).then_some(Found { meaning: Meaning::Name(forms), hits })
+        (!hits.is_empty()).then_some(Found::of(Meaning::Name(forms), hits))
     }
 
     /// Whether PTX has an instruction of that name.
@@ -238,11 +253,26 @@ impl<'a> Index<'a> {
 
     /// Whether some SM12x target has accepted a variant.
     fn is_accepted(&self, variant: &str) -> bool {
-        let Some(row) = self.rows.get(variant) else { return false };
+        self.rows.get(variant).is_some_and(|row| self.taking(row).next().is_some())
+    }
+
+    /// The SM12x targets that have accepted a variant, once for each toolkit.
+    fn taking<'b>(&'b self, row: &'b VariantRow) -> impl Iterator<Item = Target> + 'b {
         let pairs = self.matrix.pairs.iter().zip(row.outcomes.chars());
         pairs
-            .into_iter()
-            .any(|(pair, outcome)| outcome == 'A' && pair.target.is_sm12x() && pair.arch == pair.target)
+            .filter(|(pair, outcome)| *outcome == 'A' && pair.target.is_sm12x() && pair.arch == pair.target)
+            .map(|(pair, _)| pair.target)
+    }
+
+    /// Leaves the variants that a target never takes, if there are any, and says which targets take some of them. `None` without variants.
+    fn lack(&self, target: Option<Target>, rows: &mut Vec<&'a VariantRow>) -> Option<Lack> {
+        let target = target?;
+        let takes = |row: &VariantRow| self.taking(row).any(|other| other == target);
+        if !rows.iter().all(|row| takes(row)) {
+            rows.retain(|row| !takes(row));
+        }
+        let taking: Vec<Target> = rows.iter().flat_map(|row| self.taking(row)).collect();
+        (!rows.is_empty()).then(|| Lack::of(target, &taking))
     }
 
     /// Whether ptxas takes a variant that the manual refuses.
@@ -266,28 +296,19 @@ impl<'a> Index<'a> {
             .map(|(n, message)| (n, message.text.as_str()))
             .collect();
         let named = named_instruction(query);
-        if same.is_empty() && named.is_none() {
-            let found = self.modifier(named_modifier(query)?)?;
-            return Some(Found { meaning: Meaning::Message(query.to_owned()), ..found });
+        let target = refused::target(query);
+        let modifier = named_modifier(query).filter(|_| named.is_none());
+        let is_known = same.iter().any(|(_, text)| is_same_target(text, query));
+        if let Some(found) =
+            modifier.filter(|_| !is_known).and_then(|word| self.message_of_modifier(query, word, target))
+        {
+            return Some(found);
         }
-        let text = same.first().map_or(query, |(_, text)| *text).to_owned();
-        let said: Vec<&VariantRow> = self
-            .matrix
-            .variants
-            .iter()
-            .filter(|row| row.messages.iter().any(|spread| same.iter().any(|(n, _)| *n == spread.index)))
-            .filter(|row| !is_negative(&row.id))
-            .collect();
-        // What is said of most of the library, such as that ptxas is too old for a target, is not about an instruction.
-        let said = if 4 * said.len() > self.matrix.variants.len() { Vec::new() } else { said };
-        // Those that some SM12x target takes come first: they have a remedy. Then those of the snippet of which most are said.
-        let mut of_snippet: BTreeMap<usize, usize> = BTreeMap::new();
-        said.iter().for_each(|row| *of_snippet.entry(row.snippet).or_default() += 1);
-        let mut said = said;
-        said.sort_by_key(|row| {
-            let most = std::cmp::Reverse(of_snippet.get(&row.snippet).copied());
-            (!self.is_accepted(&row.id), most, row.id.as_str())
-        });
+        if same.is_empty() && named.is_none() {
+            return None;
+        }
+        let mut said = self.said(query, &same);
+        let lack = self.lack(target, &mut said).or_else(|| absent_by_messages(target, &same));
         let mut hits: Vec<Hit> = said.into_iter().take(MOST).map(|row| self.hit_of(&row.id)).collect();
         if hits.is_empty() {
             hits = named
@@ -296,7 +317,58 @@ impl<'a> Index<'a> {
                 .unwrap_or_default();
         }
         hits.truncate(MOST);
-        Some(Found { meaning: Meaning::Message(text), hits })
+        Some(Found::of_message(query, hits, lack))
+    }
+
+    /// The variants of which a message was said; of several targets, those of the target that it names. Those that some SM12x target takes come
+    /// first, since they have a remedy; then those of the snippet of which most are said.
+    fn said(&self, query: &str, same: &[(usize, &str)]) -> Vec<&'a VariantRow> {
+        let is_known = same.iter().any(|(_, text)| is_same_target(text, query));
+        let of = |index: usize| {
+            same.iter().any(|(n, text)| *n == index && (!is_known || is_same_target(text, query)))
+        };
+        let rows = self.matrix.variants.iter().filter(|row| !is_negative(&row.id));
+        let mut said: Vec<&VariantRow> =
+            rows.filter(|row| row.messages.iter().any(|spread| of(spread.index))).collect();
+        // What is said of most of the library, such as that ptxas is too old for a target, is not about an instruction.
+        if 4 * said.len() > self.matrix.variants.len() {
+            return Vec::new();
+        }
+        let mut of_snippet: BTreeMap<usize, usize> = BTreeMap::new();
+        said.iter().for_each(|row| *of_snippet.entry(row.snippet).or_default() += 1);
+        said.sort_by_key(|row| {
+            let most = std::cmp::Reverse(of_snippet.get(&row.snippet).copied());
+            (!self.is_accepted(&row.id), most, row.id.as_str())
+        });
+        said
+    }
+
+    /// A message that names a modifier alone, which instructions of SM12x and of other GPUs may have.
+    fn message_of_modifier(&self, query: &str, word: &str, target: Option<Target>) -> Option<Found> {
+        let has = |form: &str| form.split('.').skip(1).any(|modifier| is_word_of(word, modifier));
+        let of: Vec<&(&str, String)> =
+            self.forms.iter().filter(|(id, form)| !is_negative(id) && has(form)).collect();
+        let mut rows: Vec<&VariantRow> = of.iter().filter_map(|(id, _)| self.rows.get(id).copied()).collect();
+        let lack = self.lack(target, &mut rows);
+        if lack.is_none() {
+            let found = self.modifier(word)?;
+            return Some(Found::of_message(query, found.hits, None));
+        }
+        let is_left = |id: &str| rows.iter().any(|row| row.id == id);
+        let mut left: Vec<&&(&str, String)> = of.iter().filter(|(id, _)| is_left(id)).collect();
+        left.sort_by_key(|(id, form)| (!self.is_accepted(id), form.len(), *id));
+        let mut hits: Vec<Hit> = Vec::new();
+        for (id, form) in left {
+            if hits.iter().all(|known| known.variant != *id && known.form != *form) {
+                hits.push(self.hit(id, form.clone()));
+            }
+        }
+        // Beside forms that some SM12x target takes, those of other GPUs are noise.
+        if hits.first().is_some_and(|hit| self.is_accepted(&hit.variant)) {
+            hits.retain(|hit| self.is_accepted(&hit.variant));
+        }
+        hits.truncate(MOST);
+        Some(Found::of_message(query, hits, lack))
     }
 
     fn name(&self, query: &str) -> Option<Found> {
@@ -316,7 +388,7 @@ impl<'a> Index<'a> {
             }
         }
         hits.truncate(MOST);
-        Some(Found { meaning: Meaning::Name(forms), hits })
+        Some(Found::of(Meaning::Name(forms), hits))
     }
 
     fn opcode(&self, query: &str) -> Option<Found> {
@@ -341,7 +413,7 @@ impl<'a> Index<'a> {
         }
         ranked.sort_by_key(|(most, id)| (std::cmp::Reverse(*most), !self.is_accepted(id), *id));
         let hits: Vec<Hit> = ranked.into_iter().take(MOST).map(|(_, id)| self.hit_of(id)).collect();
-        (!hits.is_empty()).then(|| Found { meaning: Meaning::Opcode(opcode.to_owned()), hits })
+        (!hits.is_empty()).then(|| Found::of(Meaning::Opcode(opcode.to_owned()), hits))
     }
 }
 
@@ -413,7 +485,7 @@ fn without_severity(text: &str) -> &str {
 /// A message without the file, the severity, the line and the target, which differ from run to run.
 fn plain_message(text: &str) -> String {
     let mut out = String::new();
-    for (n, piece) in without_severity(text).split("sm_").enumerate() {
+    for (n, piece) in MessageRow::split(without_severity(text)).1.split("sm_").enumerate() {
         if n == 0 {
             out.push_str(piece);
         } else {
@@ -423,6 +495,24 @@ fn plain_message(text: &str) -> String {
         }
     }
     out.trim_end_matches('.').to_owned()
+}
+
+/// Whether a message of a record is the one that is asked for, of the same target.
+fn is_same_target(text: &str, query: &str) -> bool {
+    MessageRow::split(text).1 == without_severity(query).trim_end_matches('.')
+}
+
+/// Whether a message says that a target of SM12x lacks something.
+#[must_use]
+pub fn is_refusal(message: &str) -> bool {
+    refused::target(message).is_some()
+}
+
+/// Whether targets with `a` and with `f` are told the same, where only tests of what PTX lacks were.
+fn absent_by_messages(target: Option<Target>, same: &[(usize, &str)]) -> Option<Lack> {
+    let told: Vec<Target> = same.iter().filter_map(|(_, text)| refused::target(text)).collect();
+    let all = ["sm_120a", "sm_121a", "sm_120f", "sm_121f"].iter().filter_map(|name| Target::written(name));
+    target.filter(|_| all.into_iter().all(|name| told.contains(&name))).map(|_| Lack::Absent)
 }
 
 /// The instruction that a message of ptxas names: `'cvt with .s2f6x2'` is `cvt.s2f6x2`.
@@ -480,6 +570,51 @@ mod tests {
             plain_message("Feature 'x' not supported on .target 'sm_121a'."),
             "Feature 'x' not supported on .target 'sm_*'"
         );
+    }
+
+    /// The cause of each message, and the first variant to which it leads.
+    #[test]
+    fn a_refusal_says_whether_a_suffix_helps() {
+        let (library, record) = (Library::embedded(), committed());
+        let index = Index::new(&library, &record.matrix).unwrap();
+        let (suffix, own, toolkit, absent) =
+            (Lack::Suffix.text(), Lack::ArchSuffix.text(), Lack::Toolkit.text(), Lack::Absent.text());
+        let unit = |message: &str| meaning(message).map(|kind| (kind.cause, kind.remedy)).unwrap();
+        let tcgen05 = unit("Instruction 'tcgen05.mma' not supported on .target 'sm_120'");
+        let wgmma = unit("Instruction 'wgmma.fence' not supported on .target 'sm_120'");
+        let mut wrong = Vec::new();
+        for (what, target, cause, first) in [
+            ("Feature '.scale_vec::2X'", "sm_120", suffix, "mma."),
+            ("Feature '.scale_vec::2X'", "sm_120a", absent, "tcgen05."),
+            ("Feature '.block_scale'", "sm_121", suffix, "mma."),
+            ("Feature '.kind::mxf4'", "sm_120", suffix, "mma."),
+            ("Instruction 'mma with block scale'", "sm_121", suffix, "mma."),
+            ("Instruction 'mma with block scale'", "sm_120f", toolkit, "mma."),
+            ("Instruction 'cvt with .e2m1x2'", "sm_120", suffix, "cvt."),
+            ("Instruction 'tensormap.replace'", "sm_120", suffix, "tensormap."),
+            ("Instruction 'setmaxnreg.dec'", "sm_121", suffix, "setmaxnreg"),
+            ("Feature '.m16n16'", "sm_120", suffix, "ldmatrix."),
+            ("Feature '.e4m3'", "sm_120f", own, "multimem."),
+            ("Instruction 'cvt with .s2f6x2'", "sm_121", own, "cvt."),
+            ("Instruction 'Sparse mma with block scale'", "sm_120f", own, "mma."),
+            ("Instruction 'redux.f32'", "sm_120a", absent, "arith.redux.f32"),
+            ("Instruction 'redux.f32'", "sm_120", absent, "arith.redux.f32"),
+            ("Feature '.tile::scatter4'", "sm_121a", absent, "cp.async.bulk.tensor"),
+            ("Feature '.tile::scatter4'", "sm_120", absent, "cp.async.bulk.tensor"),
+            ("Feature '.cta_group::1'", "sm_120", absent, ""),
+            ("Feature '.16x64b'", "sm_120", absent, "tcgen05."),
+            ("Feature '.rs'", "sm_121", absent, "cvt."),
+            ("Instruction 'tcgen05.alloc'", "sm_120", tcgen05, "tcgen05."),
+            ("Instruction 'wgmma.fence'", "sm_121a", wgmma, "wgmma"),
+        ] {
+            let query = format!("ptxas x.ptx, line 9; error   : {what} not supported on .target '{target}'");
+            let found = index.find(&query).unwrap();
+            let leads = found.hits.first().is_none_or(|hit| hit.variant.starts_with(first));
+            if found.explained != Some(cause) || !leads {
+                wrong.push(format!("{query}: {:?}, {:?}", found.explained, found.hits.first()));
+            }
+        }
+        assert!(wrong.is_empty(), "{}", wrong.join("\n"));
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub fn lookup(matrix: &Matrix, query: &str, found: &Found, styles: &Styles) -> S
         Meaning::Name(forms) => format!("`{query}`: another name of {}", forms.join(", ")),
     };
     let mut out = styles.paint(Tone::Head, &head) + "\n";
-    if let Some((cause, remedy)) = found.explained() {
+    if let Some((cause, remedy)) = found.explained {
         out += &wrapped("  cause   ", clean(cause).split(' '));
         out += &wrapped("  remedy  ", clean(remedy).split(' '));
     } else if found.hits.is_empty() {

@@ -9,7 +9,7 @@ pub(crate) struct Api(Library);
 
 /// Calls a function with these arguments and returns its result.
 macro_rules! call {
-    ($api:expr, $name:literal $(, $arg:expr => $ty:ty)* $(,)?) => {{
+    ($api:expr, $name:expr $(, $arg:expr => $ty:ty)* $(,)?) => {{
         let function = $api.function::<unsafe extern "C" fn($($ty),*) -> std::ffi::c_int>($name);
         // SAFETY: the types are those of the header.
         unsafe { function($($arg),*) }

@@ -8,6 +8,7 @@ mod addresses;
 mod advice;
 mod api;
 mod assembler;
+mod blas;
 mod calls;
 mod compilers;
 mod contexts;

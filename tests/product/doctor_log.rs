@@ -180,3 +180,44 @@ fn an_absent_gpu_is_described() {
     let json: serde_json::Value = serde_json::from_slice(&other.stdout).unwrap();
     assert!(json["asked"]["unified_memory"].as_array().unwrap().is_empty());
 }
+
+#[test]
+fn what_follows_from_a_cause_and_what_good_logs_have_is_no_flag() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = fs::read_to_string(log("vllm_rtx5090_nvfp4.log")).unwrap();
+    let file = dir.path().join("x.log");
+    let flags = |more: &str| {
+        fs::write(&file, format!("{text}{more}\n")).unwrap();
+        let (code, _, flags) = read(&file, &[]);
+        (code, flags.join(" "))
+    };
+    let built = "ninja: build stopped: subcommand failed.";
+    let computed = "ggml_cuda_compute_forward: SCALE failed";
+    let image = "CUDA error: no kernel image is available for execution on the device";
+    for (more, flag) in [
+        (format!("nvcc fatal   : Unsupported gpu architecture 'compute_120a'\n{built}"), "old_ptxas"),
+        (format!("{built}\nRuntimeError: Error compiling objects for extension"), "extension_build_failed"),
+        (format!("{computed}\n{image}"), "no_machine_code"),
+        (computed.to_owned(), "ggml_operation_failed"),
+        ("Xid (PCI:0000:01:00): 45, pid=7\nXid (PCI:0000:01:00): 79, GPU has fallen".to_owned(), "driver_xid_79"),
+        ("ModuleNotFoundError: No module named 'xformers'".to_owned(), "package_missing"),
+        (
+            "ptxas x.ptx, line 9; error : Instruction \u{2018}mma with block scale\u{2019} not supported on .target \u{2018}sm_121\u{2019}"
+                .to_owned(),
+            "ptxas_target_without_suffix",
+        ),
+        (format!("{computed}\nCUDA error: of no row"), "ggml_operation_failed unknown_error"),
+    ] {
+        assert_eq!(flags(&more), (Some(100), flag.to_owned()), "{more}");
+    }
+    for more in [
+        "WARNING sageattention is not used: No module named 'sageattention'",
+        "[W:onnxruntime:Default] GPU device discovery failed: device_discovery.cc:89 ReadFileContents",
+        "Not building FP8 kernels of SM90 as no compatible archs were found.",
+        "INFO No available shared memory broadcast block found in 60 seconds.",
+        "W1204 18:29:54.725748 Ignoring error getting device memory: Not Supported",
+        "NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory",
+    ] {
+        assert_eq!(flags(more), (Some(0), String::new()), "{more}");
+    }
+}

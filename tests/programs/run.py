@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Builds the programs of a folder, runs each under `sm121probe exec`, and prints a table by cause.
 
-run.py FOLDER --probe target/debug/sm121probe [--cuda FOLDER] [--seed N] [--count N] [--json FILE]
+run.py FOLDER --probe target/debug/sm121probe [--cuda FOLDER] [--seed N] [--count N] [--jobs N] [--json FILE]
 
 A program is a folder with a Makefile or a CMakeLists.txt that mentions CUDA (HeCBench's `src/*-cuda`, cuda-samples, Rodinia). It is built by its own
 files, in a copy. Only the compiler's options for architectures are changed, by an `nvcc` in front of the real one: they become the one that keeps PTX for
@@ -12,6 +12,7 @@ Exit code 0 if every program passes, 3 if one does anything else, 2 if nothing c
 
 import argparse
 import collections
+import concurrent.futures
 import json
 import os
 import pathlib
@@ -22,6 +23,7 @@ import signal
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 # An include of a graphics library, in a source file.
@@ -33,10 +35,12 @@ SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp"}
 CAUSES = ["pass", "finding", "wrong", "failed", "too slow", "refused", "nothing checked", "build failed"]
 
 NVCC = """#!/bin/sh
-# Runs nvcc with PTX for the simulated GPU instead of the architectures that a build file asks for.
-skip=
+# Runs nvcc with PTX for the simulated GPU instead of the architectures that a build file asks for. nvlink of CUDA 13.0 links no objects that
+# have PTX alone: separate compilation adds machine code.
+skip= code={arch}
 for word; do
     shift
+    case "$word" in -dc | -dlink | -rdc* | --relocatable-device-code* | --device-c | --device-link) code={arch},{machine} ;; esac
     if [ -n "$skip" ]; then skip=; continue; fi
     case "$word" in
         -gencode | --generate-code | -arch | --gpu-architecture | -code | --gpu-code) skip=yes; continue ;;
@@ -44,7 +48,7 @@ for word; do
     esac
     set -- "$@" "$word"
 done
-exec {nvcc} -gencode arch={arch},code={arch} -lineinfo -L{links} "$@"
+exec {nvcc} -gencode "arch={arch},code=[$code]" -lineinfo -L{links} "$@"
 """
 
 
@@ -60,6 +64,7 @@ def arguments():
     parser.add_argument("--count", type=int, help="how many programs to draw; all by default")
     parser.add_argument("--limit", type=float, default=30, help="seconds that a program may run")
     parser.add_argument("--build-limit", type=float, default=300, help="seconds that a build may take")
+    parser.add_argument("--jobs", type=int, default=1, help="how many programs are built and run at a time")
     parser.add_argument("--json", type=pathlib.Path, help="write the results to this file after each program; programs that it has are not run again")
     parser.add_argument("--work", type=pathlib.Path, help="keep the builds in this folder, and use those that are there")
     given = parser.parse_args()
@@ -136,12 +141,14 @@ class Suite:
 
     def __init__(self, given, work):
         self.given, self.work = given, work
+        # Programs lie in one tree, whose links a copy changes.
+        self.tree = threading.Lock()
         self.front = work / "front"
         links = self.front / "lib"
         links.mkdir(parents=True, exist_ok=True)
         self.link_libraries(links)
         compiler = self.front / "nvcc"
-        compiler.write_text(NVCC.replace("{nvcc}", str(given.cuda / "bin/nvcc")).replace("{arch}", given.arch).replace("{links}", str(links)))
+        compiler.write_text(NVCC.replace("{nvcc}", str(given.cuda / "bin/nvcc")).replace("{machine}", given.arch.replace("compute", "sm")).replace("{arch}", given.arch).replace("{links}", str(links)))
         compiler.chmod(0o755)
         libraries = f"{given.cuda / 'lib'}:{links}"
         path = f"{self.front}:{given.cuda / 'bin'}:{os.environ['PATH']}"
@@ -173,7 +180,8 @@ class Suite:
         copy = self.work / "tree" / name
         marker = copy / ".built"
         if not marker.exists():
-            self.copy(place, copy)
+            with self.tree:
+                self.copy(place, copy)
         return self.build_by_make(copy, marker) if (copy / "Makefile").exists() else self.build_by_cmake(name, copy, marker)
 
     def copy(self, place, copy):
@@ -228,7 +236,8 @@ class Suite:
         if isinstance(built, str):
             return {"cause": "build failed", "why": [built]}
         folder, command = built
-        report = self.work / "report.json"
+        report = self.work / "reports" / (name.replace("/", "_") + ".json")
+        report.parent.mkdir(exist_ok=True)
         report.unlink(missing_ok=True)
         exec_ = [str(self.given.probe), "exec", "--gpu", self.given.gpu, "--time-limit", str(max(self.given.limit - 3, 1)), "--format", "json", "-o", str(report), "--"]
         code, text, seconds = limited([*exec_, *command], self.given.limit, cwd=folder, env=self.environment)
@@ -312,13 +321,15 @@ def main():
         work = (given.work or pathlib.Path(scratch)).resolve()
         work.mkdir(parents=True, exist_ok=True)
         suite = Suite(given, work)
-        for name in drawn:
-            if name in results:
-                continue
-            results[name] = suite.run(name)
-            print(f"{name}: {results[name]['cause']} {'; '.join(results[name]['why'])[:200]}", flush=True)
-            if given.json:
-                given.json.write_text(json.dumps({"seed": given.seed, "of": len(names), "left_out": left_out, "programs": results}, indent=1) + "\n")
+        with concurrent.futures.ThreadPoolExecutor(given.jobs) as jobs:
+            running = {jobs.submit(suite.run, name): name for name in drawn if name not in results}
+            for job in concurrent.futures.as_completed(running):
+                name = running[job]
+                results[name] = job.result()
+                print(f"{name}: {results[name]['cause']} {'; '.join(results[name]['why'])[:200]}", flush=True)
+                if given.json:
+                    given.json.write_text(json.dumps({"seed": given.seed, "of": len(names), "left_out": left_out, "programs": results}, indent=1) + "\n")
+    results = {name: results[name] for name in drawn}
     print(table(results))
     return 0 if all(result["cause"] == "pass" for result in results.values()) else 3
 

@@ -4,6 +4,7 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
+mod blas;
 mod device;
 mod preload;
 mod program;
@@ -12,5 +13,6 @@ mod status;
 pub use api::entry_points::entry_points;
 pub use api::refusals::cause;
 pub use api::table::{Call, EntryPoint};
+pub use blas::cublas_functions;
 pub use device::contexts::Needs;
 pub use status::Status;

@@ -3,7 +3,8 @@
 use serde::Serialize;
 
 use super::engine::{Engine, Facts};
-use super::rules::{Arithmetic, Format, Naming, Path, Rules, Sign};
+use super::rules::{Arithmetic, Format, Naming, Path, Rules, Sign, Weight};
+use super::straight;
 
 /// The longest excerpt of a line, in characters.
 const SHOWN: usize = 200;
@@ -78,9 +79,28 @@ pub struct Flag {
 
 /// What the table says of a message, whatever the GPU.
 pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
+    let text = straight(text);
     let line = |sign: &Sign| text.lines().enumerate().find(|(_, line)| sign.is_in(line));
-    let shows = rules.signs.iter().filter_map(|sign| Some((sign, line(sign)?)));
-    shows.map(|(sign, (number, line))| flag(sign, number + 1, line)).collect()
+    let shown: Vec<_> = rules.signs.iter().filter_map(|sign| Some((sign, line(sign)?))).collect();
+    let is_caused = shown.iter().any(|(sign, _)| sign.is_cause());
+    let told = shown.into_iter().filter(|(sign, _)| !is_caused || sign.weight != Weight::Consequence);
+    told.map(|(sign, (number, line))| flag(sign, number + 1, line)).collect()
+}
+
+/// The signs that a line of a log shows on a GPU.
+fn signs_of<'a>(line: &str, ends: bool, rules: &'a Rules, facts: &Facts) -> Vec<&'a Sign> {
+    let here =
+        |sign: &Sign| sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
+    let counts = |sign: &Sign| ends || sign.weight != Weight::Warning;
+    rules.signs.iter().filter(|sign| here(sign) && counts(sign) && sign.is_in(line)).collect()
+}
+
+/// Removes what follows from other lines, if a cause is among the flags.
+fn without_consequences(flags: &mut Vec<Flag>, rules: &Rules) {
+    let of = |flag: &Flag| rules.signs.iter().find(|sign| sign.name == flag.name);
+    if flags.iter().any(|flag| of(flag).is_some_and(Sign::is_cause)) {
+        flags.retain(|flag| of(flag).is_none_or(|sign| sign.weight != Weight::Consequence));
+    }
 }
 
 /// A sign that a line shows.
@@ -104,7 +124,8 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
     let mut unknown: Option<(usize, &str)> = None;
     let mut is_known = false;
     for (number, line) in text.lines().enumerate().map(|(n, line)| (n + 1, line)) {
-        let whole = complete(line);
+        let read = straight(line);
+        let whole = complete(&read);
         flags.extend(layers_on_cpu(number, line));
         for naming in rules.names.iter().filter(|naming| Some(naming.engine) == facts.engine) {
             let Some(backend) = naming.line.captures(&whole).and_then(|c| c.name("backend")) else {
@@ -124,28 +145,25 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
             }
             choices.push(Choice { path: naming.path, backend, judgement, why, line: number });
         }
-        let mut matched = false;
-        for sign in &rules.signs {
-            let here = sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
-            if !here || !sign.is_in(line) {
-                continue;
+        let ends = rules.errors.iter().any(|error| error.is_match(&read));
+        let shown = signs_of(&read, ends, rules, facts);
+        for sign in &shown {
+            match flags.iter_mut().find(|flag| flag.name == sign.name) {
+                Some(known) => known.count += 1,
+                None => flags.push(flag(sign, number, line)),
             }
-            matched |= !sign.slow;
-            if let Some(known) = flags.iter_mut().find(|flag| flag.name == sign.name) {
-                known.count += 1;
-                continue;
-            }
-            flags.push(flag(sign, number, line));
         }
-        if rules.errors.iter().any(|error| error.is_match(line)) {
-            is_known |= matched;
+        if ends {
+            is_known |= shown.iter().any(|sign| sign.is_cause());
             // The last is the cause: a traceback ends with it, and what only points back to it does not count.
+            let follows = shown.iter().any(|sign| sign.weight == Weight::Consequence);
             let points_back = line.contains("initialization failed") || line.contains("See root cause");
-            if !points_back || unknown.is_none() {
+            if !follows && (!points_back || unknown.is_none()) {
                 unknown = Some((number, line));
             }
         }
     }
+    without_consequences(&mut flags, rules);
     if let Some((number, line)) = unknown.filter(|_| !is_known) {
         flags.push(Flag {
             name: "unknown_error".to_owned(),

@@ -111,6 +111,19 @@ pub(super) struct Backend {
     pub(super) about: String,
 }
 
+/// What a sign counts for in a log.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(super) enum Weight {
+    /// It names what is wrong.
+    #[default]
+    Fault,
+    /// It follows from what another line says, and counts only where nothing else is known.
+    Consequence,
+    /// Programs that run well write it, too: it counts only in a line with which a program ends.
+    Warning,
+}
+
 /// A line that shows that something is wrong.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -131,12 +144,19 @@ pub(super) struct Sign {
     /// Whether it costs speed alone.
     #[serde(default)]
     pub(super) slow: bool,
+    #[serde(default)]
+    pub(super) weight: Weight,
 }
 
 impl Sign {
-    /// Whether a line shows it.
+    /// Whether a line shows it; its quotes are plain ones.
     pub(super) fn is_in(&self, line: &str) -> bool {
         self.line.is_match(line) && !self.except.as_ref().is_some_and(|except| except.is_match(line))
+    }
+
+    /// Whether it says why something goes wrong, so that lines that follow from that say nothing more.
+    pub(super) fn is_cause(&self) -> bool {
+        !self.slow && self.weight != Weight::Consequence
     }
 }
 
@@ -224,6 +244,34 @@ mod tests {
                 "{}",
                 sign.name
             );
+        }
+    }
+
+    #[test]
+    fn ordinary_lines_show_no_sign() {
+        let rules = table().unwrap();
+        for line in [
+            "Detected quantization_config.scale_fmt=ue8m0; enabling UE8M0 for DeepGEMM.",
+            "RuntimeWarning: Failed to read commit hash: No module named 'vllm._version'",
+            "[0] NCCL INFO NET/Plugin : dlerror=libnccl-net.so: cannot open shared object file: No such file or directory",
+            "SM12x detected - using native FlashInfer CUTLASS attention instead of TRT-LLM attention (cubins not available)",
+            "  Device 0: NVIDIA GeForce RTX 5090, compute capability 12.0, VMM: yes",
+            "memory_efficient_attention.fa3F@0.0.0:             unavailable",
+            "ptxas info    : Compiling entry function '_ZN5flash15compute_attn_ws' for 'sm_120a'",
+            "All configs were filtered out because none of them sufficiently match the hints.",
+            "flashinfer.jit: Prebuilt kernels not found, using JIT backend",
+            "CustomAllreduce is disabled because this process group spans across nodes.",
+            "[33/34] /usr/local/cuda/bin/nvcc --generate-dependencies-with-compile -isystem /usr/local/cuda/include/cccl",
+            "Detected 1 compatible profile(s).",
+            "NVRM: loading NVIDIA UNIX Open Kernel Module for x86_64  595.71.05  Release Build  (root@)",
+            "NCCL INFO NVLS multicast support is not available on dev 5",
+            "nvcc warning : Support for offline compilation for architectures prior to '<compute/sm/lto>_75' will be removed",
+            "Peer access from NVIDIA GeForce RTX 5090 (GPU0) -> NVIDIA GeForce RTX 5090 (GPU1) : No",
+            "Ignoring error getting device memory: Not Supported",
+        ] {
+            let shown: Vec<&str> =
+                rules.signs.iter().filter(|sign| sign.is_in(line)).map(|sign| sign.name.as_str()).collect();
+            assert!(shown.is_empty(), "{line}: {shown:?}");
         }
     }
 }

@@ -10,7 +10,9 @@ use crate::api::{
     link_calls, managed_calls, memory_calls, module_calls, registration, stream_calls, tensor_map_calls,
     texture_calls, unserved, virtual_memory_calls, word_calls,
 };
+use crate::device::module::is_of_nvidia;
 use crate::device::state::device;
+use crate::preload::objects::loaded;
 use crate::program::caller::runtime_is_12;
 use crate::program::pointers::{In, Out, Text};
 use crate::status::{Answer, Status};
@@ -43,6 +45,26 @@ static TABLES: [(&[EntryPoint], &[Call]); 21] = [
 /// All exported functions: the row of each, and how to call it.
 pub fn entry_points() -> impl Iterator<Item = (&'static EntryPoint, Call)> {
     TABLES.iter().flat_map(|(rows, calls)| rows.iter().zip(calls.iter().copied()))
+}
+
+/// The file names of all that is loaded.
+fn loaded_libraries() -> Vec<String> {
+    let files = loaded().into_iter().map(|file| file.path);
+    files.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
+}
+
+/// Why a static runtime is not served: it is that of the program, or of a library of NVIDIA's. The functions of `libcublas` lead here.
+fn static_runtime_of(loaded: &[String]) -> String {
+    let libraries = loaded.iter().filter(|name| is_of_nvidia(name) && !name.starts_with("libcublas.so"));
+    let names = libraries.map(String::as_str).collect::<Vec<_>>().join(", ");
+    if names.is_empty() {
+        return "cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`"
+            .to_owned();
+    }
+    format!(
+        "cuGetExportTable: the CUDA runtime inside {names} is not served, since NVIDIA builds its libraries without PTX; compute this on the \
+         host, or by kernels of the program"
+    )
 }
 
 /// The one function whose newer form has another name.
@@ -141,7 +163,7 @@ entry_points! {
         if id.get()? != RUNTIME_TABLE {
             return Err(Status::INVALID_VALUE);
         }
-        device()?.miss("cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`");
+        device()?.miss(&static_runtime_of(&loaded_libraries()));
         Err(Status::NOT_SUPPORTED)
     }
 }
@@ -149,6 +171,18 @@ entry_points! {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_library_with_the_runtime_is_named() {
+        let said = |names: &[&str]| {
+            static_runtime_of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
+        };
+        assert!(said(&["exe", "libc.so.6", "libcublas.so.13"]).contains("-cudart shared"));
+        assert!(
+            said(&["exe", "libcublas.so.13", "libcufft.so.12"])
+                .contains("inside libcufft.so.12 is not served")
+        );
+    }
 
     #[test]
     fn a_name_has_the_form_of_the_version() {

@@ -16,7 +16,7 @@ pub(crate) mod kept_ptx;
 mod limits;
 pub(crate) mod links;
 pub(crate) mod mappings;
-mod module;
+pub(crate) mod module;
 mod peers;
 pub(crate) mod pools;
 mod record;

@@ -212,6 +212,11 @@ const OF_NVIDIA: [&str; 9] = [
     "libnvjpeg",
 ];
 
+/// Whether a file name is that of a library of kernels of NVIDIA's, which has no PTX.
+pub(crate) fn is_of_nvidia(name: &str) -> bool {
+    OF_NVIDIA.iter().any(|library| name.starts_with(library))
+}
+
 /// Why a module without PTX for the GPU cannot run, and how to build it.
 fn no_ptx(gpu: &Gpu, code_of: &DeviceCode) -> String {
     let DeviceCode { machine_code, other_targets, has_lto, .. } = code_of;
@@ -245,7 +250,7 @@ fn no_ptx(gpu: &Gpu, code_of: &DeviceCode) -> String {
             "the module has no PTX, and machine code cannot be emulated: build it with {build} (found: {code})"
         );
     };
-    if OF_NVIDIA.iter().any(|name| library.starts_with(name)) {
+    if is_of_nvidia(library) {
         return format!(
             "{library} has no PTX, and machine code cannot be emulated: NVIDIA builds it without; compute this on the host, or by kernels of the \
              program (found: {code})"

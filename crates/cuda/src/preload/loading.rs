@@ -112,6 +112,13 @@ fn folders_of(address: *const c_void) -> Vec<PathBuf> {
     }
 }
 
+/// Whether this library has the function of cuBLAS with a name, as the first one in which a name is searched.
+fn served_of_cublas(name: &CStr) -> bool {
+    let is_of_blas = |name: &str| name.starts_with("cublas") && !name.starts_with("cublasLt");
+    name.to_str()
+        .is_ok_and(|name| is_of_blas(name) && crate::cublas_functions().any(|(known, _)| known == name))
+}
+
 /// What `dlsym` returns instead of C's answer; null if C answers.
 extern "C" fn substitute(library: *mut c_void, name: *const c_char) -> *const c_void {
     // The jump behind this call needs it.
@@ -121,7 +128,8 @@ extern "C" fn substitute(library: *mut c_void, name: *const c_char) -> *const c_
     }
     // SAFETY: the caller of `dlsym` passes a name that ends in NUL.
     let name = unsafe { CStr::from_ptr(name) };
-    run_time_compilers::substitute(library, name).unwrap_or(ptr::null())
+    let of_blas = || served_of_cublas(name).then(|| symbol(libc::RTLD_DEFAULT, name).cast_const());
+    run_time_compilers::substitute(library, name).or_else(of_blas).unwrap_or(ptr::null())
 }
 
 /// C's `dlopen`, which also serves what it has loaded.

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use sm121probe_cuda::{EntryPoint, Needs, cause, entry_points};
+use sm121probe_cuda::{EntryPoint, Needs, cause, cublas_functions, entry_points};
 
 /// The lines of `docs/exec.md` between which the summary is.
 const BEGIN: &str = "<!-- written by crates/cuda/tests/entry_points -->";
@@ -89,7 +89,22 @@ fn page() -> String {
             needs(row)
         );
     }
-    text
+    text + &of_cublas()
+}
+
+/// The chapter on cuBLAS. Names with sizes of 64 bits are those of 32 with `_64`.
+fn of_cublas() -> String {
+    let names = |is_wanted: bool| {
+        let of =
+            cublas_functions().filter(|(name, is_served)| *is_served == is_wanted && !name.ends_with("_64"));
+        of.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+    };
+    format!(
+        "\n## cuBLAS\n\nA program of `tests/exec/blas.rs` calls every one that is served, and its form with sizes of 64 bits (`_64`), and compares it \
+         with its definition.\n\n| | |\n|---|---|\n| served | {} |\n| refused | {} |\n",
+        names(true),
+        names(false)
+    )
 }
 
 /// The summary for `docs/exec.md`.
