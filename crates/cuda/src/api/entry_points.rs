@@ -12,8 +12,7 @@ use crate::api::{
 };
 use crate::device::module::is_of_nvidia;
 use crate::device::state::device;
-use crate::preload::objects::loaded;
-use crate::program::caller::runtime_is_12;
+use crate::program::caller::{calling_library, runtime_is_12};
 use crate::program::pointers::{In, Out, Text};
 use crate::status::{Answer, Status};
 
@@ -47,24 +46,18 @@ pub fn entry_points() -> impl Iterator<Item = (&'static EntryPoint, Call)> {
     TABLES.iter().flat_map(|(rows, calls)| rows.iter().zip(calls.iter().copied()))
 }
 
-/// The file names of all that is loaded.
-fn loaded_libraries() -> Vec<String> {
-    let files = loaded().into_iter().map(|file| file.path);
-    files.filter_map(|path| Some(path.file_name()?.to_string_lossy().into_owned())).collect()
-}
-
-/// Why a static runtime is not served: it is that of the program, or of a library of NVIDIA's. The functions of `libcublas` lead here.
-fn static_runtime_of(loaded: &[String]) -> String {
-    let libraries = loaded.iter().filter(|name| is_of_nvidia(name) && !name.starts_with("libcublas.so"));
-    let names = libraries.map(String::as_str).collect::<Vec<_>>().join(", ");
-    if names.is_empty() {
-        return "cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`"
-            .to_owned();
+/// Why a static runtime is not served: it is that of the program, or of a library, which NVIDIA may have built without PTX.
+fn static_runtime_of(library: Option<&str>) -> String {
+    match library {
+        Some(name) if is_of_nvidia(name) => format!(
+            "cuGetExportTable: the CUDA runtime inside {name} is not served, since NVIDIA builds that library without PTX; compute this on the \
+             host, or by kernels of the program"
+        ),
+        Some(name) => {
+            format!("cuGetExportTable: the CUDA runtime inside {name} is not served; link that library with `nvcc -cudart shared`")
+        }
+        None => "cuGetExportTable: a statically linked CUDA runtime is not supported; link with `nvcc -cudart shared`".to_owned(),
     }
-    format!(
-        "cuGetExportTable: the CUDA runtime inside {names} is not served, since NVIDIA builds its libraries without PTX; compute this on the \
-         host, or by kernels of the program"
-    )
 }
 
 /// The one function whose newer form has another name.
@@ -159,11 +152,13 @@ entry_points! {
     ) { entry_point(symbol, function, version as c_int, found) }
     [cuGetExportTable: (Nothing, zeros INVALID_VALUE, valid NOT_SUPPORTED, since 3_000)]
     fn (_table: u64, id: In<[u8; 16]>) {
-        // Other libraries, such as NVRTC, ask for tables too, and do without them.
-        if id.get()? != RUNTIME_TABLE {
+        // Other libraries, such as NVRTC, ask for tables too, and do without them. NVIDIA's libraries of kernels do not.
+        let library = calling_library();
+        let of_kernels = library.as_deref().is_some_and(is_of_nvidia);
+        if id.get()? != RUNTIME_TABLE && !of_kernels {
             return Err(Status::INVALID_VALUE);
         }
-        device()?.miss(&static_runtime_of(&loaded_libraries()));
+        device()?.miss(&static_runtime_of(library.as_deref()));
         Err(Status::NOT_SUPPORTED)
     }
 }
@@ -174,14 +169,12 @@ mod tests {
 
     #[test]
     fn the_library_with_the_runtime_is_named() {
-        let said = |names: &[&str]| {
-            static_runtime_of(&names.iter().map(|name| (*name).to_owned()).collect::<Vec<_>>())
-        };
-        assert!(said(&["exe", "libc.so.6", "libcublas.so.13"]).contains("-cudart shared"));
+        assert!(static_runtime_of(None).contains("link with `nvcc -cudart shared`"));
         assert!(
-            said(&["exe", "libcublas.so.13", "libcufft.so.12"])
-                .contains("inside libcufft.so.12 is not served")
+            static_runtime_of(Some("libmine.so"))
+                .contains("inside libmine.so is not served; link that library")
         );
+        assert!(static_runtime_of(Some("libcufft.so.12")).contains("NVIDIA builds that library without PTX"));
     }
 
     #[test]

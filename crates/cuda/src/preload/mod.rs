@@ -20,7 +20,7 @@ mod code;
 mod imports;
 mod linker;
 mod loading;
-pub(crate) mod objects;
+mod objects;
 mod ptx_compiler;
 mod run_time_compilers;
 mod static_runtime;

@@ -15,9 +15,9 @@ pub(super) const PROGRAM: &str = "/proc/self/exe";
 
 /// A loaded file.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(crate) struct Loaded {
+pub(super) struct Loaded {
     /// The file.
-    pub(crate) path: PathBuf,
+    pub(super) path: PathBuf,
     /// What is added to the addresses in the file.
     pub(super) base: u64,
 }
@@ -34,7 +34,7 @@ pub(super) struct Symbol {
 }
 
 /// Everything that is loaded, the program first.
-pub(crate) fn loaded() -> Vec<Loaded> {
+pub(super) fn loaded() -> Vec<Loaded> {
     unsafe extern "C" fn add(info: *mut libc::dl_phdr_info, _size: usize, list: *mut c_void) -> c_int {
         // SAFETY: the linker passes a valid entry, and the list of the call below.
         let (info, list) = unsafe { (&*info, &mut *list.cast::<Vec<Loaded>>()) };

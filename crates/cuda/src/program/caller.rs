@@ -3,7 +3,10 @@
 
 use std::cell::Cell;
 use std::ffi::{CStr, c_char, c_int, c_void};
+use std::ptr;
 use std::sync::OnceLock;
+
+use crate::program::image::library_at;
 
 thread_local! {
     /// The entry point that this thread has called last.
@@ -18,6 +21,16 @@ pub(crate) fn set_called_function(name: &'static str) {
 /// The name of the entry point in which this thread is, as the program called it.
 pub(crate) fn called_function() -> &'static str {
     CALL.get().trim_start_matches('_')
+}
+
+/// The library that has called the entry point in which this thread is; `None` if the program has.
+pub(crate) fn calling_library() -> Option<String> {
+    let mut frames = [ptr::null_mut(); 32];
+    // SAFETY: there is room for as many addresses as the call says.
+    let count = unsafe { libc::backtrace(frames.as_mut_ptr(), frames.len() as c_int) };
+    let own = library_at(calling_library as *const () as u64);
+    let frames = frames.iter().take(usize::try_from(count).unwrap_or(0));
+    frames.map(|at| library_at(*at as u64)).find(|library| *library != own).flatten()
 }
 
 /// Whether the program's runtime is that of CUDA 12, once it is known.

@@ -32,7 +32,7 @@ impl From<Vec<u8>> for Image {
 }
 
 /// The name of the loaded library that contains an address; `None` in the program and in memory that it has allocated.
-fn library_at(address: u64) -> Option<String> {
+pub(crate) fn library_at(address: u64) -> Option<String> {
     let mut info = MaybeUninit::<libc::Dl_info>::uninit();
     // SAFETY: the function takes any address, and fills the struct if it finds a file.
     let name = unsafe {

@@ -8,6 +8,7 @@ mod operands;
 mod units;
 mod unknown;
 
+use std::cell::{Cell, RefCell};
 use std::collections::{HashMap, HashSet};
 
 use crate::api::trap::{Lack, Unsupported};
@@ -43,6 +44,8 @@ pub(crate) enum Symbol {
     Const(u64),
     /// Static shared memory, as a shared address.
     Shared(u32),
+    /// A variable of the module in shared memory, by its number. It has an address in the kernels that use it.
+    SharedOfModule(usize),
     /// Dynamic shared memory, with the alignment of its declaration.
     DynamicShared(u32),
     /// An offset in the thread's local frame.
@@ -104,6 +107,8 @@ pub(crate) struct Scope<'a> {
     pub(crate) lines: Vec<usize>,
     pub(crate) table: &'static Table,
     pub(crate) code: Code<'a>,
+    /// The variables of the module in shared memory.
+    pub(crate) shared: Vec<&'a Variable>,
 }
 
 /// The functions that have an address.
@@ -157,9 +162,9 @@ pub(crate) struct Decoder<'a> {
     specials_d: HashMap<Special, u32>,
     /// Bytes of the frame of the function being decoded.
     local_bytes: u32,
-    pub(crate) shared_bytes: u32,
-    /// Shared variables of functions, by their position in the text.
-    statics: HashMap<u32, Symbol>,
+    pub(crate) shared_bytes: Cell<u32>,
+    /// Shared variables of functions, and those of the module that the kernel uses, by their position in the text.
+    statics: RefCell<HashMap<u32, Symbol>>,
     /// Prefix of the labels of the function being decoded.
     prefix: String,
     /// The functions that may run, in the order in which they are decoded.
@@ -192,7 +197,7 @@ pub(crate) struct Decoder<'a> {
 pub(crate) type Decoded<T> = Result<T, Unsupported>;
 
 impl<'a> Decoder<'a> {
-    fn new(scope: &'a Scope<'a>, text: &'a str, shared_bytes: u32, slots: Slots) -> Self {
+    fn new(scope: &'a Scope<'a>, text: &'a str, slots: Slots) -> Self {
         Self {
             scope,
             rows: Vec::new(),
@@ -211,8 +216,8 @@ impl<'a> Decoder<'a> {
             specials_w: HashMap::new(),
             specials_d: HashMap::new(),
             local_bytes: 0,
-            shared_bytes,
-            statics: HashMap::new(),
+            shared_bytes: Cell::new(0),
+            statics: RefCell::default(),
             prefix: String::new(),
             units: Vec::new(),
             unit_numbers: HashMap::new(),
@@ -444,10 +449,9 @@ fn entry<'a>(
     scope: &'a Scope<'a>,
     text: &'a str,
     function: &'a Function,
-    module_shared: u32,
     slots: Slots,
 ) -> Decoded<Entry<'a>> {
-    let mut decoder = Decoder::new(scope, text, module_shared, slots);
+    let mut decoder = Decoder::new(scope, text, slots);
     if let Some((directive, why)) = directives::of_entry(function, scope.arch.number) {
         let line = ptx::line_column(text, function.span.start as usize).line;
         return Err(Unsupported { form: directive, line, why, lack: Lack::Emulator });
@@ -499,17 +503,16 @@ pub(crate) fn kernel<'a>(
     scope: &'a Scope<'a>,
     text: &'a str,
     function: &'a Function,
-    module_shared: u32,
     registers: Registers,
 ) -> Decoded<Kernel> {
-    let mut made = entry(scope, text, function, module_shared, Slots::default())?;
+    let mut made = entry(scope, text, function, Slots::default())?;
     let successors = crate::front::flow::successors(&made.decoder.rows, &made.targets);
     let mut entries = made.decoder.entries();
     // Data flow identifies registers by their own slots, before slots are shared.
     let steps = std::mem::take(&mut made.decoder.steps);
     if registers == Registers::Shared {
         let slots = made.decoder.slots.shared(&successors, &steps, &entries);
-        made = entry(scope, text, function, module_shared, slots)?;
+        made = entry(scope, text, function, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
     (decoder.scope.table.mark_unused_results)(&mut decoder.rows, &steps);
@@ -555,7 +558,7 @@ pub(crate) fn kernel<'a>(
         dynamic_align: decoder.dynamic_align,
         params,
         param_bytes,
-        shared_bytes: decoder.shared_bytes,
+        shared_bytes: decoder.shared_bytes.get(),
         local_bytes: frame_bytes,
         required_threads: directives::required_threads(function),
         max_threads: directives::max_threads(function),

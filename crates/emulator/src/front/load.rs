@@ -125,9 +125,10 @@ fn load_chosen(
     let refused = initialise(&module, &symbols, &code, &mut globals, &mut constants).map_err(Stop::Launch)?;
     let version = module.version;
     let lines = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let scope = Scope { symbols, functions, imports, refused, arch, version, lines, table: isa::TABLE, code };
+    let scope =
+        Scope { symbols, functions, imports, refused, arch, version, lines, table: isa::TABLE, code, shared };
     let Decoded { kernels, names, launchable } = decode_kernels((&module, text), wanted, |function| {
-        decode::kernel(&scope, text, function, shared, registers)
+        decode::kernel(&scope, text, function, registers)
     })?;
     let text = text.into();
     Ok(Program {
@@ -254,18 +255,18 @@ fn check_header(module: &Module, text: &str) -> Result<(), Stop> {
 
 /// The variables of a module by state space, and their symbols.
 #[derive(Default)]
-struct Placed {
+struct Placed<'a> {
     globals: Vec<Static>,
     constants: Vec<u8>,
     variables: Vec<ModuleVariable>,
     symbols: HashMap<String, Symbol>,
-    /// Bytes of shared memory.
-    shared: u32,
+    /// Variables in shared memory. Each kernel places those that it uses.
+    shared: Vec<&'a Variable>,
 }
 
-impl Placed {
+impl<'a> Placed<'a> {
     /// Places a variable behind those before it; the error says why it cannot be.
-    fn add(&mut self, v: &Variable) -> Result<(), String> {
+    fn add(&mut self, v: &'a Variable) -> Result<(), String> {
         if let Some(why) = directives::of_variable(v) {
             return Err(why);
         }
@@ -293,9 +294,9 @@ impl Placed {
                 Symbol::DynamicShared(alignment(v))
             }
             Space::Shared => {
-                let (at, end) = placed(self.shared, v, MOST_SHARED).ok_or(TOO_MUCH_SHARED)?;
-                self.shared = end;
-                Symbol::Shared(crate::memory::window::SHARED_START + at)
+                placed(0, v, MOST_SHARED).ok_or(TOO_MUCH_SHARED)?;
+                self.shared.push(v);
+                Symbol::SharedOfModule(self.shared.len() - 1)
             }
             _ => return Err("a module variable of this state space".to_owned()),
         };

@@ -105,16 +105,10 @@ impl Decoder<'_> {
                 let symbol =
                     if variable.dims.contains(&None) || variable.linkage == Some(ptx::Linkage::Extern) {
                         Symbol::DynamicShared(alignment(variable))
-                    } else if let Some(known) = self.statics.get(&variable.span.start) {
-                        *known
+                    } else if let Some(placed) = self.in_shared(variable) {
+                        placed
                     } else {
-                        let Some((at, end)) = placed(self.shared_bytes, variable, MOST_SHARED) else {
-                            return Err(self.unsupported(&variable.name, TOO_MUCH_SHARED));
-                        };
-                        self.shared_bytes = end;
-                        let symbol = Symbol::Shared(crate::memory::window::SHARED_START + at);
-                        self.statics.insert(variable.span.start, symbol);
-                        symbol
+                        return Err(self.unsupported(&variable.name, TOO_MUCH_SHARED));
                     };
                 self.name(&variable.name, symbol);
             }
@@ -133,6 +127,19 @@ impl Decoder<'_> {
             }
         }
         Ok(())
+    }
+
+    /// Places a variable in the shared memory of the kernel, unless it is there; `None` if it has no room.
+    pub(super) fn in_shared(&self, variable: &Variable) -> Option<Symbol> {
+        let mut statics = self.statics.borrow_mut();
+        if let Some(known) = statics.get(&variable.span.start) {
+            return Some(*known);
+        }
+        let (at, end) = placed(self.shared_bytes.get(), variable, MOST_SHARED)?;
+        self.shared_bytes.set(end);
+        let symbol = Symbol::Shared(crate::memory::window::SHARED_START + at);
+        statics.insert(variable.span.start, symbol);
+        Some(symbol)
     }
 
     pub(super) fn name(&mut self, name: &str, symbol: Symbol) {

@@ -16,7 +16,9 @@ impl Names for Decoder<'_> {
         match self.symbol(name) {
             Some(Symbol::Global(_)) => Named::Variable(VariableSpace::Global),
             Some(Symbol::Const(_)) => Named::Variable(VariableSpace::Const),
-            Some(Symbol::Shared(_) | Symbol::DynamicShared(_)) => Named::Variable(VariableSpace::Shared),
+            Some(Symbol::Shared(_) | Symbol::SharedOfModule(_) | Symbol::DynamicShared(_)) => {
+                Named::Variable(VariableSpace::Shared)
+            }
             Some(Symbol::Local(_)) => Named::Variable(VariableSpace::Frame),
             Some(Symbol::Param(_)) => Named::Variable(VariableSpace::Param),
             // Its address is taken.

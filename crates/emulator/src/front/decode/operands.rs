@@ -2,7 +2,7 @@
 
 use ptx::{AddressBase, Immediate, Operand, Type};
 
-use super::{Bank, Decoder, Refusal, Register, Symbol};
+use super::{Bank, Decoder, MOST_SHARED, Refusal, Register, Symbol};
 use crate::front::liveness::Life;
 use crate::front::program::{Constant, Row, Special};
 use crate::front::rows;
@@ -36,7 +36,18 @@ impl Decoder<'_> {
 
     pub(crate) fn symbol(&self, name: &str) -> Option<Symbol> {
         let local = self.locals.iter().rev().find_map(|scope| scope.get(name));
-        local.or_else(|| self.scope.symbols.get(name)).copied()
+        match local.or_else(|| self.scope.symbols.get(name)).copied() {
+            // As nvlink does, and ptxas: a kernel has those that it, or a function that it may call, names.
+            Some(Symbol::SharedOfModule(number)) => {
+                let variable = self.scope.shared.get(number)?;
+                let too_large = || {
+                    self.shared_bytes.set(MOST_SHARED);
+                    Symbol::Shared(crate::memory::window::SHARED_START)
+                };
+                Some(self.in_shared(variable).unwrap_or_else(too_large))
+            }
+            other => other,
+        }
     }
 
     fn constant_w(&mut self, constant: Constant) -> u32 {
@@ -207,6 +218,8 @@ impl Decoder<'_> {
                 self.dynamic_align = self.dynamic_align.max(align);
                 Constant::DynamicShared { generic, offset }
             }
+            // `symbol` has placed it.
+            Symbol::SharedOfModule(_) => Constant::Shared { generic, at: 0 },
             Symbol::Shared(at) => {
                 Constant::Shared { generic, at: u64::from(at).wrapping_add_signed(offset) as u32 }
             }
