@@ -236,7 +236,7 @@ pub(super) struct MatrixArgs {
 pub(super) struct ExplainArgs {
     /// Id of the variant, as `matrix --list` prints it; or an instruction, a message of ptxas, an opcode
     /// of machine code, a CUDA intrinsic or a CUTLASS atom, which are looked up
-    #[arg(value_name = "VARIANT|QUERY")]
+    #[arg(value_name = "VARIANT|QUERY", allow_hyphen_values = true)]
     pub(super) variant: String,
     /// Read RECORD instead of querying the toolkits
     #[arg(long, value_name = "RECORD")]

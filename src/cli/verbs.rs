@@ -157,7 +157,7 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
     }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
     let Some(mut found) = Index::new(&library, &record.matrix)?.find(&asked) else {
-        return Ok(!known.is_empty());
+        return if known.is_empty() { explained_in_general(query, &asked) } else { Ok(true) };
     };
     if !known.is_empty() {
         if found.hits.is_empty() {
@@ -167,6 +167,15 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
     }
     output::print(&report::lookup(&record.matrix, query, &found, &output::styles(false)))?;
     Ok(true)
+}
+
+/// Prints what messages like this one mean in general; returns `false` if nothing is known of them.
+fn explained_in_general(query: &str, asked: &str) -> Result<bool, CliError> {
+    let general = doctor::general_message(asked).map_err(DoctorError::from)?;
+    if let Some(flag) = &general {
+        output::print(&message_text(query, std::slice::from_ref(flag)))?;
+    }
+    Ok(general.is_some())
 }
 
 /// Runs `explain`.

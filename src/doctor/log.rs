@@ -3,6 +3,8 @@
 
 mod engine;
 mod judge;
+#[cfg(test)]
+mod messages;
 mod rules;
 
 use std::borrow::Cow;
@@ -112,6 +114,15 @@ pub fn read_log(file: &std::path::Path, gpu: Option<u16>) -> Result<LogReport, L
 pub fn known_messages(text: &str) -> Result<Vec<Flag>, LogError> {
     let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
     Ok(judge::signs(&plain(text), rules))
+}
+
+/// Returns what messages like this one mean in general: the last resort, where nothing else is known of it.
+///
+/// # Errors
+/// [`LogError::Rules`].
+pub fn general_message(text: &str) -> Result<Option<Flag>, LogError> {
+    let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
+    Ok(judge::general(&plain(text), rules))
 }
 
 /// Makes the quotes of word processors, web pages and compilers in other languages plain ones.

@@ -40,7 +40,7 @@ fn each_server_leads_to_its_paths_and_flags() {
             "vllm_gb10_wrong_paths.log",
             100,
             &["attention:fits", "moe:wrong", "moe:wrong"],
-            &["nvfp4_path_for_mxfp4", "kernels_of_other_gpus", "sm100_only", "exact_12_0_gate"],
+            &["nvfp4_path_for_mxfp4", "kernels_of_other_gpus", "sm100_only", "cute_dsl_sm120a_only"],
         ),
         ("vllm_rtx5090_nvfp4.log", 0, &["moe:fits", "attention:fits"], &[]),
         ("sglang_rtx5090_nvfp4.log", 0, &["moe:fits", "attention:fits"], &[]),
@@ -91,7 +91,7 @@ fn the_gpu_can_be_named_and_the_text_explains() {
         "(sm_121)",
         "MoE: FLASHINFER_CUTLASS: WRONG",
         "unified memory:",
-        ".log:7: exact_12_0_gate",
+        ".log:7: cute_dsl_sm120a_only",
     ] {
         assert!(said.contains(words), "{words}: {said}");
     }
@@ -109,6 +109,13 @@ fn a_server_that_dies_does_not_pass() {
             "unknown_error",
         ),
         ("RuntimeError: x/cutlass_gemm_caller.cuh:61, Error Internal\n", "cutlass_internal_error"),
+        // What messages of a kind mean counts in a line with which a program ends, and where nothing else is known.
+        ("RuntimeError: No suitable kernel found for the given configuration\n", "no_kernel_found"),
+        ("RuntimeError: No suitable kernel found\nRuntimeError: UVA is not available\n", "vllm_without_uva"),
+        (
+            "RuntimeError: CUDA error: operation not supported\nRuntimeError: No suitable kernel found for it\n",
+            "no_kernel_found",
+        ),
         (
             "RuntimeError: CUDA error: no kernel image is available for execution on the device\n",
             "no_machine_code",
@@ -130,7 +137,11 @@ fn a_server_that_dies_does_not_pass() {
     let said = String::from_utf8(out.stdout).unwrap();
     assert!(said.contains("ValueError: of no row"), "{said}");
     // What is said of kernels that are skipped is no error.
-    fs::write(&file, format!("{text}INFO autotuning kernels for SM100 is skipped\n")).unwrap();
+    fs::write(
+        &file,
+        format!("{text}INFO autotuning kernels for SM100 is skipped\nWARNING no kernel found for x\n"),
+    )
+    .unwrap();
     assert_eq!(read(&file, &[]).0, Some(0));
 }
 

@@ -77,30 +77,78 @@ pub struct Flag {
     pub source: String,
 }
 
-/// What the table says of a message, whatever the GPU.
+/// What the table says of a message, whatever the GPU; without what is said of its kind in general.
 pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
     let text = straight(text);
-    let line = |sign: &Sign| text.lines().enumerate().find(|(_, line)| sign.is_in(line));
-    let shown: Vec<_> = rules.signs.iter().filter_map(|sign| Some((sign, line(sign)?))).collect();
-    let is_caused = shown.iter().any(|(sign, _)| sign.is_cause());
-    let told = shown.into_iter().filter(|(sign, _)| !is_caused || sign.weight != Weight::Consequence);
-    told.map(|(sign, (number, line))| flag(sign, number + 1, line)).collect()
+    let all = rules.signs.iter().filter(|sign| sign.weight != Weight::General);
+    let mut shown: Vec<_> = all.filter_map(|sign| Some((sign, first_line(sign, &text)?))).collect();
+    if shown.iter().any(|(sign, _)| sign.is_cause()) {
+        shown.retain(|(sign, _)| sign.weight.counts_beside_a_cause());
+    }
+    shown.into_iter().map(|(sign, (number, line))| flag(sign, number, line)).collect()
+}
+
+/// What the table says in general of messages like this one.
+pub(super) fn general(text: &str, rules: &Rules) -> Option<Flag> {
+    let text = straight(text);
+    let mut all = rules.signs.iter().filter(|sign| sign.weight == Weight::General);
+    all.find_map(|sign| first_line(sign, &text).map(|(number, line)| flag(sign, number, line)))
+}
+
+/// The first line that shows a sign, and its number from 1.
+fn first_line<'a>(sign: &Sign, text: &'a str) -> Option<(usize, &'a str)> {
+    text.lines().zip(1..).find(|(line, _)| sign.is_in(line)).map(|(line, number)| (number, line))
+}
+
+/// Whether a line only says that there is a cause further up.
+fn points_back(line: &str) -> bool {
+    ["initialization failed", "See root cause", "EngineDeadError"].iter().any(|words| line.contains(words))
+}
+
+/// Removes the general signs beside others, or all but the first.
+fn keep_one_general(shown: &mut Vec<&Sign>) {
+    if shown.iter().all(|sign| sign.weight == Weight::General) {
+        shown.truncate(1);
+    } else {
+        shown.retain(|sign| sign.weight != Weight::General);
+    }
 }
 
 /// The signs that a line of a log shows on a GPU.
 fn signs_of<'a>(line: &str, ends: bool, rules: &'a Rules, facts: &Facts) -> Vec<&'a Sign> {
     let here =
         |sign: &Sign| sign.gpus.is_empty() || facts.architecture.is_some_and(|gpu| sign.gpus.contains(&gpu));
-    let counts = |sign: &Sign| ends || sign.weight != Weight::Warning;
-    rules.signs.iter().filter(|sign| here(sign) && counts(sign) && sign.is_in(line)).collect()
+    let counts = |sign: &Sign| match sign.weight {
+        Weight::Fault | Weight::Consequence => true,
+        Weight::Warning => ends,
+        Weight::General => ends && !points_back(line),
+    };
+    let mut shown =
+        rules.signs.iter().filter(|sign| here(sign) && counts(sign) && sign.is_in(line)).collect();
+    keep_one_general(&mut shown);
+    shown
 }
 
-/// Removes what follows from other lines, if a cause is among the flags.
-fn without_consequences(flags: &mut Vec<Flag>, rules: &Rules) {
+/// Removes what follows from other lines, if a cause is among the flags, and what is general, if more is known: of that, what the line
+/// shows with which the program ended stays, or the first of the table.
+fn without_consequences(flags: &mut Vec<Flag>, rules: &Rules, end: Option<&str>) {
     let of = |flag: &Flag| rules.signs.iter().find(|sign| sign.name == flag.name);
+    let weight = |flag: &Flag| of(flag).map_or(Weight::Fault, |sign| sign.weight);
     if flags.iter().any(|flag| of(flag).is_some_and(Sign::is_cause)) {
-        flags.retain(|flag| of(flag).is_none_or(|sign| sign.weight != Weight::Consequence));
+        flags.retain(|flag| weight(flag).counts_beside_a_cause());
+        return;
     }
+    if flags.iter().any(|flag| weight(flag) == Weight::Consequence) {
+        flags.retain(|flag| weight(flag) != Weight::General);
+        return;
+    }
+    let is_shown =
+        |sign: &&Sign| sign.weight == Weight::General && flags.iter().any(|flag| flag.name == sign.name);
+    let ends = |sign: &&Sign| end.is_some_and(|line| sign.is_in(&straight(line)));
+    let mut general = rules.signs.iter().filter(is_shown);
+    let Some(first) = general.next() else { return };
+    let kept = if ends(&first) { first } else { general.find(ends).unwrap_or(first) };
+    flags.retain(|flag| weight(flag) != Weight::General || flag.name == kept.name);
 }
 
 /// A sign that a line shows.
@@ -157,14 +205,18 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
             is_known |= shown.iter().any(|sign| sign.is_cause());
             // The last is the cause: a traceback ends with it, and what only points back to it does not count.
             let follows = shown.iter().any(|sign| sign.weight == Weight::Consequence);
-            let points_back = line.contains("initialization failed") || line.contains("See root cause");
-            if !follows && (!points_back || unknown.is_none()) {
+            if !follows && (!points_back(line) || unknown.is_none()) {
                 unknown = Some((number, line));
             }
         }
     }
-    without_consequences(&mut flags, rules);
-    if let Some((number, line)) = unknown.filter(|_| !is_known) {
+    without_consequences(&mut flags, rules, unknown.map(|(_, line)| line));
+    let is_explained = |line: &str| {
+        let read = straight(line);
+        let of = |flag: &Flag| rules.signs.iter().find(|sign| sign.name == flag.name);
+        flags.iter().filter_map(of).any(|sign| sign.weight == Weight::General && sign.is_in(&read))
+    };
+    if let Some((number, line)) = unknown.filter(|(_, line)| !is_known && !is_explained(line)) {
         flags.push(Flag {
             name: "unknown_error".to_owned(),
             gpus: Vec::new(),

@@ -303,6 +303,8 @@ pub(crate) enum Source {
     Memory,
     /// An integer division by zero.
     Quotient,
+    /// A lane that takes no part in a shuffle.
+    Lane,
 }
 
 impl Fault {

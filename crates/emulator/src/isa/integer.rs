@@ -267,14 +267,14 @@ fn rem(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
 fn quotient_w(m: &mut Machine<'_>, row: &Row, f: impl Fn(u32, u32) -> u32) -> Flow {
     let zeros = zeros(&m.r.w[row.b as usize]) & m.mask;
     m.map2(row, f);
-    if zeros == 0 { Flow::Next } else { m.open_quotient((Bank::W, row.d), zeros) }
+    if zeros == 0 { Flow::Next } else { m.leaves_open((Bank::W, row.d), zeros) }
 }
 
 #[inline(always)]
 fn quotient_d(m: &mut Machine<'_>, row: &Row, f: impl Fn(u64, u64) -> u64) -> Flow {
     let zeros = zeros(&m.r.d[row.b as usize]) & m.mask;
     m.wide2(row, f);
-    if zeros == 0 { Flow::Next } else { m.open_quotient((Bank::D, row.d), zeros) }
+    if zeros == 0 { Flow::Next } else { m.leaves_open((Bank::D, row.d), zeros) }
 }
 
 /// The lanes that hold zero.

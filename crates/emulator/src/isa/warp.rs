@@ -6,9 +6,9 @@ use numerics::float::{abs_f32, canonical_f32, max_f32, min_f32};
 use ptx::{Instruction, Operand, Type};
 
 use super::{FormRow, Words};
-use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
+use crate::front::registers::Bank;
 use crate::front::words::Refusal;
 use crate::run::machine::{Flow, LANES, Machine, lanes};
 
@@ -99,7 +99,7 @@ fn shfl(
     };
     let a = m.r.w[row.a as usize];
     let (b, c) = (m.r.w[b as usize], m.r.w[c as usize]);
-    let mut in_range = 0u32;
+    let (mut in_range, mut absent) = (0u32, 0u32);
     let mut out = a;
     if parties.are_whole_warp() {
         // Every lane participates: no read can go wrong.
@@ -123,20 +123,21 @@ fn shfl(
                 continue;
             }
             in_range |= 1 << lane;
-            // The value of a lane that does not participate is undefined.
+            // The value of a lane that does not participate is undefined. A reduction in a warp that is not full reads such lanes, and
+            // drops what it gets.
             if party >> from & 1 == 0 {
-                let what =
-                    format!("shfl reads lane {from}, which does not participate (lanes {party:#010x} do)");
-                return m.fail(Fault::new(Rule::Operand, what).at(lane));
+                absent |= 1 << lane;
+                out[lane] = u32::from_ne_bytes([m.world.poison; 4]);
+            } else {
+                out[lane] = a[from];
             }
-            out[lane] = a[from];
         }
     }
     for lane in lanes(m.mask) {
         m.r.w[row.d as usize][lane] = out[lane];
     }
     m.set_predicate(row.b, in_range);
-    Flow::Next
+    if absent == 0 { Flow::Next } else { m.leaves_open((Bank::W, row.d), absent) }
 }
 
 fn decode_vote(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {

@@ -68,9 +68,9 @@ impl Machine<'_> {
         Flow::Undefined
     }
 
-    /// Marks the result of a division by zero in these lanes as undefined.
+    /// Marks a result that PTX leaves open in these lanes as undefined: of a division by zero, or of a lane that takes no part.
     #[cold]
-    pub(crate) fn open_quotient(&mut self, place: Place, lanes: u32) -> Flow {
+    pub(crate) fn leaves_open(&mut self, place: Place, lanes: u32) -> Flow {
         if !self.world.check_init {
             return Flow::Next;
         }
@@ -95,6 +95,8 @@ impl Machine<'_> {
             // Rows that belong to no instruction check for unwritten registers.
             None => Source::Register,
             Some(Propagation::Quotient) => Source::Quotient,
+            // Of the rows that move bits, only a shuffle has none to move.
+            Some(Propagation::Moves { .. }) => Source::Lane,
             Some(_) => Source::Memory,
         };
         Cause { pc, source }

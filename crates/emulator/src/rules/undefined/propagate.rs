@@ -168,8 +168,8 @@ fn moves(m: &mut Machine<'_>, row: &Row, effect: &Effect, by: &[Place]) -> Flow 
     control.extend(effect.decides.iter().map(|(place, _)| (*place, value(m.r, *place))));
     // A shuffle of a register with itself as another operand.
     control.retain(|(place, _)| !effect.reads.contains(place));
-    let flow = (row.exec)(m, row);
-    if flow != Flow::Next {
+    let Some((flow, open)) = on_values(m, row, effect) else { return (row.exec)(m, row) };
+    if !matches!(flow, Flow::Next | Flow::Undefined) {
         return flow;
     }
     let mask = m.mask;
@@ -198,10 +198,33 @@ fn moves(m: &mut Machine<'_>, row: &Row, effect: &Effect, by: &[Place]) -> Flow 
         }
         moved
     });
+    if let (Some(shadow), Some((place, bits))) = (&mut m.r.shadow, open) {
+        let lanes = lanes_with(&bits) & mask;
+        shadow.set_pending(place, lanes, &bits);
+    }
     match moved {
-        Some(Flow::Next) | None => flow,
+        Some(Flow::Next | Flow::Undefined) | None => flow,
         Some(other) => other,
     }
+}
+
+/// A register, and bits of it that the row has left open.
+type Open = Option<(Place, Bits)>;
+
+/// Runs a row on the values. What it marks as left open in its result is returned instead, since the result may be a source, whose
+/// undefined bits are yet to be moved. `None` without a shadow.
+fn on_values(m: &mut Machine<'_>, row: &Row, effect: &Effect) -> Option<(Flow, Open)> {
+    let result = effect.writes.iter().copied().find(|place| place.0 != Bank::P);
+    let before = {
+        let shadow = m.r.shadow.as_ref()?;
+        result.map(|place| (place, shadow.bits(place), shadow.from(place)))
+    };
+    let flow = (row.exec)(m, row);
+    let (Flow::Undefined, Some((place, held, from))) = (&flow, before) else { return Some((flow, None)) };
+    let shadow = m.r.shadow.as_mut()?;
+    let open = shadow.bits(place);
+    shadow.set(place, m.mask, &held, from.unwrap_or(0));
+    Some((flow, Some((place, open))))
 }
 
 /// Exchanges the values with the masks of undefined bits.

@@ -23,6 +23,7 @@ pub(crate) fn with_cause(
         Source::Register => "which reads a register that was not written on this path",
         Source::Memory => "which reads memory that was never written",
         Source::Quotient => "an integer division by zero",
+        Source::Lane => "which reads a lane that takes no part",
     };
     format!("{what}; they come from line {line} `{instruction}`, {how}")
 }
