@@ -29,7 +29,7 @@ import time
 # An include of a graphics library, in a source file.
 GRAPHICS = re.compile(r'^\s*#\s*include\s*[<"](?:GL/|GLFW|GLES|EGL/|helper_gl|vulkan|d3d\w*\.h|dxgi|nvsci|cudla|FreeImage|rendercheck_)', re.M | re.I)
 # What a self-check prints if it fails. Counts of zero failures are no failures.
-WRONG = re.compile(r"\b(?:test\s+failed|fail(?:ed|ure)?!*\s*$|result:?\s+fail|verification failed|mismatch(?:es)? (?:at|found)|incorrect results?|not correct)|^\s*FAIL(?:ED)?\b|error:.*\bverif", re.I | re.M)
+WRONG = re.compile(r"\b(?:test\s+failed|fail(?:ed|ure)?!*\s*$|result:?\s+fail|verification failed|mismatch(?:es)? (?:at|found)|incorrect results?|not correct)|(?-i:^[ \t]*FAIL(?:ED)?\b)|error:.*\bverif", re.I | re.M)
 SOURCES = {".cu", ".cuh", ".cpp", ".cc", ".c", ".h", ".hpp"}
 # Every cause, in the order of the table.
 CAUSES = ["pass", "finding", "wrong", "failed", "too slow", "refused", "nothing checked", "build failed"]
