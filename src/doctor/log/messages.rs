@@ -11,6 +11,24 @@ fn said(message: &str) -> Vec<Flag> {
 
 /// Messages, and words of what is said of them.
 const REMEDIES: &[(&str, &str)] = &[
+    (
+        "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.48 GiB. GPU 0 has a total capacity of 95.59 GiB of which 50.40 GiB is free. \
+         Including non-PyTorch memory, this process has 17179869184.00 GiB memory in use.",
+        "a later Windows driver",
+    ),
+    ("cache_kernels.cu:866, pe_dim must be 64 for fp8_ds_mla", "53969"),
+    (
+        "\"undefined symbol\" error here usually means you are attempting to load a prebuilt extension wheel that was compiled against a different \
+         version of PyTorch than the one you are you using.",
+        "exllama",
+    ),
+    ("BatchPrefillWithPagedKVCache failed with error invalid resource handle", "TRITON_ATTN"),
+    ("AttributeError: 'NoneType' object has no attribute '_trait'", "flash-attn-4"),
+    (
+        "gsplat/cuda/csrc/Utils.cpp:39:39: error: too many arguments to function 'cudaError_t cudaEventCreate(CUevent_st**)'",
+        "cudaEventCreateWithFlags",
+    ),
+    ("i915 0000:00:02.0: [drm] *ERROR* GT0: timed out waiting for forcewake ack to clear", "Xid"),
     ("ptxas fatal   : Value 'sm_121a' is not defined for option 'gpu-name'", "TRITON_PTXAS_PATH"),
     (
         "RuntimeError: CUDA error: no kernel image is available for execution on the device",
