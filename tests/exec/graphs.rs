@@ -269,3 +269,329 @@ fn program_with_a_violation_in_a_graph() {
     let instance = s.instantiate(s.end().unwrap());
     assert_eq!(s.replay(instance), 700);
 }
+
+/// Kernels that set the value of a conditional node: to a word, and to a word that they count down.
+const SETTERS: &str = "
+.version 8.7
+.target sm_120
+.address_size 64
+.extern .func cudaGraphSetConditional(.param .b64 handle, .param .b32 value);
+.visible .entry set(.param .u64 handle, .param .u64 from)
+{
+    .reg .b64 h, p; .reg .b32 x;
+    .param .b64 a; .param .b32 b;
+    ld.param.u64 h, [handle];
+    ld.param.u64 p, [from];
+    ld.global.u32 x, [p];
+    st.param.b64 [a], h;
+    st.param.b32 [b], x;
+    call.uni cudaGraphSetConditional, (a, b);
+    ret;
+}
+.visible .entry turn(.param .u64 handle, .param .u64 at)
+{
+    .reg .b64 h, p; .reg .b32 x;
+    .param .b64 a; .param .b32 b;
+    ld.param.u64 h, [handle];
+    ld.param.u64 p, [at];
+    ld.global.u32 x, [p];
+    sub.u32 x, x, 1;
+    st.global.u32 [p], x;
+    st.param.b64 [a], h;
+    st.param.b32 [b], x;
+    call.uni cudaGraphSetConditional, (a, b);
+    ret;
+}";
+
+const NOT_SUPPORTED: i32 = 801;
+const IF: u64 = 0;
+const WHILE: u64 = 1;
+const SWITCH: u64 = 2;
+
+/// A program that builds graphs with conditional nodes. The first word of its buffer is what kernels read, the second one what bodies set,
+/// the third one the number of turns.
+struct Conditional {
+    setup: Setup,
+    context: u64,
+    set: u64,
+    turn: u64,
+}
+
+impl Conditional {
+    fn new() -> Self {
+        let setup = setup();
+        let module = setup.api.module(SETTERS);
+        let (set, turn) = (setup.api.kernel(module, "set"), setup.api.kernel(module, "turn"));
+        let context = setup.api.enter();
+        Self { setup, context, set, turn }
+    }
+
+    fn graph(&self) -> u64 {
+        let mut graph = 0u64;
+        assert_eq!(call!(self.setup.api, "cuGraphCreate", &raw mut graph => *mut u64, 0 => u32), 0);
+        graph
+    }
+
+    fn handle(&self, graph: u64, default: Option<u32>) -> u64 {
+        let mut handle = 0u64;
+        let made = call!(
+            self.setup.api, "cuGraphConditionalHandleCreate", &raw mut handle => *mut u64, graph => u64, self.context => u64,
+            default.unwrap_or(0) => u32, u32::from(default.is_some()) => u32,
+        );
+        assert_eq!(made, 0);
+        handle
+    }
+
+    /// Adds a conditional node; returns the status, the node and its bodies.
+    fn node(&self, graph: u64, after: &[u64], handle: u64, (kind, size): (u64, u64)) -> (i32, u64, Vec<u64>) {
+        let (mut node, mut parameters) = (0u64, [0u64; 32]);
+        (parameters[0], parameters[2]) = (13, handle);
+        (parameters[3], parameters[5]) = (kind | size << 32, self.context);
+        let added = call!(
+            self.setup.api, "cuGraphAddNode_v2", &raw mut node => *mut u64, graph => u64, after.as_ptr() => *const u64,
+            0 => u64, after.len() => usize, parameters.as_mut_ptr() => *mut u64,
+        );
+        let list = parameters[4] as *const u64;
+        // SAFETY: the node has the list as long as it lives.
+        let bodies =
+            if added == 0 { unsafe { std::slice::from_raw_parts(list, size as usize) } } else { &[] };
+        (added, node, bodies.to_vec())
+    }
+
+    fn kernel(&self, graph: u64, after: &[u64], function: u64, (first, second): (u64, u64)) -> u64 {
+        let mut node = 0u64;
+        let arguments = [(&raw const first).cast::<c_void>(), (&raw const second).cast()];
+        let (grid, block, arguments) = ([1; 3], [1; 3], arguments.as_ptr());
+        let kernel =
+            KernelNode { function, grid, block, shared: 0, arguments, extra: 0, kernel: 0, context: 0 };
+        let added = call!(
+            self.setup.api, "cuGraphAddKernelNode_v2", &raw mut node => *mut u64, graph => u64,
+            after.as_ptr() => *const u64, after.len() => usize, &raw const kernel => *const KernelNode,
+        );
+        assert_eq!(added, 0);
+        node
+    }
+
+    /// Adds a node that sets the second word.
+    fn fill(&self, graph: u64, value: u32) {
+        let mut node = 0u64;
+        let fill = FillNode { to: self.setup.buffer + 4, pitch: 0, value, element: 4, width: 1, height: 1 };
+        let added = call!(
+            self.setup.api, "cuGraphAddMemsetNode", &raw mut node => *mut u64, graph => u64, ptr::null() => *const u64,
+            0 => usize, &raw const fill => *const FillNode, 0 => u64,
+        );
+        assert_eq!(added, 0);
+    }
+
+    /// A graph whose node decides by the first word, with bodies that set the second one to 10, 11, ...
+    fn decision(&self, default: Option<u32>, choice: (u64, u64)) -> (u64, u64, Vec<u64>) {
+        let graph = self.graph();
+        let handle = self.handle(graph, default);
+        let after: Vec<u64> = match default {
+            Some(_) => Vec::new(),
+            None => vec![self.kernel(graph, &[], self.set, (handle, self.setup.buffer))],
+        };
+        let (added, node, bodies) = self.node(graph, &after, handle, choice);
+        assert_eq!((added, bodies.len() as u64), (0, choice.1));
+        for (n, body) in bodies.iter().enumerate() {
+            self.fill(*body, 10 + n as u32);
+        }
+        (graph, node, bodies)
+    }
+
+    /// A loop that counts the first word down, and its turns in the third one.
+    fn fill_loop(&self, body: u64, handle: u64) {
+        let first = self.kernel(body, &[], self.turn, (handle, self.setup.buffer));
+        self.kernel(body, &[first], self.setup.kernel, (self.setup.buffer + 8, 1));
+    }
+
+    /// Launches an instance with this first word; returns the second and the third one.
+    fn launched(&self, instance: u64, value: u32) -> [u32; 2] {
+        let words = [value, 0, 0];
+        let from = words.as_ptr() as u64;
+        assert_eq!(
+            call!(self.setup.api, "cuMemcpyHtoD_v2", self.setup.buffer => u64, from => u64, 12 => usize),
+            0
+        );
+        assert_eq!(self.setup.replay(instance), 0);
+        let words = self.setup.api.words(self.setup.buffer, 3);
+        [words[1], words[2]]
+    }
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_with_conditional_nodes() {
+    let c = Conditional::new();
+    for (choice, expected) in
+        [((IF, 1), vec![0, 10, 10]), ((IF, 2), vec![11, 10, 10]), ((SWITCH, 3), vec![10, 11, 12, 0])]
+    {
+        let (graph, _, _) = c.decision(None, choice);
+        let instance = c.setup.instantiate(graph);
+        let seen: Vec<u32> = (0..expected.len()).map(|n| c.launched(instance, n as u32)[0]).collect();
+        assert_eq!(seen, expected);
+    }
+    for (default, expected) in [(0, 11), (1, 10)] {
+        let (graph, _, _) = c.decision(Some(default), (IF, 2));
+        let instance = c.setup.instantiate(graph);
+        assert_eq!((c.launched(instance, 5)[0], c.launched(instance, 5)[0]), (expected, expected));
+    }
+    // A loop, in the body of another node; the handles are those of the outermost graph. The default is assigned at each launch.
+    let graph = c.graph();
+    let (outer, inner) = (c.handle(graph, Some(7)), c.handle(graph, Some(1)));
+    let (_, _, bodies) = c.node(graph, &[], outer, (IF, 1));
+    let (_, _, loops) = c.node(bodies[0], &[], inner, (WHILE, 1));
+    c.fill_loop(loops[0], inner);
+    let instance = c.setup.instantiate(graph);
+    assert_eq!((c.launched(instance, 10)[1], c.launched(instance, 3)[1]), (10, 3));
+    assert_eq!(call!(c.setup.api, "cuGraphDestroy", graph => u64), 0);
+    assert_eq!(c.launched(instance, 4)[1], 4, "an instance lives longer than its graph");
+    assert_eq!(call!(c.setup.api, "cuMemFree_v2", c.setup.buffer => u64), 0);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_captures_a_conditional_node() {
+    let c = Conditional::new();
+    let (s, stream) = (&c.setup, c.setup.streams[0]);
+    s.begin();
+    let launch = |function: u64, first: u64, second: u64| {
+        let arguments = [(&raw const first).cast::<c_void>(), (&raw const second).cast()];
+        assert_eq!(s.api.launch(function, 1, stream, &arguments), 0);
+    };
+    let info = || {
+        let (mut status, mut graph, mut list, mut count) = (0i32, 0u64, ptr::null::<u64>(), 0usize);
+        let told = call!(
+            s.api, "cuStreamGetCaptureInfo_v2", stream => u64, &raw mut status => *mut i32, ptr::null_mut() => *mut u64,
+            &raw mut graph => *mut u64, &raw mut list => *mut *const u64, &raw mut count => *mut usize,
+        );
+        assert_eq!((told, status), (0, 1));
+        // SAFETY: the list is valid until the next call.
+        let nodes =
+            if count == 0 { Vec::new() } else { unsafe { std::slice::from_raw_parts(list, count) }.to_vec() };
+        (graph, nodes)
+    };
+    let handle = c.handle(info().0, None);
+    launch(c.set, handle, s.buffer);
+    let (graph, after) = info();
+    assert_eq!(after.len(), 1);
+    let (added, node, bodies) = c.node(graph, &after, handle, (WHILE, 1));
+    assert_eq!(added, 0);
+    let updated = call!(
+        s.api, "cuStreamUpdateCaptureDependencies", stream => u64, &raw const node => *const u64, 1 => usize, 1 => u32,
+    );
+    assert_eq!(updated, 0);
+    launch(s.kernel, s.buffer + 4, 20);
+    let graph = s.end().unwrap();
+    let begun = call!(
+        s.api, "cuStreamBeginCaptureToGraph", stream => u64, bodies[0] => u64, ptr::null() => *const u64, 0 => u64, 0 => usize,
+        0 => u32,
+    );
+    assert_eq!(begun, 0);
+    launch(c.turn, handle, s.buffer);
+    launch(s.kernel, s.buffer + 8, 1);
+    assert_eq!(call!(s.api, "cuStreamEndCapture", stream => u64, 0 => u64), 0);
+    assert_eq!((s.nodes(graph).len(), s.nodes(bodies[0]).len()), (3, 2));
+    let instance = s.instantiate(graph);
+    assert_eq!([0, 10, 2].map(|n| c.launched(instance, n)), [[20, 0], [20, 10], [20, 2]]);
+    assert_eq!(call!(s.api, "cuMemFree_v2", s.buffer => u64), 0);
+}
+
+/// What CUDA refuses, as measured on an H200.
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_misuses_conditional_nodes() {
+    let c = Conditional::new();
+    let api = &c.setup.api;
+    let instantiate = |graph: u64| {
+        let mut instance = 0u64;
+        let made = call!(
+            api, "cuGraphInstantiateWithFlags", &raw mut instance => *mut u64, graph => u64, 0 => u64,
+        );
+        (made, instance)
+    };
+    let (graph, node, bodies) = c.decision(Some(1), (IF, 2));
+    let (mut kind, mut place) = (0u32, 0u64);
+    assert_eq!(call!(api, "cuGraphNodeGetType", node => u64, &raw mut kind => *mut u32), 0);
+    assert_eq!((kind, c.setup.nodes(graph).len()), (13, 1));
+    assert_eq!(call!(api, "cuGraphDestroy", bodies[0] => u64), 1);
+    assert_eq!(call!(api, "cuGraphClone", &raw mut place => *mut u64, graph => u64), NOT_SUPPORTED);
+    assert_eq!(instantiate(bodies[0]).0, NOT_SUPPORTED);
+    let instance = c.setup.instantiate(graph);
+    assert_eq!(instantiate(graph).0, NOT_SUPPORTED, "one instance at a time");
+    let disabled = call!(api, "cuGraphNodeSetEnabled", instance => u64, node => u64, 0 => u32);
+    assert_eq!((disabled, c.launched(instance, 0)[0]), (1, 10));
+    // An update brings the bodies and the default of the other graph.
+    let update = |graph: u64| {
+        let mut result = [0u64; 3];
+        let code = call!(
+            api, "cuGraphExecUpdate_v2", instance => u64, graph => u64, result.as_mut_ptr() => *mut u64,
+        );
+        (code, result[0] as u32)
+    };
+    let (other, _, others) = c.decision(Some(0), (IF, 2));
+    assert_eq!((update(other), c.launched(instance, 0)[0]), ((0, 0), 11));
+    c.fill(others[1], 12);
+    assert_eq!(update(other), (GRAPH_UPDATE, 2));
+    assert_eq!(update(c.decision(Some(0), (SWITCH, 2)).0), (GRAPH_UPDATE, 6));
+    assert_eq!(call!(api, "cuGraphExecDestroy", instance => u64), 0);
+    assert_eq!(call!(api, "cuGraphExecDestroy", instantiate(graph).1 => u64), 0);
+    // A handle has one node, and is used.
+    let graph = c.graph();
+    let handle = c.handle(graph, Some(0));
+    assert_eq!(instantiate(graph).0, 1);
+    assert_eq!([(IF, 3), (WHILE, 2), (SWITCH, 0)].map(|choice| c.node(graph, &[], handle, choice).0), [1; 3]);
+    let (added, node, _) = c.node(graph, &[], handle, (IF, 1));
+    assert_eq!((added, c.node(graph, &[], handle, (IF, 1)).0), (0, 1));
+    assert_eq!(call!(api, "cuGraphDestroyNode", node => u64), 0);
+    let (added, _, bodies) = c.node(graph, &[], handle, (IF, 1));
+    assert_eq!(added, 0);
+    // A body has no work of the host.
+    extern "C" fn nothing(_: *mut c_void) {}
+    let host = [nothing as *const () as u64, 0];
+    let hosted = call!(
+        api, "cuGraphAddHostNode", &raw mut place => *mut u64, bodies[0] => u64, ptr::null() => *const u64, 0 => usize,
+        host.as_ptr() => *const u64,
+    );
+    assert_eq!((hosted, instantiate(graph).0), (0, 1));
+    // Each graph has handles of its own.
+    assert_eq!(c.node(c.graph(), &[], handle, (IF, 1)).0, 1);
+    assert_eq!(call!(api, "cuMemFree_v2", c.setup.buffer => u64), 0);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_with_an_undefined_condition() {
+    let c = Conditional::new();
+    let graph = c.graph();
+    let handle = c.handle(graph, None);
+    let (_, _, bodies) = c.node(graph, &[], handle, (IF, 1));
+    c.fill(bodies[0], 5);
+    let instance = c.setup.instantiate(graph);
+    // No launch has set it, though an earlier one of another graph has.
+    let earlier = c.setup.instantiate(c.decision(None, (IF, 1)).0);
+    assert_eq!((c.launched(earlier, 1)[0], c.launched(instance, 1)[0]), (10, 0));
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_with_a_loop_without_end() {
+    let c = Conditional::new();
+    let graph = c.graph();
+    let handle = c.handle(graph, Some(1));
+    let (_, _, bodies) = c.node(graph, &[], handle, (WHILE, 1));
+    // The kernel does not set the value.
+    c.kernel(bodies[0], &[], c.setup.kernel, (c.setup.buffer, 0));
+    assert_eq!(c.setup.replay(c.setup.instantiate(graph)), 702);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_with_a_loop_without_kernels() {
+    let c = Conditional::new();
+    let graph = c.graph();
+    let handle = c.handle(graph, Some(1));
+    let (_, _, bodies) = c.node(graph, &[], handle, (WHILE, 1));
+    c.fill(bodies[0], 1);
+    assert_eq!(c.setup.replay(c.setup.instantiate(graph)), 702);
+}

@@ -9,6 +9,7 @@ mod advice;
 mod api;
 mod assembler;
 mod blas;
+mod blas_lt;
 mod calls;
 mod compilers;
 mod contexts;
@@ -188,6 +189,25 @@ fn graphs_do_what_streams_would() {
     passes_without_a_launch("graphs::program_whose_captures_fail_as_they_should");
     let output = exec(&[], "graphs::program_with_a_violation_in_a_graph");
     assert_eq!(output.status.code(), Some(100), "{}", told(&output));
+}
+
+#[test]
+fn conditional_nodes_of_graphs_run_the_bodies_that_kernels_choose() {
+    let text = passes("graphs::program_with_conditional_nodes");
+    assert!(text.contains("turn: 17 launches") && !text.contains("not supported"), "{text}");
+    passes("graphs::program_that_captures_a_conditional_node");
+    let text = passes_without_a_launch("graphs::program_that_misuses_conditional_nodes");
+    assert!(text.contains("cuGraphClone is not supported by CUDA"), "{text}");
+    let violated = |options: &[&str], program: &str, what: &str| {
+        let output = exec(options, program);
+        let text = told(&output);
+        assert_eq!(output.status.code(), Some(100), "{text}");
+        assert!(text.contains(what), "{text}");
+    };
+    violated(&[], "graphs::program_with_an_undefined_condition", "uninitialised: cuGraphLaunch: ");
+    let fuel = ["--fuel", "1000"];
+    violated(&fuel, "graphs::program_with_a_loop_without_end", "executed more warp instructions than --fuel");
+    violated(&[], "graphs::program_with_a_loop_without_kernels", "has no end");
 }
 
 #[test]

@@ -12,7 +12,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 
 /// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
 const MODULES: [(&str, &[&str]); 4] = [
-    ("crates/cuda/src", &["status", "program", "device", "api", "preload"]),
+    ("crates/cuda/src", &["status", "program", "device", "blas", "api", "preload"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
     ("crates/pipeline/src", &["kernel", "frame", "product", "kv_cache", "attention", "moe", "families"]),
     (

@@ -131,7 +131,7 @@ static bool arrays_and_textures()
     return true;
 }
 
-/// Conditional nodes, copies of symbols, recapture, cudaGraphDebugDotPrint, ids of graphs and nodes, cudaGraphNodeGetParams, cuGraphAddBatchMemOpNode.
+/// Copies of symbols, recapture, cudaGraphDebugDotPrint, ids of graphs and nodes, cudaGraphNodeGetParams, cuGraphAddBatchMemOpNode.
 static bool graphs()
 {
     cudaStream_t stream;

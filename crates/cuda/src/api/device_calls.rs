@@ -392,7 +392,7 @@ entry_points! {
         let (word, on_device, on_host) = match kind {
             None => (0u32, 0, at),
             Some(Kind::Pinned | Kind::Registered) => (1, at, at),
-            Some(Kind::Device | Kind::Graph | Kind::Mapped) => (2, at, 0),
+            Some(Kind::Device | Kind::Graph | Kind::Conditions | Kind::Mapped) => (2, at, 0),
             Some(Kind::Managed | Kind::ManagedVariable) => (3, at, at),
         };
         let number = found.map_or(-1i32, |a| i32::from(a.gpu));

@@ -3,8 +3,10 @@
 
 use std::ffi::c_int;
 
+use crate::api::conditional_calls::add_conditional;
 use crate::api::graph_parameters::{
     awaited, copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, nodes, recorded,
+    with_conditions,
 };
 use crate::api::launch_parameters::{LaunchAttribute, attributed};
 use crate::api::parameters::{
@@ -12,6 +14,7 @@ use crate::api::parameters::{
 };
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
+use crate::device::conditionals::CONDITIONAL;
 use crate::device::handles::Handle;
 use crate::device::state::device;
 use crate::device::work::{CopyWork, Work};
@@ -21,7 +24,8 @@ use crate::status::{Answer, Status};
 
 fn add(node: Out<u64>, graph: u64, after: In<u64>, count: usize, work: Work) -> Answer {
     let after = nodes(after, count)?;
-    let made = device()?.graphs.add(graph_of(graph)?, work, after)?;
+    let made = device()?.graphs.add(graph_of(graph)?, work, after);
+    let made = made.map_err(with_conditions)?;
     node.set(Handle::Node.make(made as usize))
 }
 
@@ -48,6 +52,11 @@ fn graph_memory(len: usize) -> Result<u64, Status> {
 /// # Safety
 /// As [`any_work`].
 unsafe fn add_any(node: Out<u64>, graph: u64, after: In<u64>, count: usize, of: u64, api: Api) -> Answer {
+    // SAFETY: the type precedes everything else.
+    if unsafe { In::<u32>::at(of) }.get()? == CONDITIONAL {
+        // SAFETY: as promised by the caller, for this type.
+        return unsafe { add_conditional(node, graph, nodes(after, count)?, of, api) };
+    }
     // SAFETY: as promised by the caller.
     let (work, place) = unsafe { any_work(of, api, graph_memory) }?;
     if let (Some(place), Work::Allocate(address, _)) = (place, &work) {
@@ -166,7 +175,8 @@ entry_points! {
     [cudaGraphClone: (Primary, zeros INVALID_VALUE)]
     [cuGraphClone: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (to: Out<u64>, graph: u64) {
-        let made = device()?.graphs.clone_graph(graph_of(graph)?)?;
+        let made = device()?.graphs.clone_graph(graph_of(graph)?);
+        let made = made.map_err(with_conditions)?;
         to.set(Handle::Graph.make(made as usize))
     }
     [cudaGraphNodeFindInClone: (Primary, zeros INVALID_VALUE)]

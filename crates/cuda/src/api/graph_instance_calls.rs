@@ -4,7 +4,7 @@
 use std::ffi::c_int;
 
 use crate::api::graph_parameters::{
-    awaited, copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, recorded,
+    awaited, copied, driver_copied, graph_of, kernel_handle, kernel_of, node_of, recorded, with_conditions,
 };
 use crate::api::parameters::{
     Api, Copy3D, FillParameters, HostParameters, KernelParameters, Memcpy3D, any_work,
@@ -12,9 +12,10 @@ use crate::api::parameters::{
 use crate::api::table::entry_points;
 use crate::device::allocations::Kind;
 use crate::device::contexts::gpu;
+use crate::device::graphs::{Mismatch, Step};
 use crate::device::handles::Handle;
+use crate::device::instances::perform_instance;
 use crate::device::state::device;
-use crate::device::submit::perform;
 use crate::device::work::{CopyWork, Work};
 use crate::program::pointers::{In, Out};
 use crate::status::{Answer, Status};
@@ -35,7 +36,8 @@ fn replace_step(instance: u64, node: u64, work: Work) -> Answer {
 }
 
 fn instantiate(instance: Out<u64>, graph: u64, flags: u64) -> Answer {
-    let made = device()?.graphs.instantiate(graph_of(graph)?, flags)?;
+    let made = device()?.graphs.instantiate(graph_of(graph)?, flags);
+    let made = made.map_err(with_conditions)?;
     instance.set(Handle::Instance.make(made as usize))
 }
 
@@ -50,11 +52,20 @@ struct UpdateResult {
 
 fn update(instance: u64, graph: u64) -> Result<UpdateResult, Status> {
     let wrong = device()?.graphs.update(instance_of(instance)?, graph_of(graph)?)?;
-    // 2: the topology or the type of a node changed.
+    // 2: the topology or the type of a node changed. 6: this change is not supported.
     Ok(match wrong {
         None => UpdateResult { result: 0, node: 0, from: 0 },
-        Some(node) => UpdateResult { result: 2, node: Handle::Node.make(node as usize), from: 0 },
+        Some(Mismatch { node, is_conditional }) => UpdateResult {
+            result: if is_conditional { 6 } else { 2 },
+            node: Handle::Node.make(node as usize),
+            from: 0,
+        },
     })
+}
+
+/// A step that may be disabled: that of a conditional node may not.
+fn switchable(step: &mut Step) -> Result<&mut Step, Status> {
+    if matches!(step.work, Work::Conditional(_)) { Err(Status::INVALID_VALUE) } else { Ok(step) }
 }
 
 fn updated(result: u32) -> Answer {
@@ -66,7 +77,7 @@ fn updated(result: u32) -> Answer {
 /// # Safety
 /// The memory of the program that its nodes name is there.
 unsafe fn run(instance: u64, stream: u64) -> Answer {
-    let steps = {
+    let (steps, conditions) = {
         let mut device = device()?;
         device.healthy()?;
         let number = instance_of(instance)?;
@@ -77,7 +88,7 @@ unsafe fn run(instance: u64, stream: u64) -> Answer {
         device.graphs.launched(number)?
     };
     // SAFETY: as promised by the caller.
-    steps.iter().filter(|step| step.enabled).try_for_each(|step| unsafe { perform(&step.work) })
+    unsafe { perform_instance(&steps, &conditions) }
 }
 
 entry_points! {
@@ -99,10 +110,12 @@ entry_points! {
     fn (
         instance: Out<u64>, graph: u64, of: u64,
     ) {
-        instantiate(instance, graph, In::at(of).get()?)?;
-        // No node is at fault, and the result is success.
+        let made = instantiate(instance, graph, In::at(of).get()?);
+        let is_unused = made.is_err() && device()?.graphs.has_unused_condition(graph_of(graph)?);
+        // No node is at fault. 0: success; 1: an error; 5: a handle without a conditional node.
         Out::<u64>::at(of + 16).set(0)?;
-        Out::<u32>::at(of + 24).set(0)
+        Out::<u32>::at(of + 24).set(if is_unused { 5 } else { u32::from(made.is_err()) })?;
+        made
     }
     [cudaGraphExecGetFlags: (Primary, zeros INVALID_VALUE)]
     [cuGraphExecGetFlags: (Init, zeros INVALID_VALUE, since 12_000)]
@@ -164,7 +177,8 @@ entry_points! {
     [cudaGraphExecChildGraphNodeSetParams: (Primary, zeros INVALID_VALUE)]
     [cuGraphExecChildGraphNodeSetParams: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, node: u64, child: u64) {
-        device()?.graphs.update_child(instance_of(instance)?, node_of(node)?, graph_of(child)?)
+        let done = device()?.graphs.update_child(instance_of(instance)?, node_of(node)?, graph_of(child)?);
+        done.map_err(with_conditions)
     }
     [cudaGraphExecNodeSetParams: (Primary, zeros INVALID_VALUE)]
     fn (instance: u64, node: u64, of: u64) {
@@ -178,13 +192,13 @@ entry_points! {
     [cuGraphNodeSetEnabled: (Init, zeros INVALID_VALUE, since 11_060)]
     fn (instance: u64, node: u64, enabled: u32) {
         let mut device = device()?;
-        device.graphs.step(instance_of(instance)?, node_of(node)?)?.enabled = enabled != 0;
+        switchable(device.graphs.step(instance_of(instance)?, node_of(node)?)?)?.enabled = enabled != 0;
         Ok(())
     }
     [cudaGraphNodeGetEnabled: (Primary, zeros INVALID_VALUE)]
     [cuGraphNodeGetEnabled: (Init, zeros INVALID_VALUE, since 11_060)]
     fn (instance: u64, node: u64, enabled: Out<u32>) {
-        let held = device()?.graphs.step(instance_of(instance)?, node_of(node)?)?.enabled;
+        let held = switchable(device()?.graphs.step(instance_of(instance)?, node_of(node)?)?)?.enabled;
         enabled.set(u32::from(held))
     }
     [cudaGraphExecUpdate: (Primary, zeros INVALID_VALUE)]

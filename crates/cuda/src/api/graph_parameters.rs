@@ -2,6 +2,7 @@
 #![expect(unsafe_code, reason = "structs of a C program")]
 
 use crate::api::parameters::{Copy3D, KernelParameters, Memcpy3D};
+use crate::api::refusals::refuse_as_cuda;
 use crate::device::handles::Handle;
 use crate::device::state::device;
 use crate::device::work::{KernelWork, Work};
@@ -66,4 +67,15 @@ pub(crate) fn kernel_of(node: u64) -> Result<KernelWork, Status> {
         Work::Launch(kernel) => Ok((**kernel).clone()),
         _ => Err(Status::INVALID_VALUE),
     }
+}
+
+/// Says why CUDA refuses a call on a graph with conditional nodes, if it does.
+pub(crate) fn with_conditions(status: Status) -> Status {
+    if status == Status::NOT_SUPPORTED {
+        return refuse_as_cuda(
+            "a graph with handles of conditional nodes is neither cloned nor a child graph, has one instance at a time, and \
+             the body of a conditional node has none",
+        );
+    }
+    status
 }

@@ -4,6 +4,7 @@
 pub(crate) mod call;
 
 mod array_calls;
+mod conditional_calls;
 mod cute_dsl;
 mod device_calls;
 pub(crate) mod entry_points;

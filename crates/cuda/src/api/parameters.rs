@@ -4,7 +4,9 @@
 use std::ffi::c_int;
 
 use crate::api::launch_parameters::packed;
+use crate::api::refusals::refuse_as_cuda;
 use crate::device::arguments::Pointers;
+use crate::device::conditionals::CONDITIONAL;
 use crate::device::handles::Handle;
 use crate::device::state::device;
 use crate::device::submit::kernel_work;
@@ -374,7 +376,7 @@ pub(crate) enum Api {
 }
 
 /// Bytes before the union of `cudaGraphNodeParams`.
-const UNION: u64 = 16;
+pub(crate) const UNION: u64 = 16;
 /// Offsets in `cudaMemAllocNodeParams`: the size in bytes, and the address, which is an output.
 const ALLOCATION: (u64, u64) = (88 + 16, 88 + 24);
 
@@ -422,6 +424,7 @@ pub(crate) unsafe fn any_work(
                 return Ok((Work::Allocate(allocate(len)?, len), Some(body + ALLOCATION.1)));
             }
             11 => Work::Free(word()?),
+            CONDITIONAL => return Err(refuse_as_cuda("the parameters of a conditional node do not change")),
             _ => return Err(Status::NOT_SUPPORTED),
         }
     };

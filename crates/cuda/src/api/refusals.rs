@@ -1,5 +1,10 @@
 //! Why functions are refused, and what works instead.
 
+use crate::device::results::REPORTED;
+use crate::device::state::device;
+use crate::program::caller::called_function;
+use crate::status::Status;
+
 /// Why a launch of CUDA 3.2 and before is refused.
 const OLD_LAUNCH: &str = "arguments belong to a launch, not to a kernel; use cuLaunchKernel";
 
@@ -24,10 +29,6 @@ const CAUSES: &[(&str, &str)] = &[
     ("cudaGL", "there is no graphics API; use memory of cudaMalloc"),
     ("EGL", "there is no graphics API; use memory of cudaMalloc"),
     ("VDPAU", "there is no graphics API; use memory of cudaMalloc"),
-    (
-        "Conditional",
-        "a graph's conditional nodes are not emulated; decide on the host between launches of two graphs",
-    ),
     ("UserObject", "a graph keeps no object of the program; keep it until the graph is destroyed"),
     ("Multicast", "there is no NVLink switch; use peer copies (cudaMemcpyPeer)"),
     ("LogicalEndpoint", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
@@ -109,4 +110,13 @@ pub fn cause(name: &str) -> Option<&'static str> {
 /// The name of an unserved function, with the cause and the remedy if there are any to tell.
 pub(crate) fn refusal(name: &str) -> String {
     cause(name).map_or_else(|| name.to_owned(), |cause| format!("{name}: {cause}"))
+}
+
+/// The answer to a call that CUDA does not support, with a remark on why: that is no lack of this library.
+pub(crate) fn refuse_as_cuda(why: &str) -> Status {
+    if let Ok(mut device) = device() {
+        REPORTED.set(true);
+        device.results.remark(format!("{} is not supported by CUDA: {why}", called_function()));
+    }
+    Status::NOT_SUPPORTED
 }

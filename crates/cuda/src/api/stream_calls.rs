@@ -64,7 +64,10 @@ fn end(stream: u64, graph: Out<u64>) -> Answer {
     let Device { streams, graphs, .. } = &mut *device;
     let made = streams.end(stream, |heads| graphs.reached(heads));
     match made {
-        Ok(made) => graph.set(Handle::Graph.make(made as usize)),
+        Ok(made) => {
+            graph.set_if(Handle::Graph.make(made as usize));
+            Ok(())
+        }
         Err(status) => {
             // A failed capture returns a null graph.
             graph.set_if(0);

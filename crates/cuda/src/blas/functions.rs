@@ -5,6 +5,7 @@ use std::ffi::{c_char, c_int};
 
 use super::handle::{self, Answer, Call, Failure, answered, answered_with};
 use super::kernel::{Arguments, Batch, MOST, Operand, Scalar, Type, ctas, flags, launch};
+use super::product::{Product, general};
 use crate::device::submit::submit;
 use crate::device::work::{CopyWork, Memory, Work};
 use crate::program::caller::runtime_is_12;
@@ -92,39 +93,6 @@ fn reduced(
     }
 }
 
-/// A product of matrices: C = alpha A B + beta C, `count` times.
-struct Product<'a> {
-    kernel: &'a str,
-    size: [i64; 3],
-    count: i64,
-    factors: [Scalar; 2],
-    operands: [Operand; 3],
-    /// Whether operands may have triangles.
-    is_special: bool,
-}
-
-impl Product<'_> {
-    fn run(&self, call: &Call) -> Answer {
-        let Self { kernel, size: [m, n, k], count, factors: [alpha, beta], operands: [a, b, c], .. } = *self;
-        if m <= 0 || n <= 0 || count <= 0 {
-            return Ok(());
-        }
-        let wide = if self.is_special { 1 } else { 4 };
-        let block = if n > wide { [32, 4] } else { [128, 1] };
-        let grid = [
-            ctas(m, i64::from(block[0]), i64::from(i32::MAX)),
-            ctas(n, i64::from(block[1]) * wide, i64::MAX),
-            ctas(count, 1, MOST),
-        ];
-        if i64::from(grid[1]) > MOST {
-            return Err(call.unsupported("a product of more than a million columns"));
-        }
-        let arguments = Arguments::default().long(m).long(n).long(k).long(count);
-        let arguments = arguments.scalar(alpha).operand(a).operand(b).scalar(beta).operand(c);
-        launch(call, &format!("cublas_{kernel}"), grid, block, arguments)
-    }
-}
-
 /// The arguments that all forms of a general product have.
 struct Gemm {
     operations: [u32; 2],
@@ -144,22 +112,10 @@ fn gemm(
     given: &Gemm,
 ) -> Answer {
     let Gemm { operations, size: [m, n, k], matrices, batches, count } = *given;
-    let kernel = match (a, b, c) {
-        (Type::F32, Type::F32, Type::F32) => "gemm_f32",
-        (Type::F64, Type::F64, Type::F64) => "gemm_f64",
-        (Type::C32, Type::C32, Type::C32) => "gemm_c32",
-        (Type::C64, Type::C64, Type::C64) => "gemm_c64",
-        (Type::F16, Type::F16, Type::F16) => "gemm_f16",
-        (Type::F16, Type::F16, Type::F32) => "gemm_f16_f32",
-        (Type::BF16, Type::BF16, Type::BF16) => "gemm_bf16",
-        (Type::BF16, Type::BF16, Type::F32) => "gemm_bf16_f32",
-        (Type::I8, Type::I8, Type::I32) => "gemm_i8_i32",
-        (Type::I8, Type::I8, Type::F32) => "gemm_i8_f32",
-        _ => {
-            let [a, b, c] = [a, b, c].map(Type::word);
-            return Err(call.unsupported(&format!("there is no product of {a} and {b} in {c} here")));
-        }
-    };
+    let kernel = general([a, b, c]).ok_or_else(|| {
+        let [a, b, c] = [a, b, c].map(Type::word);
+        call.unsupported(&format!("there is no product of {a} and {b} in {c} here"))
+    })?;
     sizes([m, n, k, count])?;
     let rows = [[m, k][usize::from(operations[0] != 0)], [k, n][usize::from(operations[1] != 0)], m];
     for (rows, (_, ld)) in rows.iter().zip(matrices) {
@@ -171,7 +127,7 @@ fn gemm(
         return Ok(());
     }
     let factors = [scalar(call, alpha, of_factors)?, scalar(call, beta, of_factors)?];
-    Product { kernel, size: [m, n, k], count, factors, operands, is_special: false }.run(call)
+    Product { kernel, size: [m, n, k], count, factors, operands, ..Product::default() }.run(call)
 }
 
 /// The types of a product that numbers name, and that of its factors by the type of the computation (`cublasComputeType_t`, or a
@@ -221,7 +177,7 @@ const fn diagonal(unit: u32) -> Result<i32, Failure> {
 /// A product of a matrix of which a triangle is stored.
 fn special(call: &Call, ty: Type, size: [i64; 3], factors: [Scalar; 2], operands: [Operand; 3]) -> Answer {
     let kernel = format!("special_{}", ty.word());
-    Product { kernel: &kernel, size, count: 1, factors, operands, is_special: true }.run(call)
+    Product { kernel: &kernel, size, factors, operands, is_special: true, ..Product::default() }.run(call)
 }
 
 /// What mirrors a triangle.
@@ -308,7 +264,7 @@ fn gemv(call: &Call, ty: Type, (alpha, beta): (u64, u64), given: &Gemv) -> Answe
         Operand::vector(y.0, rows, y.1, ty).batched(batches[2]),
     ];
     let kernel = format!("gemm_{}", ty.word());
-    Product { kernel: &kernel, size: [rows, 1, k], count, factors, operands, is_special: false }.run(call)
+    Product { kernel: &kernel, size: [rows, 1, k], count, factors, operands, ..Product::default() }.run(call)
 }
 
 /// A = alpha x y' + A.
@@ -327,7 +283,7 @@ fn ger(
     let operands = [Operand::vector(x.0, m, x.1, ty), y, Operand::matrix(a.0, a.1)];
     let factors = [scalar(call, alpha, ty)?, Scalar::ONE];
     let kernel = format!("gemm_{}", ty.word());
-    Product { kernel: &kernel, size: [m, n, 1], count: 1, factors, operands, is_special: false }.run(call)
+    Product { kernel: &kernel, size: [m, n, 1], factors, operands, ..Product::default() }.run(call)
 }
 
 /// The arguments of triangular systems.
@@ -424,7 +380,7 @@ transfers! {
 }
 
 /// The version of the library that a program finds.
-fn version() -> c_int {
+pub(super) fn version() -> c_int {
     if runtime_is_12() { 120_900 } else { 130_500 }
 }
 
@@ -433,17 +389,20 @@ extern "C" fn cublasCreate_v2(handle: Out<u64>) -> c_int {
     answered("cublasCreate_v2", || handle::create(handle))
 }
 
+/// A part of the version by its `libraryPropertyType`.
+pub(super) fn property(property: c_int, value: Out<c_int>) -> Answer {
+    let part = match property {
+        0 => version() / 10_000,
+        1 => version() / 100 % 100,
+        2 => version() % 100,
+        _ => return Err(Failure::INVALID_VALUE),
+    };
+    Ok(value.set(part)?)
+}
+
 #[unsafe(no_mangle)]
-extern "C" fn cublasGetProperty(property: c_int, value: Out<c_int>) -> c_int {
-    answered("cublasGetProperty", || {
-        let part = match property {
-            0 => version() / 10_000,
-            1 => version() / 100 % 100,
-            2 => version() % 100,
-            _ => return Err(Failure::INVALID_VALUE),
-        };
-        Ok(value.set(part)?)
-    })
+extern "C" fn cublasGetProperty(part: c_int, value: Out<c_int>) -> c_int {
+    answered("cublasGetProperty", || property(part, value))
 }
 
 #[unsafe(no_mangle)]
@@ -452,7 +411,7 @@ extern "C" fn cublasGetCudartVersion() -> usize {
 }
 
 /// The name of a status.
-const fn status_name(status: c_int) -> &'static std::ffi::CStr {
+pub(super) const fn status_name(status: c_int) -> &'static std::ffi::CStr {
     match status {
         0 => c"CUBLAS_STATUS_SUCCESS",
         1 => c"CUBLAS_STATUS_NOT_INITIALIZED",

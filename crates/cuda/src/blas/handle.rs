@@ -100,6 +100,17 @@ pub(super) fn destroy(handle: u64) -> Answer {
     Ok(())
 }
 
+/// Reports what a function does not support, by name.
+pub(super) fn refused(name: &str, what: &str) -> Failure {
+    match device() {
+        Ok(mut device) => {
+            device.miss(&format!("{name}: {what}"));
+            Failure::NOT_SUPPORTED
+        }
+        Err(status) => status.into(),
+    }
+}
+
 /// A call with a handle.
 #[derive(Debug)]
 pub(super) struct Call {
@@ -118,20 +129,19 @@ impl Call {
 
     /// What is not supported, by name.
     pub(super) fn unsupported(&self, what: &str) -> Failure {
-        match device() {
-            Ok(mut device) => {
-                device.miss(&format!("{}: {what}", self.name));
-                Failure::NOT_SUPPORTED
-            }
-            Err(status) => status.into(),
-        }
+        refused(self.name, what)
     }
 
     /// Reports a scalar or a result that is not where the pointer mode says.
     fn misplaced(&self, address: u64, what: &str) -> Failure {
         if let Ok(mut device) = device() {
+            let setting = if self.name.starts_with("cublasLt") {
+                "the attribute POINTER_MODE of its descriptor"
+            } else {
+                "cublasSetPointerMode"
+            };
             let text = format!(
-                "{what} at {address:#x}, a device address, but the pointer mode is that of the host (cublasSetPointerMode)"
+                "{what} at {address:#x}, a device address, but the pointer mode is that of the host ({setting})"
             );
             device.results.violated(vec![ViolationRecord::of_call(self.name, Rule::OutOfBounds, text)]);
         }

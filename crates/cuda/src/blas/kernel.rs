@@ -82,6 +82,11 @@ impl Scalar {
     pub(super) const ONE: Self = Self { at: 0, re: 1.0, im: 0.0, ty: Type::F64 };
     pub(super) const ZERO: Self = Self { at: 0, re: 0.0, im: 0.0, ty: Type::F64 };
 
+    /// Whether it is zero, as far as the host knows.
+    pub(super) fn is_known_zero(&self) -> bool {
+        self.at == 0 && self.re == 0.0 && self.im == 0.0
+    }
+
     /// The scalar at an address of the program.
     ///
     /// # Safety
@@ -210,6 +215,22 @@ pub(super) enum Batch {
     List,
 }
 
+/// What follows a product: a bias for each row of the result, and a function of each element.
+#[derive(Debug, Clone, Copy)]
+pub(super) struct Epilogue {
+    /// The address of the bias; 0 if there is none.
+    pub(super) bias: u64,
+    /// The distance in elements between the biases of a batch.
+    pub(super) batch: i64,
+    pub(super) ty: Type,
+    /// The bits of `cublasLtEpilogue_t` that name a function.
+    pub(super) kind: u32,
+}
+
+impl Epilogue {
+    pub(super) const NONE: Self = Self { bias: 0, batch: 0, ty: Type::F32, kind: 0 };
+}
+
 /// The arguments of a kernel, packed.
 #[derive(Debug, Default)]
 pub(super) struct Arguments(Vec<u8>);
@@ -247,6 +268,12 @@ impl Arguments {
     pub(super) fn operand(self, operand: Operand) -> Self {
         let Operand { at, rows, columns, batch, flags } = operand;
         self.address(at).long(rows).long(columns).long(batch).word(flags).word(0)
+    }
+
+    pub(super) fn epilogue(self, epilogue: Epilogue) -> Self {
+        let Epilogue { bias, batch, ty, kind } = epilogue;
+        let size = ty.size() as i64;
+        self.address(bias).long(size).long(batch.wrapping_mul(size)).word(ty as i32).word(kind.cast_signed())
     }
 }
 

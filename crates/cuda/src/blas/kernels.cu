@@ -5,6 +5,7 @@
 // bits, in the type itself otherwise, by fused multiply-adds; inner products and norms of 32 bits and less are summed in 64 bits.
 #include <cuda_bf16.h>
 #include <cuda_fp16.h>
+#include <type_traits>
 
 typedef long long i64;
 
@@ -128,10 +129,28 @@ template <class W, class S, bool SPECIAL> __device__ W element(const Operand &o,
     return conjugated ? conjugate(v) : v;
 }
 
-// C = alpha A B + beta C for a batch. Of C, the part that its flags name is written. A thread computes up to WIDE elements of a row.
+// What follows a product: a bias for each row, unless `bias` is null, and a function of each element.
+struct Epilogue {
+    const void *bias;
+    i64 step, batch;  // distances in bytes
+    int type, kind;
+};
+
+// The bits of `cublasLtEpilogue_t` that name a function.
+enum : int { RELU = 2, GELU = 32 };
+
+// Called, not copied, so that the text stays short. A number that is none stays none.
+template <class W> __device__ __noinline__ W activated(W v, int kind) {
+    if (kind & RELU) return v < 0 ? W(0) : v;
+    if (kind & GELU) return W(0.5) * v * (W(1) + W(tanh(W(0.79788456080286535588) * (v + W(0.044715) * v * v * v))));
+    return v;
+}
+
+// D = epilogue(alpha A B + beta C) for a batch. Of D, the part that the flags of C name is written. A thread computes up to WIDE elements of a row.
 template <class A, class B, class C, class W, bool SPECIAL>
-__device__ void gemm(i64 m, i64 n, i64 k, i64 count, const Scalar &alpha, const Operand &a, const Operand &b, const Scalar &beta, const Operand &c) {
+__device__ void gemm(i64 m, i64 n, i64 k, i64 count, const Scalar &alpha, const Operand &a, const Operand &b, const Scalar &beta, const Operand &c, const Operand &d, const Epilogue &e) {
     const int WIDE = SPECIAL ? 1 : 4;
+    const bool FOLLOWED = !SPECIAL && std::is_floating_point<W>::value;
     i64 row = blockIdx.x * (i64)blockDim.x + threadIdx.x;
     i64 column = (blockIdx.y * (i64)blockDim.y + threadIdx.y) * WIDE;
     if (row >= m || column >= n) return;
@@ -151,22 +170,29 @@ __device__ void gemm(i64 m, i64 n, i64 k, i64 count, const Scalar &alpha, const 
                     if (j < wide) sums[j] = fused(x, element<W, B, SPECIAL>(b, of_b, l, column + j), sums[j]);
             }
         }
-        C *of_c = matrix<C>(c, number);
+        const C *of_c = matrix<C>(c, number);
+        C *of_d = matrix<C>(d, number);
+        W bias = made<W>::of(0, 0);
+        if (FOLLOWED && e.bias != nullptr) bias = made<W>::of(number_of((const char *)e.bias + number * e.batch + row * e.step, e.type).re, 0);
 #pragma unroll
         for (int j = 0; j < WIDE; j++) {
             if (j >= wide) break;
             if (SPECIAL && (c.flags & LOWER ? row < column + j : c.flags & UPPER && row > column + j)) continue;
-            C *at = of_c + row * c.rows + (column + j) * c.columns;
             W v = product(by, sums[j]);
-            if (!is_zero(old)) v = sum(v, product(old, widened<W, C>::of(*at)));
-            *at = narrowed<C>(SPECIAL && c.flags & HERMITIAN && row == column + j ? real(v) : v);
+            if (!is_zero(old)) v = sum(v, product(old, widened<W, C>::of(of_c[row * c.rows + (column + j) * c.columns])));
+            if constexpr (FOLLOWED) {
+                if (e.bias != nullptr) v = sum(v, bias);
+                if (e.kind != 0) v = activated(v, e.kind);
+            }
+            of_d[row * d.rows + (column + j) * d.columns] = narrowed<C>(SPECIAL && c.flags & HERMITIAN && row == column + j ? real(v) : v);
         }
     }
 }
 
 #define GEMM(name, A, B, C, W, SPECIAL)                                                                                                               \
-    extern "C" __global__ void name(i64 m, i64 n, i64 k, i64 count, Scalar alpha, Operand a, Operand b, Scalar beta, Operand c) {                    \
-        gemm<A, B, C, W, SPECIAL>(m, n, k, count, alpha, a, b, beta, c);                                                                              \
+    extern "C" __global__ void name(i64 m, i64 n, i64 k, i64 count, Scalar alpha, Operand a, Operand b, Scalar beta, Operand c, Operand d,            \
+                                    Epilogue e) {                                                                                                     \
+        gemm<A, B, C, W, SPECIAL>(m, n, k, count, alpha, a, b, beta, c, d, e);                                                                        \
     }
 GEMM(cublas_gemm_f32, float, float, float, float, false)
 GEMM(cublas_gemm_f64, double, double, double, double, false)

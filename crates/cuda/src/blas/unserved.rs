@@ -1,4 +1,4 @@
-//! The functions of cuBLAS that are not served. Each reports its name once and returns `CUBLAS_STATUS_NOT_SUPPORTED`. The names are those that
+//! The functions of cuBLAS and cublasLt that are not served. Each reports its name once and returns `CUBLAS_STATUS_NOT_SUPPORTED`. The names are those that
 //! the libraries of CUDA 12.9 and 13.x export.
 
 use std::ffi::c_int;
@@ -10,25 +10,29 @@ use crate::device::state::device;
 const REMEDY: &str = "of cuBLAS, the products of dense matrices and vectors are served, and triangular systems; compute this on the host, or by \
     kernels of the program";
 
+/// What works instead of functions of cublasLt.
+const REMEDY_OF_LT: &str =
+    "of cublasLt, cublasLtMatmul and cublasLtMatrixTransform are served, and what describes their operands";
+
 macro_rules! unserved {
-    ($($name:ident)*) => {
+    ($list:ident $remedy:ident: $($name:ident)*) => {
         $(
             #[unsafe(no_mangle)]
             extern "C" fn $name() -> c_int {
                 answered(stringify!($name), || {
-                    device()?.miss(&format!("{}: {REMEDY}", stringify!($name)));
+                    device()?.miss(&format!("{}: {}", stringify!($name), $remedy));
                     Err(Failure::NOT_SUPPORTED)
                 })
             }
         )*
 
         /// Their names.
-        pub(super) const NAMES: &[&str] = &[$(stringify!($name)),*];
+        pub(super) const $list: &[&str] = &[$(stringify!($name)),*];
     };
 }
 
 #[rustfmt::skip]
-unserved! {
+unserved! { NAMES REMEDY:
     cublasAlloc cublasAsumEx cublasAsumEx_64 cublasCaxpy cublasCbdmm cublasCcopy cublasCdotc cublasCdotu cublasCgbmv cublasCgbmv_v2 cublasCgbmv_v2_64
     cublasCgelsBatched cublasCgemm cublasCgemm3mBatched cublasCgemm3mBatched_64 cublasCgemm3mEx cublasCgemm3mEx_64 cublasCgemm3mStridedBatched
     cublasCgemm3mStridedBatched_64 cublasCgemv cublasCgeqrfBatched cublasCgerc cublasCgeru cublasCgetrfBatched cublasCgetriBatched cublasCgetrsBatched
@@ -82,4 +86,13 @@ unserved! {
     cublasZsyr2k cublasZsyr2k_v2 cublasZsyr2k_v2_64 cublasZsyr_v2 cublasZsyr_v2_64 cublasZsyrk cublasZsyrkx cublasZsyrkx_64 cublasZtbmv cublasZtbmv_v2
     cublasZtbmv_v2_64 cublasZtbsv cublasZtbsv_v2 cublasZtbsv_v2_64 cublasZtpmv cublasZtpmv_v2 cublasZtpmv_v2_64 cublasZtpsv cublasZtpsv_v2
     cublasZtpsv_v2_64 cublasZtpttr cublasZtrmm cublasZtrmv cublasZtrmv_v2 cublasZtrmv_v2_64 cublasZtrsm cublasZtrsv cublasZtrttp
+}
+
+#[rustfmt::skip]
+unserved! { OF_LT REMEDY_OF_LT:
+    cublasLtAlgoCharacteristicGetAttribute cublasLtClearNvjetCache cublasLtCtxInit cublasLtEmulationDescCreate cublasLtEmulationDescDestroy
+    cublasLtEmulationDescGetAttribute cublasLtEmulationDescInit_internal cublasLtEmulationDescSetAttribute cublasLtGetEnvironmentMode
+    cublasLtGroupedMatrixLayoutCreate cublasLtGroupedMatrixLayoutInit_internal cublasLtHeuristicLutSerializeEntry cublasLtHeuristicsCacheCreate
+    cublasLtHeuristicsCacheDestroy cublasLtHeuristicsCacheGet cublasLtHeuristicsCachePut cublasLtMatmulAlgoConfigGetAttributeRange
+    cublasLtSetEnvironmentMode cublasLtShutdownCtx
 }

@@ -13,6 +13,8 @@ pub(crate) enum Kind {
     Registered,
     /// Memory of a graph node.
     Graph,
+    /// Values of the conditional nodes of graphs.
+    Conditions,
     /// A `__managed__` variable.
     ManagedVariable,
     /// Physical memory that is mapped to reserved addresses (`cuMemMap`).

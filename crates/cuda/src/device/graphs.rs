@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use crate::device::conditionals::{Choice, Condition, Conditional, Conditions};
 use crate::device::work::Work;
 use crate::status::{Answer, Status};
 
@@ -29,6 +30,8 @@ pub(crate) struct Step {
     pub(crate) node: u64,
     pub(crate) work: Work,
     pub(crate) enabled: bool,
+    /// Of a conditional node: the number of steps of each body, which follow this one.
+    pub(crate) bodies: Box<[usize]>,
 }
 
 /// An instance of a graph.
@@ -36,6 +39,9 @@ pub(crate) struct Step {
 pub(crate) struct Instance {
     pub(crate) steps: Vec<Step>,
     pub(crate) flags: u64,
+    /// The graph of which it is.
+    graph: u64,
+    conditions: Vec<Condition>,
     /// Whether it has been launched.
     launched: bool,
     /// The step of each node.
@@ -52,6 +58,16 @@ pub(crate) struct Graphs {
     instances: BTreeMap<u64, Instance>,
     /// Graphs of which an instance, or another graph, has taken the work.
     taken: BTreeSet<u64>,
+    pub(crate) conditions: Conditions,
+}
+
+/// Why an instance cannot be updated.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Mismatch {
+    /// The first node that does not match.
+    pub(crate) node: u64,
+    /// Whether it is a conditional node of another kind, not another topology.
+    pub(crate) is_conditional: bool,
 }
 
 /// What a program recorded and never launched: a graph or an instance, and its kernels in order.
@@ -61,9 +77,17 @@ pub(crate) struct Unlaunched {
     kernels: Vec<Arc<str>>,
 }
 
-/// The child graph of a node with this work.
-fn child_of(work: &Work) -> Option<u64> {
-    if let Work::Child(child) = work { Some(*child) } else { None }
+/// The most bodies of a conditional node; CUDA names no bound.
+const MOST_BODIES: u32 = 1 << 16;
+
+/// Whether CUDA allows this type of node in the body of a conditional node.
+fn may_be_in_body(work: &Work) -> bool {
+    match work {
+        Work::Launch(_) | Work::Copy(_) | Work::Fill(_) => true,
+        Work::Child(_) | Work::Empty | Work::Conditional(_) => true,
+        Work::Host { .. } | Work::Wait(_) | Work::Record(_) => false,
+        Work::Words(_) | Work::Allocate(..) | Work::Free(_) => false,
+    }
 }
 
 /// Kernels of a graph that a remark names.
@@ -124,13 +148,45 @@ impl Graphs {
             return Err(Status::INVALID_VALUE);
         }
         let work = match work {
-            Work::Child(child) => Work::Child(self.clone_graph(child)?),
+            Work::Child(child) => {
+                let copy = self.clone_graph(child)?;
+                self.conditions.put_into(copy, graph, false);
+                Work::Child(copy)
+            }
             other => other,
         };
         let node = self.number();
         self.nodes.insert(node, Node { graph, work, after, original: node, shown: None });
         self.graphs.entry(graph).or_default().push(node);
         Ok(node)
+    }
+
+    /// Adds a conditional node with so many empty bodies, and returns it with them.
+    pub(crate) fn add_conditional(
+        &mut self,
+        graph: u64,
+        (handle, context): (u64, u64),
+        (choice, bodies): (Choice, u32),
+        after: Vec<u64>,
+    ) -> Result<(u64, Arc<[u64]>), Status> {
+        if bodies > MOST_BODIES {
+            return Err(Status::OUT_OF_MEMORY);
+        }
+        self.nodes(graph)?;
+        self.conditions.take(graph, handle, context)?;
+        let bodies: Arc<[u64]> = (0..bodies).map(|_| self.create()).collect();
+        let work = Work::Conditional(Conditional { handle, choice, bodies: Arc::clone(&bodies) });
+        match self.add(graph, work, after) {
+            Ok(node) => {
+                bodies.iter().for_each(|body| self.conditions.put_into(*body, graph, true));
+                Ok((node, bodies))
+            }
+            Err(status) => {
+                bodies.iter().for_each(|body| _ = self.graphs.remove(body));
+                self.conditions.give_back(graph, handle);
+                Err(status)
+            }
+        }
     }
 
     /// Adds or removes an edge.
@@ -203,40 +259,65 @@ impl Graphs {
         if order.len() == nodes.len() { Ok(order) } else { Err(Status::INVALID_VALUE) }
     }
 
-    fn steps(&self, graph: u64) -> Result<Vec<Step>, Status> {
+    /// The steps of a graph, each followed by those of the graphs that its node has.
+    fn steps(&self, graph: u64, in_body: bool) -> Result<Vec<Step>, Status> {
         let mut steps = Vec::new();
         for node in self.order(graph)? {
             let work = self.node(node)?.work.clone();
-            let child = if let Work::Child(child) = work { self.steps(child)? } else { Vec::new() };
-            steps.push(Step { node, work, enabled: true });
-            steps.extend(child);
+            if in_body && !may_be_in_body(&work) {
+                return Err(Status::INVALID_VALUE);
+            }
+            let is_conditional = matches!(work, Work::Conditional(_));
+            let inner = work.inner().iter().map(|inner| self.steps(*inner, in_body || is_conditional));
+            let inner: Vec<Vec<Step>> = inner.collect::<Result<_, _>>()?;
+            let bodies = if is_conditional { inner.iter().map(Vec::len).collect() } else { Box::default() };
+            steps.push(Step { node, work, enabled: true, bodies });
+            steps.extend(inner.into_iter().flatten());
         }
         Ok(steps)
     }
 
     /// Instantiates the current state of a graph.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`], as in CUDA, for a body of a conditional node, and for a second instance of a graph with conditions.
     pub(crate) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Status> {
-        let steps = self.steps(graph)?;
+        self.nodes(graph)?;
+        let conditions = self.conditions.of(graph).to_vec();
+        let again = || self.instances.values().any(|instance| instance.graph == graph);
+        if self.conditions.is_in_body(graph)
+            || !conditions.is_empty() && (self.conditions.is_inner(graph) || again())
+        {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        if self.has_unused_condition(graph) {
+            return Err(Status::INVALID_VALUE);
+        }
+        let steps = self.steps(graph, false)?;
         let instance = self.number();
         // The first step, if a child graph is used twice.
         let index = steps.iter().enumerate().rev().map(|(at, step)| (step.node, at)).collect();
-        self.instances.insert(instance, Instance { steps, flags, launched: false, index });
+        self.instances.insert(instance, Instance { steps, flags, graph, conditions, launched: false, index });
         self.taken.insert(graph);
         Ok(instance)
     }
 
-    /// The steps of an instance that is launched.
-    pub(crate) fn launched(&mut self, instance: u64) -> Result<Vec<Step>, Status> {
+    /// Whether a graph has a condition that no node has, so that it cannot be instantiated.
+    pub(crate) fn has_unused_condition(&self, graph: u64) -> bool {
+        self.conditions.of(graph).iter().any(|condition| !condition.used)
+    }
+
+    /// The steps of an instance that is launched, and its conditions.
+    pub(crate) fn launched(&mut self, instance: u64) -> Result<(Vec<Step>, Vec<Condition>), Status> {
         let instance = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
         instance.launched = true;
-        Ok(instance.steps.clone())
+        Ok((instance.steps.clone(), instance.conditions.clone()))
     }
 
     /// What is recorded and has not been launched so far: instances, and graphs of which there is no instance.
     pub(crate) fn unlaunched(&self) -> Vec<Unlaunched> {
         let instances = self.instances.keys().filter_map(|instance| self.unlaunched_instance(*instance));
-        let children: BTreeSet<u64> = self.nodes.values().filter_map(|node| child_of(&node.work)).collect();
-        let graphs = self.graphs.keys().filter(|graph| !children.contains(graph));
+        let graphs = self.graphs.keys().filter(|graph| !self.conditions.is_inner(**graph));
         instances.chain(graphs.filter_map(|graph| self.unlaunched_graph(*graph))).collect()
     }
 
@@ -268,27 +349,43 @@ impl Graphs {
         at.and_then(|at| instance.steps.get_mut(*at)).ok_or(Status::INVALID_VALUE)
     }
 
-    /// Copies the work of a graph with the same topology into an instance; returns the first node that does not match.
-    pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<u64>, Status> {
-        let fresh = self.steps(graph)?;
+    /// Copies the work of a graph with the same topology into an instance; returns what does not match.
+    pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<Mismatch>, Status> {
+        let fresh = self.steps(graph, false)?;
+        let conditions = self.conditions.of(graph).to_vec();
         self.taken.insert(graph);
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
-        let fits = |(old, new): &(&Step, &Step)| old.work.node_type() == new.work.node_type();
-        if let Some((_, wrong)) = held.steps.iter().zip(&fresh).find(|pair| !fits(pair)) {
-            return Ok(Some(wrong.node));
+        let topology = |step: &Step| Mismatch { node: step.node, is_conditional: false };
+        for (old, new) in held.steps.iter().zip(&fresh) {
+            if old.work.node_type() != new.work.node_type() {
+                return Ok(Some(topology(new)));
+            }
+            if let (Work::Conditional(was), Work::Conditional(is)) = (&old.work, &new.work) {
+                if was.choice != is.choice || was.bodies.len() != is.bodies.len() {
+                    return Ok(Some(Mismatch { node: new.node, is_conditional: true }));
+                }
+                if old.bodies != new.bodies {
+                    return Ok(Some(topology(new)));
+                }
+            }
         }
         if held.steps.len() != fresh.len() {
-            return Ok(Some(fresh.last().map_or(0, |s| s.node)));
+            let none = Mismatch { node: 0, is_conditional: false };
+            return Ok(Some(fresh.last().map_or(none, topology)));
         }
         for (old, new) in held.steps.iter_mut().zip(fresh) {
             old.work = new.work;
         }
+        held.conditions = conditions;
         Ok(None)
     }
 
     /// Copies the work of a graph into the child graph of a node in an instance.
     pub(crate) fn update_child(&mut self, instance: u64, node: u64, graph: u64) -> Answer {
-        let fresh = self.steps(graph)?;
+        if self.conditions.concern(graph) {
+            return Err(Status::NOT_SUPPORTED);
+        }
+        let fresh = self.steps(graph, false)?;
         self.taken.insert(graph);
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
         let at = held.index.get(&node).ok_or(Status::INVALID_VALUE)? + 1;
@@ -303,8 +400,14 @@ impl Graphs {
     }
 
     /// Clones a graph.
+    ///
+    /// # Errors
+    /// [`Status::NOT_SUPPORTED`], as in CUDA, for a graph with conditions.
     pub(crate) fn clone_graph(&mut self, graph: u64) -> Result<u64, Status> {
         let nodes = self.nodes(graph)?.to_vec();
+        if self.conditions.concern(graph) {
+            return Err(Status::NOT_SUPPORTED);
+        }
         // The copy shows whether the work runs.
         self.taken.insert(graph);
         let copy = self.create();
@@ -331,14 +434,28 @@ impl Graphs {
         found.copied().ok_or(Status::INVALID_VALUE)
     }
 
-    /// Destroys a graph and the child graphs of its nodes.
+    /// Destroys a graph with those of its nodes; one that belongs to a node cannot be destroyed alone.
     pub(crate) fn destroy(&mut self, graph: u64) -> Answer {
+        if self.conditions.is_inner(graph) { Err(Status::INVALID_VALUE) } else { self.remove(graph) }
+    }
+
+    fn remove(&mut self, graph: u64) -> Answer {
         let nodes = self.graphs.remove(&graph).ok_or(Status::INVALID_VALUE)?;
         self.taken.remove(&graph);
         for node in nodes {
-            if let Some(Node { work: Work::Child(child), .. }) = self.nodes.remove(&node) {
-                self.destroy(child)?;
+            if let Some(gone) = self.nodes.remove(&node) {
+                self.remove_work(graph, &gone.work)?;
             }
+        }
+        self.conditions.forget(graph);
+        Ok(())
+    }
+
+    /// Removes what belongs to a node with this work.
+    fn remove_work(&mut self, graph: u64, work: &Work) -> Answer {
+        work.inner().iter().try_for_each(|inner| self.remove(*inner))?;
+        if let Work::Conditional(node) = work {
+            self.conditions.give_back(graph, node.handle);
         }
         Ok(())
     }
@@ -351,7 +468,7 @@ impl Graphs {
         for other in left.clone() {
             self.node_mut(other)?.after.retain(|n| *n != node);
         }
-        if let Work::Child(child) = gone.work { self.destroy(child) } else { Ok(()) }
+        self.remove_work(gone.graph, &gone.work)
     }
 
     /// Destroys an instance.
@@ -423,7 +540,7 @@ mod tests {
                 "a graph was instantiated and never launched with the kernels `outer`, `inner`, so that they did not run"
             ]
         );
-        assert_eq!(graphs.launched(instance).unwrap().len(), 3);
+        assert_eq!(graphs.launched(instance).unwrap().0.len(), 3);
         assert!(said(&graphs).is_empty());
         // Copies and fills are no kernels.
         let copies = graphs.create();

@@ -127,6 +127,7 @@ impl Device {
             }
         };
         self.launches += 1;
+        self.executed += instructions;
         self.results.launched(&function.name, instructions, began.elapsed());
         if let Some(Stop::Trap(trap)) = &stop
             && !(trap.rule == Rule::Fuel && late)

@@ -57,6 +57,8 @@ pub(crate) struct Device {
     pub(crate) stack_bytes: Option<usize>,
     /// The number of launches that ran.
     pub(crate) launches: u64,
+    /// The number of warp instructions that they executed.
+    pub(crate) executed: u64,
     /// The trials of each launch.
     pub(crate) plan: Plan,
     /// Programs of each module with every product and sum contracted.
@@ -67,6 +69,8 @@ pub(crate) struct Device {
     contracts: bool,
     pub(crate) streams: Streams,
     pub(crate) graphs: Graphs,
+    /// The addresses of the values of conditional nodes, by GPU and number.
+    pub(crate) condition_blocks: BTreeMap<(u8, usize), u64>,
     pub(crate) pools: Pools,
     pub(crate) peers: Peers,
     pub(crate) mappings: Mappings,
@@ -152,11 +156,13 @@ impl Device {
             limits,
             stack_bytes: None,
             launches: 0,
+            executed: 0,
             contracted: HashMap::new(),
             lane_trials: HashMap::new(),
             contracts: std::env::var_os(events::CONTRACT).is_some(),
             streams: Streams::default(),
             graphs: Graphs::default(),
+            condition_blocks: BTreeMap::new(),
             pools: Pools::default(),
             peers: Peers::default(),
             mappings: Mappings::default(),

@@ -3,6 +3,7 @@
 use std::ffi::c_void;
 use std::sync::Arc;
 
+use crate::device::conditionals::Conditional;
 use crate::status::Status;
 
 /// A function of the program that runs in a stream.
@@ -212,9 +213,19 @@ pub(crate) enum Work {
     /// Memory owned by a graph: address and size in bytes.
     Allocate(u64, usize),
     Free(u64),
+    Conditional(Conditional),
 }
 
 impl Work {
+    /// The graphs that a node with this work has: a child, or the bodies of a conditional node.
+    pub(crate) fn inner(&self) -> &[u64] {
+        match self {
+            Self::Child(child) => std::slice::from_ref(child),
+            Self::Conditional(node) => &node.bodies,
+            _ => &[],
+        }
+    }
+
     /// The `cudaGraphNodeType` of the work.
     pub(crate) const fn node_type(&self) -> u32 {
         match self {
@@ -229,6 +240,7 @@ impl Work {
             Self::Allocate(..) => 10,
             Self::Free(_) => 11,
             Self::Words(_) => 12,
+            Self::Conditional(_) => 13,
         }
     }
 }

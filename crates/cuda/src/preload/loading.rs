@@ -112,11 +112,11 @@ fn folders_of(address: *const c_void) -> Vec<PathBuf> {
     }
 }
 
-/// Whether this library has the function of cuBLAS with a name, as the first one in which a name is searched.
+/// Whether this library has the function of cuBLAS or cublasLt with a name, as the first one in which a name is searched.
 fn served_of_cublas(name: &CStr) -> bool {
-    let is_of_blas = |name: &str| name.starts_with("cublas") && !name.starts_with("cublasLt");
-    name.to_str()
-        .is_ok_and(|name| is_of_blas(name) && crate::cublas_functions().any(|(known, _)| known == name))
+    name.to_str().is_ok_and(|name| {
+        name.starts_with("cublas") && crate::cublas_functions().any(|(known, _)| known == name)
+    })
 }
 
 /// What `dlsym` returns instead of C's answer; null if C answers.

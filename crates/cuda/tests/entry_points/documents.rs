@@ -92,7 +92,7 @@ fn page() -> String {
     text + &of_cublas()
 }
 
-/// The chapter on cuBLAS. Names with sizes of 64 bits are those of 32 with `_64`.
+/// The chapter on cuBLAS and cublasLt. Names with sizes of 64 bits are those of 32 with `_64`.
 fn of_cublas() -> String {
     let names = |is_wanted: bool| {
         let of =
@@ -100,8 +100,8 @@ fn of_cublas() -> String {
         of.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ")
     };
     format!(
-        "\n## cuBLAS\n\nA program of `tests/exec/blas.rs` calls every one that is served, and its form with sizes of 64 bits (`_64`), and compares it \
-         with its definition.\n\n| | |\n|---|---|\n| served | {} |\n| refused | {} |\n",
+        "\n## cuBLAS\n\nPrograms of `tests/exec/blas.rs` and `tests/exec/blas_lt.rs` call every one that is served, and its form with sizes of 64 \
+         bits (`_64`), and compare it with its definition.\n\n| | |\n|---|---|\n| served | {} |\n| refused | {} |\n",
         names(true),
         names(false)
     )

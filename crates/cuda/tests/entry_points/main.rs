@@ -38,7 +38,7 @@ fn every_exported_function_has_one_row() {
     for name in OF_OTHER_LIBRARIES {
         assert!(exported.remove(name), "{name} is not exported");
     }
-    // `tests/exec/blas.rs` calls those that are served.
+    // `tests/exec/blas.rs` and `blas_lt.rs` call those that are served.
     for (name, _) in cublas_functions() {
         assert!(exported.remove(name), "{name} is not exported, or is there twice");
     }

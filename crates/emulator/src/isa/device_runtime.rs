@@ -1,5 +1,6 @@
 //! Functions of the device runtime (`libcudadevrt`) with which kernels launch others (CUDA C++ Programming Guide, "Device-Side Launch
-//! from PTX"). The launches are kept, and run when the grid has ended (`run/device_launch.rs`).
+//! from PTX"). The launches are kept, and run when the grid has ended (`run/device_launch.rs`). And the one that sets the value of a
+//! conditional node of a graph.
 
 use super::system_call::{System, address, allocate, argument, free, put_result};
 use crate::api::trap::{Fault, Rule};
@@ -18,7 +19,7 @@ const fn system(name: &'static str, arguments: usize, exec: Exec) -> System {
     System { name, arguments, result: true, exec }
 }
 
-pub(super) const FUNCTIONS: [System; 22] = [
+pub(super) const FUNCTIONS: [System; 23] = [
     system("__cudaCDP2GetParameterBufferV2", 4, get_parameter_buffer),
     system("__cudaCDP2LaunchDeviceV2", 2, launch_device),
     system("__cudaCDP2LaunchDeviceV2_ptsz", 2, launch_device),
@@ -41,6 +42,7 @@ pub(super) const FUNCTIONS: [System; 22] = [
     system("__cudaCDP2Malloc", 2, malloc),
     system("__cudaCDP2Free", 1, release),
     system("__cudaCDP2DeviceGetSharedMemConfig", 1, |m, row| put_number(m, row, 0)),
+    System { name: "cudaGraphSetConditional", arguments: 2, result: false, exec: set_conditional },
 ];
 
 /// A dimension that a call passes as a struct of three words.
@@ -150,4 +152,17 @@ fn release(m: &mut Machine<'_>, row: &Row) -> Flow {
         Flow::Next => succeed::<1>(m, row),
         other => other,
     }
+}
+
+/// Sets the value of a conditional node. Its handle is the address of a word, which the node reads when the kernel has ended.
+fn set_conditional(m: &mut Machine<'_>, row: &Row) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let (handle, value) = (address(m, row, 0, lane), argument::<4>(m, row, 1, lane));
+        if let Err(mut fault) = m.write(Space::Global, handle, lane, value) {
+            fault.what = format!("cudaGraphSetConditional of the handle {handle:#x}: {}", fault.what);
+            return m.fail(fault.at(lane));
+        }
+    }
+    Flow::Next
 }
