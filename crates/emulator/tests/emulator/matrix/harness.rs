@@ -1,6 +1,6 @@
 //! Runs a few lines of PTX on warps whose registers are given.
 
-use emulator::{GlobalMemory, Launch, Options, Rule, Stop, launch, load};
+use emulator::{GlobalMemory, Launch, Options, Stop, launch, load};
 
 pub(crate) const LANES: usize = 32;
 
@@ -86,13 +86,5 @@ pub(crate) fn warp(body: &str, inputs: &[[u32; LANES]], n_out: usize) -> Vec<[u3
     match try_warp(body, inputs, n_out) {
         Ok(out) => out,
         Err(stop) => panic!("{body}\n{stop}"),
-    }
-}
-
-/// The rule that a body breaks.
-pub(crate) fn rule(body: &str, inputs: &[[u32; LANES]]) -> Rule {
-    match try_warp(body, inputs, 1) {
-        Err(Stop::Trap(trap)) => trap.rule,
-        other => panic!("{body}\nno trap: {other:?}"),
     }
 }
