@@ -37,8 +37,8 @@ fn shuffles_with_partial_masks() {
                     };
                     let within = from >= first && from < first + w;
                     let from = if within { from as usize } else { lane };
-                    // What a lane without part would give is undefined (`undefined/absent_lanes.ptx`); it has the bytes of unwritten memory.
-                    want[0][lane] = if mask >> from & 1 == 1 { a[from] } else { 0 };
+                    // What a lane without part would give is undefined (`undefined/absent_lanes.ptx`); it has the bytes of unwritten registers.
+                    want[0][lane] = if mask >> from & 1 == 1 { a[from] } else { 0xCDCD_CDCD };
                     want[1][lane] = u32::from(within);
                 }
                 let body = only(
