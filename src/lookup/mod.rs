@@ -66,12 +66,12 @@ pub struct Found {
 
 impl Found {
     /// What is no message.
-    const fn of(meaning: Meaning, hits: Vec<Hit>) -> Self {
+    const fn without_cause(meaning: Meaning, hits: Vec<Hit>) -> Self {
         Self { meaning, hits, explained: None }
     }
 
     /// A message. What its text alone says of an absent unit is more than that the target lacks it.
-    fn of_message(query: &str, hits: Vec<Hit>, lack: Option<Lack>) -> Self {
+    fn from_message(query: &str, hits: Vec<Hit>, lack: Option<Lack>) -> Self {
         let kind = meaning(without_severity(query));
         let explained = match (kind, lack) {
             (Some(kind), _) if kind.kind.starts_with("absent_") => Some((kind.cause, kind.remedy)),
@@ -173,7 +173,7 @@ impl<'a> Index<'a> {
             spoken(query).filter(|form| self.is_instruction(form)).unwrap_or_else(|| instruction(query));
         if self.is_instruction(&form) {
             let hits = self.nearest(&form);
-            return Some(Found::of(Meaning::Instruction(form), hits));
+            return Some(Found::without_cause(Meaning::Instruction(form), hits));
         }
         self.name(query).or_else(|| self.opcode(query)).or_else(|| self.modifier(&form))
     }
@@ -186,7 +186,7 @@ impl<'a> Index<'a> {
         let forms: Vec<String> = roots.iter().map(|root| format!("{root}.{word}")).collect();
         let mut hits: Vec<Hit> = forms.iter().flat_map(|form| self.nearest(form)).collect();
         hits.truncate(MOST);
-        (!hits.is_empty()).then_some(Found::of(Meaning::Name(forms), hits))
+        (!hits.is_empty()).then_some(Found::without_cause(Meaning::Name(forms), hits))
     }
 
     /// Whether PTX has an instruction of that name.
@@ -272,7 +272,7 @@ impl<'a> Index<'a> {
             rows.retain(|row| !takes(row));
         }
         let taking: Vec<Target> = rows.iter().flat_map(|row| self.taking(row)).collect();
-        (!rows.is_empty()).then(|| Lack::of(target, &taking))
+        (!rows.is_empty()).then(|| Lack::from_targets(target, &taking))
     }
 
     /// Whether ptxas takes a variant that the manual refuses.
@@ -307,7 +307,7 @@ impl<'a> Index<'a> {
         if same.is_empty() && named.is_none() {
             return None;
         }
-        let mut said = self.said(query, &same);
+        let mut said = self.variants_with_message(query, &same);
         let lack = self.lack(target, &mut said).or_else(|| absent_by_messages(target, &same));
         let mut hits: Vec<Hit> = said.into_iter().take(MOST).map(|row| self.hit_of(&row.id)).collect();
         if hits.is_empty() {
@@ -317,12 +317,12 @@ impl<'a> Index<'a> {
                 .unwrap_or_default();
         }
         hits.truncate(MOST);
-        Some(Found::of_message(query, hits, lack))
+        Some(Found::from_message(query, hits, lack))
     }
 
     /// The variants of which a message was said; of several targets, those of the target that it names. Those that some SM12x target takes come
     /// first, since they have a remedy; then those of the snippet of which most are said.
-    fn said(&self, query: &str, same: &[(usize, &str)]) -> Vec<&'a VariantRow> {
+    fn variants_with_message(&self, query: &str, same: &[(usize, &str)]) -> Vec<&'a VariantRow> {
         let is_known = same.iter().any(|(_, text)| is_same_target(text, query));
         let of = |index: usize| {
             same.iter().any(|(n, text)| *n == index && (!is_known || is_same_target(text, query)))
@@ -352,7 +352,7 @@ impl<'a> Index<'a> {
         let lack = self.lack(target, &mut rows);
         if lack.is_none() {
             let found = self.modifier(word)?;
-            return Some(Found::of_message(query, found.hits, None));
+            return Some(Found::from_message(query, found.hits, None));
         }
         let is_left = |id: &str| rows.iter().any(|row| row.id == id);
         let mut left: Vec<&&(&str, String)> = of.iter().filter(|(id, _)| is_left(id)).collect();
@@ -368,7 +368,7 @@ impl<'a> Index<'a> {
             hits.retain(|hit| self.is_accepted(&hit.variant));
         }
         hits.truncate(MOST);
-        Some(Found::of_message(query, hits, lack))
+        Some(Found::from_message(query, hits, lack))
     }
 
     fn name(&self, query: &str) -> Option<Found> {
@@ -388,7 +388,7 @@ impl<'a> Index<'a> {
             }
         }
         hits.truncate(MOST);
-        Some(Found::of(Meaning::Name(forms), hits))
+        Some(Found::without_cause(Meaning::Name(forms), hits))
     }
 
     fn opcode(&self, query: &str) -> Option<Found> {
@@ -413,7 +413,7 @@ impl<'a> Index<'a> {
         }
         ranked.sort_by_key(|(most, id)| (std::cmp::Reverse(*most), !self.is_accepted(id), *id));
         let hits: Vec<Hit> = ranked.into_iter().take(MOST).map(|(_, id)| self.hit_of(id)).collect();
-        (!hits.is_empty()).then(|| Found::of(Meaning::Opcode(opcode.to_owned()), hits))
+        (!hits.is_empty()).then(|| Found::without_cause(Meaning::Opcode(opcode.to_owned()), hits))
     }
 }
 

@@ -17,7 +17,7 @@ pub(super) enum Lack {
 
 impl Lack {
     /// Of a target that refuses a feature, and the SM12x targets that take it.
-    pub(super) fn of(target: Target, taking: &[Target]) -> Self {
+    pub(super) fn from_targets(target: Target, taking: &[Target]) -> Self {
         let takes = |suffix: Suffix| taking.iter().any(|other| other.suffix == suffix);
         if taking.contains(&target) {
             Self::Toolkit

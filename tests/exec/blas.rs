@@ -31,7 +31,7 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn of(rows: usize, columns: usize, number: impl Fn(usize, usize) -> Number) -> Self {
+    fn from_fn(rows: usize, columns: usize, number: impl Fn(usize, usize) -> Number) -> Self {
         let numbers = (0..columns).flat_map(|c| (0..rows).map(move |r| (r, c)));
         Self { rows, columns, numbers: numbers.map(|(r, c)| number(r, c)).collect() }
     }
@@ -44,29 +44,29 @@ impl Matrix {
     fn operated(&self, operation: u64) -> Self {
         match operation {
             0 => self.clone(),
-            1 => Self::of(self.columns, self.rows, |r, c| self.at(c, r)),
-            _ => Self::of(self.columns, self.rows, |r, c| conjugate(self.at(c, r))),
+            1 => Self::from_fn(self.columns, self.rows, |r, c| self.at(c, r)),
+            _ => Self::from_fn(self.columns, self.rows, |r, c| conjugate(self.at(c, r))),
         }
     }
 
     fn by(&self, other: &Self) -> Self {
-        Self::of(self.rows, other.columns, |r, c| {
+        Self::from_fn(self.rows, other.columns, |r, c| {
             (0..self.columns).fold([0.0; 2], |sum, k| plus(sum, times(self.at(r, k), other.at(k, c))))
         })
     }
 
     fn scaled(&self, by: Number) -> Self {
-        Self::of(self.rows, self.columns, |r, c| times(by, self.at(r, c)))
+        Self::from_fn(self.rows, self.columns, |r, c| times(by, self.at(r, c)))
     }
 
     fn plus(&self, other: &Self) -> Self {
-        Self::of(self.rows, self.columns, |r, c| plus(self.at(r, c), other.at(r, c)))
+        Self::from_fn(self.rows, self.columns, |r, c| plus(self.at(r, c), other.at(r, c)))
     }
 
     /// The matrix of which one triangle is stored here, or the triangle itself.
-    fn of_triangle(&self, is_upper: bool, kind: Kind) -> Self {
+    fn completed_triangle(&self, is_upper: bool, kind: Kind) -> Self {
         let is_stored = |r: usize, c: usize| r == c || (r < c) == is_upper;
-        Self::of(self.rows, self.columns, |r, c| match (kind, is_stored(r, c)) {
+        Self::from_fn(self.rows, self.columns, |r, c| match (kind, is_stored(r, c)) {
             (Kind::Hermitian, true) if r == c => [self.at(r, c)[0], 0.0],
             (Kind::Unit, true) if r == c => [1.0, 0.0],
             (_, true) => self.at(r, c),
@@ -140,7 +140,7 @@ impl Blas<'_> {
     }
 
     fn matrix(&self, rows: usize, columns: usize) -> Matrix {
-        Matrix::of(rows, columns, |_, _| self.number())
+        Matrix::from_fn(rows, columns, |_, _| self.number())
     }
 
     /// The bytes of numbers in the type.
@@ -336,7 +336,7 @@ impl Blas<'_> {
             for side in 0..2 {
                 let order = [m, n][side as usize];
                 let (a, b, c) = (self.matrix(order, order), self.matrix(m, n), self.matrix(m, n));
-                let whole = a.of_triangle(upper == 1, kind);
+                let whole = a.completed_triangle(upper == 1, kind);
                 let product = if side == 0 { whole.by(&b) } else { b.by(&whole) };
                 let wanted = product.scaled(alpha).plus(&c.scaled(beta));
                 let at_c = self.up(&c.numbers);
@@ -360,7 +360,7 @@ impl Blas<'_> {
                 self.same(word, at_c, &wanted.numbers);
             }
             let (a, x, y) = (self.matrix(m, m), self.matrix(m, 1), self.matrix(m, 1));
-            let wanted = a.of_triangle(upper == 1, kind).by(&x).scaled(alpha).plus(&y.scaled(beta));
+            let wanted = a.completed_triangle(upper == 1, kind).by(&x).scaled(alpha).plus(&y.scaled(beta));
             let at_y = self.up(&y.numbers);
             self.run(
                 &self.named(&format!("{word}mv_v2")),
@@ -384,7 +384,7 @@ impl Blas<'_> {
                 let wide = a.operated(op);
                 let (alpha, beta) = if kind == Kind::Hermitian { reals } else { (alpha, beta) };
                 let whole = wide.by(&wide.operated(other)).scaled(alpha).plus(&c.scaled(beta));
-                let wanted = Matrix::of(m, m, |r, q| match (r == q, (r < q) == (upper == 1)) {
+                let wanted = Matrix::from_fn(m, m, |r, q| match (r == q, (r < q) == (upper == 1)) {
                     (true, _) if kind == Kind::Hermitian => [whole.at(r, q)[0], 0.0],
                     (true, _) | (_, true) => whole.at(r, q),
                     _ => c.at(r, q),
@@ -420,13 +420,10 @@ impl Blas<'_> {
             let kind = if unit == 1 { Kind::Unit } else { Kind::Triangle };
             // Diagonals are far from zero.
             let a = self.matrix(order, order);
-            let a =
-                Matrix::of(
-                    order,
-                    order,
-                    |r, c| if r == c { [4.0, 0.0] } else { times([0.25, 0.0], a.at(r, c)) },
-                );
-            let (b, triangle) = (self.matrix(m, n), a.of_triangle(upper == 1, kind).operated(op));
+            let a = Matrix::from_fn(order, order, |r, c| {
+                if r == c { [4.0, 0.0] } else { times([0.25, 0.0], a.at(r, c)) }
+            });
+            let (b, triangle) = (self.matrix(m, n), a.completed_triangle(upper == 1, kind).operated(op));
             let product = if side == 0 { triangle.by(&b) } else { b.by(&triangle) };
             let (at_a, at_b, at_c) = (self.up(&a.numbers), self.up(&b.numbers), self.up(&b.numbers));
             let head = [side, upper, op, unit, m as u64, n as u64];
@@ -500,7 +497,8 @@ impl Blas<'_> {
                     m as u64,
                 ],
             );
-            let wanted = Matrix::of(m, n, |r, c| times(a.at(r, c), x.numbers[if side == 0 { r } else { c }]));
+            let wanted =
+                Matrix::from_fn(m, n, |r, c| times(a.at(r, c), x.numbers[if side == 0 { r } else { c }]));
             self.same("dgmm", at_c, &wanted.numbers);
         }
     }

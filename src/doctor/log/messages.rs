@@ -4,7 +4,7 @@ use super::rules::{Weight, table};
 use super::{Flag, general_message, known_messages};
 
 /// What `explain` says of a message.
-fn said(message: &str) -> Vec<Flag> {
+fn explanations(message: &str) -> Vec<Flag> {
     let known = known_messages(message).unwrap();
     if known.is_empty() { general_message(message).unwrap().into_iter().collect() } else { known }
 }
@@ -662,7 +662,7 @@ const RULES: &[(&str, &str)] = &[
     ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "no_ninja"),
     ("AssertionError: NVFP4 is only supported on Blackwell", "only_blackwell"),
     ("RuntimeError: Only Hopper or newer GPUs are supported", "at_least_capability"),
-    ("PermissionError: [Errno 13] Permission denied: '/root/.cache/flashinfer'", "permission_denied"),
+    ("PermissionError: [Errno 13] Permission denied: '/home/user/.cache/flashinfer'", "permission_denied"),
     ("GGML_ASSERT(n_tokens_all <= cparams.n_batch) failed", "llama_cpp_ended"),
     ("ERROR: Unable to find the kernel source tree for the currently running kernel.", "driver_build_failed"),
     ("x No solution found when resolving dependencies:", "resolver_conflict"),
@@ -725,7 +725,7 @@ const ORDINARY: &[&str] = &[
 #[test]
 fn messages_have_their_cause_and_remedy() {
     for (message, words) in REMEDIES {
-        let said = said(message);
+        let said = explanations(message);
         let is_said =
             |flag: &Flag| [&flag.meaning, &flag.remedy, &flag.source].iter().any(|text| text.contains(words));
         assert!(said.iter().any(is_said), "{message}: {said:?}");
@@ -735,7 +735,7 @@ fn messages_have_their_cause_and_remedy() {
 #[test]
 fn messages_have_one_rule() {
     for (message, rule) in RULES {
-        let said = said(message);
+        let said = explanations(message);
         let names: Vec<&str> = said.iter().map(|flag| flag.name.as_str()).collect();
         assert_eq!(names, [*rule], "{message}");
     }
@@ -751,7 +751,8 @@ fn every_general_rule_says_so_and_has_a_row() {
 
 #[test]
 fn a_specific_rule_silences_the_general_ones() {
-    let names = |text: &str| -> Vec<String> { said(text).into_iter().map(|flag| flag.name).collect() };
+    let names =
+        |text: &str| -> Vec<String> { explanations(text).into_iter().map(|flag| flag.name).collect() };
     assert_eq!(names("CUDA error: operation not supported"), ["cuda_not_supported"]);
     assert_eq!(
         names("RuntimeError: UVA is not available\nCUDA error: operation not supported"),
@@ -762,7 +763,7 @@ fn a_specific_rule_silences_the_general_ones() {
 #[test]
 fn ordinary_lines_show_no_sign() {
     for line in ORDINARY {
-        let shown: Vec<String> = said(line).into_iter().map(|flag| flag.name).collect();
+        let shown: Vec<String> = explanations(line).into_iter().map(|flag| flag.name).collect();
         assert!(shown.is_empty(), "{line}: {shown:?}");
     }
 }
@@ -775,6 +776,6 @@ fn what_only_looks_like_a_gate_is_none() {
         "Dual boot is disabled because it's not supported on this laptop",
     ] {
         let turned_away = |flag: &Flag| flag.meaning.contains("turned away") || flag.meaning.contains("12.x");
-        assert!(!said(harmless).iter().any(turned_away), "{harmless}");
+        assert!(!explanations(harmless).iter().any(turned_away), "{harmless}");
     }
 }

@@ -133,7 +133,7 @@ fn gemm(
 /// The types of a product that numbers name, and that of its factors by the type of the computation (`cublasComputeType_t`, or a
 /// `cudaDataType` as CUDA 10 has it).
 fn types(call: &Call, numbers: [u32; 3], compute: u32) -> Result<([Type; 3], Type), Failure> {
-    let [a, b, c] = numbers.map(Type::of);
+    let [a, b, c] = numbers.map(Type::from_number);
     let all = a.zip(b).zip(c).map(|((a, b), c)| [a, b, c]);
     let all =
         all.ok_or_else(|| call.unsupported(&format!("elements of the types {numbers:?} of cudaDataType")))?;
@@ -150,7 +150,8 @@ fn types(call: &Call, numbers: [u32; 3], compute: u32) -> Result<([Type; 3], Typ
 
 /// The type of vectors of an `Ex` function, which must be the same.
 fn type_of(call: &Call, numbers: &[u32]) -> Result<Type, Failure> {
-    let first = numbers.first().copied().and_then(Type::of).filter(|ty| !matches!(ty, Type::I8 | Type::I32));
+    let first =
+        numbers.first().copied().and_then(Type::from_number).filter(|ty| !matches!(ty, Type::I8 | Type::I32));
     first
         .filter(|ty| numbers.iter().all(|number| *number == *ty as u32))
         .ok_or_else(|| call.unsupported(&format!("vectors of the types {numbers:?} of cudaDataType")))
@@ -499,7 +500,7 @@ functions! {
     }
     AXPY_EX: [F32: cublasAxpyEx cublasAxpyEx_64]
     fn (call, _ty, n: int, alpha: u64, of_alpha: u32, x: u64, type_x: u32, of_x: int, y: u64, type_y: u32, of_y: int, _execution: u32) {
-        let (ty, of_alpha) = (type_of(call, &[type_x, type_y])?, Type::of(of_alpha).ok_or(Failure::INVALID_VALUE)?);
+        let (ty, of_alpha) = (type_of(call, &[type_x, type_y])?, Type::from_number(of_alpha).ok_or(Failure::INVALID_VALUE)?);
         let alpha = scalar(call, alpha, of_alpha)?;
         each(call, "axpy", ty, n, Arguments::default().long(n).scalar(alpha).vector(x, n, of_x, ty).vector(y, n, of_y, ty))
     }
@@ -518,7 +519,7 @@ functions! {
     }
     SCAL_EX: [F32: cublasScalEx cublasScalEx_64]
     fn (call, _ty, n: int, alpha: u64, of_alpha: u32, x: u64, type_x: u32, of_x: int, _execution: u32) {
-        let (ty, of_alpha) = (type_of(call, &[type_x])?, Type::of(of_alpha).ok_or(Failure::INVALID_VALUE)?);
+        let (ty, of_alpha) = (type_of(call, &[type_x])?, Type::from_number(of_alpha).ok_or(Failure::INVALID_VALUE)?);
         let alpha = scalar(call, alpha, of_alpha)?;
         each(call, "scal", ty, n, Arguments::default().long(n).scalar(alpha).vector(x, n, of_x, ty))
     }

@@ -29,7 +29,7 @@ pub(super) enum Type {
 
 impl Type {
     /// The type with a number of `cudaDataType`, if kernels have it.
-    pub(super) fn of(number: u32) -> Option<Self> {
+    pub(super) fn from_number(number: u32) -> Option<Self> {
         let all = [Self::F32, Self::F64, Self::F16, Self::I8, Self::C32, Self::C64, Self::I32, Self::BF16];
         all.into_iter().find(|ty| *ty as u32 == number)
     }

@@ -102,13 +102,13 @@ impl Conditions {
     }
 
     /// The conditions that the nodes of a graph may have.
-    pub(crate) fn of(&self, graph: u64) -> &[Condition] {
+    pub(crate) fn of_graph(&self, graph: u64) -> &[Condition] {
         self.of_graph.get(&self.outermost(graph)).map_or(&[], Vec::as_slice)
     }
 
     /// Whether the graph has conditions, for which CUDA neither clones it nor makes it a child graph.
     pub(crate) fn concern(&self, graph: u64) -> bool {
-        !self.of(graph).is_empty()
+        !self.of_graph(graph).is_empty()
     }
 
     /// Adds a condition for nodes of a graph.
@@ -169,7 +169,7 @@ mod tests {
         all.put_into(3, 2, false);
         all.put_into(4, 1, false);
         all.add(3, Condition { handle: 64, context: 5, default: None, used: false });
-        assert_eq!([1, 2, 3, 4, 9].map(|graph| all.of(graph).len()), [1, 1, 1, 1, 0]);
+        assert_eq!([1, 2, 3, 4, 9].map(|graph| all.of_graph(graph).len()), [1, 1, 1, 1, 0]);
         assert_eq!([1, 2, 3, 4].map(|graph| all.is_in_body(graph)), [false, true, true, false]);
         assert_eq!([1, 2, 4].map(|graph| all.is_inner(graph)), [false, true, true]);
         assert_eq!(all.take(1, 64, 6), Err(Status::INVALID_VALUE));

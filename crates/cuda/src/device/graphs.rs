@@ -283,7 +283,7 @@ impl Graphs {
     /// [`Status::NOT_SUPPORTED`], as in CUDA, for a body of a conditional node, and for a second instance of a graph with conditions.
     pub(crate) fn instantiate(&mut self, graph: u64, flags: u64) -> Result<u64, Status> {
         self.nodes(graph)?;
-        let conditions = self.conditions.of(graph).to_vec();
+        let conditions = self.conditions.of_graph(graph).to_vec();
         let again = || self.instances.values().any(|instance| instance.graph == graph);
         if self.conditions.is_in_body(graph)
             || !conditions.is_empty() && (self.conditions.is_inner(graph) || again())
@@ -304,7 +304,7 @@ impl Graphs {
 
     /// Whether a graph has a condition that no node has, so that it cannot be instantiated.
     pub(crate) fn has_unused_condition(&self, graph: u64) -> bool {
-        self.conditions.of(graph).iter().any(|condition| !condition.used)
+        self.conditions.of_graph(graph).iter().any(|condition| !condition.used)
     }
 
     /// The steps of an instance that is launched, and its conditions.
@@ -352,7 +352,7 @@ impl Graphs {
     /// Copies the work of a graph with the same topology into an instance; returns what does not match.
     pub(crate) fn update(&mut self, instance: u64, graph: u64) -> Result<Option<Mismatch>, Status> {
         let fresh = self.steps(graph, false)?;
-        let conditions = self.conditions.of(graph).to_vec();
+        let conditions = self.conditions.of_graph(graph).to_vec();
         self.taken.insert(graph);
         let held = self.instances.get_mut(&instance).ok_or(Status::INVALID_VALUE)?;
         let topology = |step: &Step| Mismatch { node: step.node, is_conditional: false };

@@ -101,7 +101,7 @@ impl Device {
         default: Option<u32>,
     ) -> Result<u64, Status> {
         let gpu = contexts::gpu_of(context)?;
-        let number = self.graphs.conditions.of(graph).len();
+        let number = self.graphs.conditions.of_graph(graph).len();
         let block = match self.condition_blocks.get(&(gpu, number / BLOCK)) {
             Some(block) => *block,
             None => {

@@ -89,11 +89,11 @@ fn page() -> String {
             needs(row)
         );
     }
-    text + &of_cublas()
+    text + &cublas_chapter()
 }
 
 /// The chapter on cuBLAS and cublasLt. Names with sizes of 64 bits are those of 32 with `_64`.
-fn of_cublas() -> String {
+fn cublas_chapter() -> String {
     let names = |is_wanted: bool| {
         let of =
             cublas_functions().filter(|(name, is_served)| *is_served == is_wanted && !name.ends_with("_64"));

@@ -18,8 +18,8 @@ struct Matrix {
 }
 
 impl Matrix {
-    fn of(call: &Call, address: u64) -> Result<Self, Failure> {
-        let object = Object::of(&LAYOUT, address)?;
+    fn from_layout(call: &Call, address: u64) -> Result<Self, Failure> {
+        let object = Object::of_kind(&LAYOUT, address)?;
         let size = [object.long(layout::ROWS)?, object.long(layout::COLUMNS)?];
         let [rows, columns] = size.map(i64::try_from);
         let (rows, columns) = rows.ok().zip(columns.ok()).ok_or(Failure::INVALID_VALUE)?;
@@ -79,7 +79,7 @@ pub(super) fn kernel(
     types: [u32; 4],
 ) -> Result<(&'static str, Type, Type), Failure> {
     let served = || {
-        let [a, b, c, d] = types.map(Type::of);
+        let [a, b, c, d] = types.map(Type::from_number);
         let (a, b, c, d) = (a?, b?, c?, d?);
         let factors = match (compute, d) {
             (64 | 65, Type::F16) => Type::F16,
@@ -131,9 +131,9 @@ pub(super) struct Plan {
 
 impl Plan {
     /// The product by its descriptor and the layouts of A, B, C and D.
-    pub(super) fn of(call: &Call, descriptor: u64, layouts: [u64; 4]) -> Result<Self, Failure> {
-        let object = Object::of(&MATMUL, descriptor)?;
-        let [a, b, c, d] = layouts.map(|at| Matrix::of(call, at));
+    pub(super) fn from_descriptors(call: &Call, descriptor: u64, layouts: [u64; 4]) -> Result<Self, Failure> {
+        let object = Object::of_kind(&MATMUL, descriptor)?;
+        let [a, b, c, d] = layouts.map(|at| Matrix::from_layout(call, at));
         let matrices @ [a, b, c, d] = [a?, b?, c?, d?];
         let compute = object.word(matmul::COMPUTE)?;
         let types = matrices.map(|matrix| matrix.ty);
@@ -195,7 +195,7 @@ impl Plan {
 
 /// Checks an algorithm, unless it is null.
 pub(super) fn algorithm(address: u64) -> Answer {
-    if address == 0 { Ok(()) } else { Object::of(&ALGORITHM, address).map(|_| ()) }
+    if address == 0 { Ok(()) } else { Object::of_kind(&ALGORITHM, address).map(|_| ()) }
 }
 
 /// A call in a stream with a pointer mode.
@@ -241,7 +241,7 @@ fn epilogue(call: &Call, object: &Object<'_>, result: Type) -> Result<(bool, Epi
     }
     let ty = match object.word(matmul::BIAS_TYPE)? {
         u32::MAX => Some(result),
-        ty => Type::of(ty),
+        ty => Type::from_number(ty),
     };
     let is_wide = result == Type::F64;
     let is_served = |ty: &Type| match ty {
@@ -265,11 +265,11 @@ pub(super) fn transform(
     factors: [u64; 2],
     [a, b, c]: [(u64, u64); 3],
 ) -> Answer {
-    let object = Object::of(&TRANSFORM, descriptor)?;
+    let object = Object::of_kind(&TRANSFORM, descriptor)?;
     let call = &placed(call, stream, pointer_mode(call, object.word(1)?)?);
-    let result = Matrix::of(call, c.1)?;
+    let result = Matrix::from_layout(call, c.1)?;
     let (scale, [m, n]) = (object.word(0)?, result.size);
-    let ty = Type::of(scale)
+    let ty = Type::from_number(scale)
         .filter(|_| scale == result.ty)
         .filter(|ty| matches!(ty, Type::F32 | Type::F64 | Type::C32 | Type::C64));
     let unsupported = || {
@@ -284,7 +284,7 @@ pub(super) fn transform(
             terms.push((Scalar::ZERO, Operand::matrix(0, 1)));
             continue;
         }
-        let (matrix, operation) = (Matrix::of(call, layout)?, object.word(2 + n_th as u32)?);
+        let (matrix, operation) = (Matrix::from_layout(call, layout)?, object.word(2 + n_th as u32)?);
         if matrix.ty != scale || matrix.count != 1 || matrix.is_list {
             return Err(unsupported());
         }

@@ -155,7 +155,7 @@ with_handle! {
         algorithm: u64, _workspace: u64, _len: usize, stream: u64,
     ) {
         matmul::algorithm(algorithm)?;
-        Plan::of(call, descriptor, [of_a, of_b, of_c, of_d])?.run(call, stream, [alpha, beta], [a, b, c, d])
+        Plan::from_descriptors(call, descriptor, [of_a, of_b, of_c, of_d])?.run(call, stream, [alpha, beta], [a, b, c, d])
     };
     cublasLtMatrixTransform(
         call, descriptor: u64, alpha: u64, a: u64, of_a: u64, beta: u64, b: u64, of_b: u64, c: u64, of_c: u64, stream: u64,
@@ -214,8 +214,8 @@ fn heuristic(
         return Err(Failure::INVALID_VALUE);
     }
     count.set(0)?;
-    Object::of(&PREFERENCE, preference)?;
-    Plan::of(call, descriptor, layouts)?;
+    Object::of_kind(&PREFERENCE, preference)?;
+    Plan::from_descriptors(call, descriptor, layouts)?;
     let mut result = ALGORITHM.made(&[]);
     result.resize(ALGORITHM_LEN, 0);
     result.extend_from_slice(&rest());
@@ -229,15 +229,15 @@ fn check(call: &Call, (descriptor, layouts): (u64, [u64; 4]), algorithm: u64, re
     if result == 0 {
         return Err(Failure::INVALID_VALUE);
     }
-    Object::of(&ALGORITHM, algorithm)?;
-    Plan::of(call, descriptor, layouts)?;
+    Object::of_kind(&ALGORITHM, algorithm)?;
+    Plan::from_descriptors(call, descriptor, layouts)?;
     // SAFETY: the header demands room for a result.
     Ok(unsafe { put_host_bytes(result + ALGORITHM_LEN as u64, &rest()) }?)
 }
 
 /// What the algorithm can, by a `cublasLtMatmulAlgoCapAttributes_t`.
 fn capability(algorithm: u64, attribute: u32, buffer: (u64, usize), written: Out<usize>) -> Answer {
-    Object::of(&ALGORITHM, algorithm)?;
+    Object::of_kind(&ALGORITHM, algorithm)?;
     let value: u32 = match attribute {
         // Batches, results elsewhere than C, and lists of addresses.
         3 | 4 | 21 => 1,

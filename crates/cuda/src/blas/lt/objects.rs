@@ -224,7 +224,7 @@ impl Kind {
 
     /// Destroys a descriptor that [`Kind::create`] made.
     pub(super) fn destroy(&self, address: u64) -> Answer {
-        Object::of(self, live().get(&address).copied().unwrap_or(0))?;
+        Object::of_kind(self, live().get(&address).copied().unwrap_or(0))?;
         if live().remove(&address) {
             // SAFETY: `create` has made this box, and no descriptor is destroyed twice.
             drop(unsafe { Box::from_raw(address as *mut [u64; WORDS]) });
@@ -234,7 +234,7 @@ impl Kind {
 
     /// Sets an attribute to the `len` bytes in a buffer.
     pub(super) fn set(&self, address: u64, number: u32, buffer: u64, len: usize) -> Answer {
-        Object::of(self, address)?;
+        Object::of_kind(self, address)?;
         let (at, size) = self.place(number)?;
         if buffer == 0 || len != size {
             return Err(Failure::INVALID_VALUE);
@@ -245,7 +245,7 @@ impl Kind {
 
     /// Writes an attribute to a buffer.
     pub(super) fn get(&self, address: u64, number: u32, buffer: (u64, usize), written: Out<usize>) -> Answer {
-        let object = Object::of(self, address)?;
+        let object = Object::of_kind(self, address)?;
         let (at, size) = self.place(number)?;
         if buffer.1 != 0 && buffer.1 != size {
             return Err(Failure::INVALID_VALUE);
@@ -286,7 +286,7 @@ pub(super) struct Object<'a> {
 
 impl<'a> Object<'a> {
     /// The descriptor of a kind at an address of the program.
-    pub(super) fn of(kind: &'a Kind, address: u64) -> Result<Self, Failure> {
+    pub(super) fn of_kind(kind: &'a Kind, address: u64) -> Result<Self, Failure> {
         // SAFETY: the header demands the address of a descriptor, whose tag says whether it is one.
         let bytes = unsafe { host_bytes(address, TAG) }?;
         if bytes != kind.tag.to_le_bytes() {
