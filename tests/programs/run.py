@@ -155,11 +155,11 @@ class Suite:
         self.environment = os.environ | {"PATH": path, "LD_LIBRARY_PATH": libraries, "CUDACXX": str(compiler), "CUDA_PATH": str(given.cuda), "CUDA_HOME": str(given.cuda)}
 
     def link_libraries(self, folder):
-        """Wheels have no `libNAME.so`, which linkers look for; the driver's is the one of `exec`."""
+        """Wheels have no `libNAME.so`, which linkers look for, and no `lib64`, where nvcc looks; the driver's is the one of `exec`."""
         cuda = self.given.cuda
         for place in [cuda / "lib", cuda / "lib64"]:
-            for file in place.glob("lib*.so.*"):
-                name = folder / (file.name.split(".so.")[0] + ".so")
+            for file in [*place.glob("lib*.so.*"), *place.glob("lib*.a")]:
+                name = folder / (file.name if file.suffix == ".a" else file.name.split(".so.")[0] + ".so")
                 if not name.is_symlink():
                     name.symlink_to(file)
         driver = folder / "libcuda.so"

@@ -16,7 +16,7 @@ use crate::front::availability::{self, Arch};
 use crate::front::calls::{Actual, CallSite, Formal, Target};
 use crate::front::directives;
 use crate::front::liveness::Slots;
-use crate::front::program::{Constant, Kernel, Origin, Parameter, Row, Special};
+use crate::front::program::{Attempts, Constant, GlobalUse, Kernel, Origin, Parameter, Row, Special};
 use crate::front::registers::{Bank, Step};
 use crate::front::words::Refusal;
 use crate::front::{rows, syntax};
@@ -188,6 +188,8 @@ pub(crate) struct Decoder<'a> {
     pub(crate) async_copies: bool,
     /// Whether it requests the work of CTAs that have not begun.
     pub(crate) takes_work: bool,
+    /// How it uses global memory.
+    pub(crate) global_use: GlobalUse,
     /// The state spaces in which tensor maps are modified.
     pub(crate) map_edits: Watch,
     /// The largest declared alignment of the dynamic shared memory in use.
@@ -232,6 +234,7 @@ impl<'a> Decoder<'a> {
             text,
             async_copies: false,
             takes_work: false,
+            global_use: GlobalUse::Plain,
             map_edits: Watch::Nothing,
             dynamic_align: 1,
         }
@@ -328,6 +331,7 @@ impl<'a> Decoder<'a> {
     fn instruction(&mut self, i: &Instruction) -> Decoded<()> {
         work::count(1);
         self.at = i.span;
+        self.global_use = self.global_use.max(GlobalUse::of_instruction(i));
         i.each_name(|name| self.take_numbered(name));
         // The mask applies to loads only.
         self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
@@ -553,6 +557,8 @@ pub(crate) fn kernel<'a>(
         functions,
         async_copies: decoder.async_copies,
         takes_work: decoder.takes_work,
+        global_use: decoder.global_use,
+        attempts: Attempts::default(),
         reserved,
         map_edits: decoder.map_edits,
         dynamic_align: decoder.dynamic_align,

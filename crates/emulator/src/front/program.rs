@@ -2,8 +2,9 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
-use ptx::Type;
+use ptx::{Instruction, Type};
 
 use crate::isa::operations::Operations;
 use crate::memory::window::SHARED_START;
@@ -245,6 +246,70 @@ pub struct Parameter {
     pub align: u64,
 }
 
+/// How a kernel uses global memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum GlobalUse {
+    /// By weak loads and stores alone, which nothing but a barrier of the CTA orders.
+    Plain,
+    /// In other ways, too: atomics, asynchronous copies, textures.
+    Other,
+    /// It may allocate and free memory.
+    Allocates,
+}
+
+impl GlobalUse {
+    /// How an instruction that is no call uses it.
+    pub(crate) fn of_instruction(i: &Instruction) -> Self {
+        let strong = ["volatile", "relaxed", "acquire", "release", "mmio"].iter().any(|word| i.has(word));
+        let elsewhere = i.modifiers.iter().any(|space| {
+            matches!(space.as_str(), "shared" | "shared::cta" | "local" | "const" | "param" | "param::entry")
+        });
+        let other = match i.opcode.as_str() {
+            _ if i.has("async") => true,
+            "ld" | "st" => strong && !elsewhere,
+            "atom" | "red" => !elsewhere,
+            "cp"
+            | "multimem"
+            | "tensormap"
+            | "tex"
+            | "tld4"
+            | "suld"
+            | "sust"
+            | "sured"
+            | "griddepcontrol"
+            | "clusterlaunchcontrol" => true,
+            _ => false,
+        };
+        if other { Self::Other } else { Self::Plain }
+    }
+}
+
+/// Whether the clusters of a kernel could run apart, launch by launch. Where they could not, the attempt is waste.
+#[derive(Debug, Default)]
+pub(crate) struct Attempts {
+    failures: AtomicU32,
+    /// Launches for which no attempt is made.
+    skipped: AtomicU32,
+}
+
+impl Attempts {
+    /// Whether an attempt is worthwhile: not after failures, but for every second, fourth and so on launch up to every 64th.
+    pub(crate) fn tries(&self) -> bool {
+        let step = |left: u32| left.checked_sub(1);
+        self.skipped.fetch_update(Ordering::Relaxed, Ordering::Relaxed, step).is_err()
+    }
+
+    /// Records how an attempt ended.
+    pub(crate) fn ended(&self, well: bool) {
+        if well {
+            self.failures.store(0, Ordering::Relaxed);
+            return;
+        }
+        let failures = self.failures.fetch_add(1, Ordering::Relaxed) + 1;
+        self.skipped.store((1 << failures.min(6)) - 1, Ordering::Relaxed);
+    }
+}
+
 /// A decoded kernel.
 pub struct Kernel {
     /// Its name.
@@ -270,6 +335,10 @@ pub struct Kernel {
     pub(crate) async_copies: bool,
     /// Whether it requests the work of CTAs that have not begun (`clusterlaunchcontrol`).
     pub(crate) takes_work: bool,
+    /// How it uses global memory.
+    pub(crate) global_use: GlobalUse,
+    /// Whether its clusters could run apart so far.
+    pub(crate) attempts: Attempts,
     /// Whether it uses reserved shared memory.
     pub(crate) reserved: bool,
     /// The state spaces in which it modifies tensor maps.

@@ -229,6 +229,14 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 /// Memory that is read by `.nc` must be read-only while the kernel runs (PTX ISA, `ld.global.nc`).
 fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(Reads { exec, pieces, .. }) = row.extra::<Reads>() else { return Flow::Next };
+    if let Some(apart) = m.world.apart.as_deref_mut().filter(|apart| apart.checks_all()) {
+        apart.set_read_only(true);
+        let flow = exec(m, row);
+        if let Some(apart) = m.world.apart.as_deref_mut() {
+            apart.set_read_only(false);
+        }
+        return flow;
+    }
     if let Some(races) = &m.cta.races {
         let address = m.r.d[row.a as usize];
         for lane in lanes(m.mask) {

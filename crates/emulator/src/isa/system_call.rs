@@ -7,7 +7,7 @@ use super::device_runtime;
 use crate::api::printf::{Values, format};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::{Decoder, Symbol};
-use crate::front::program::{Exec, NO_SLOT, Row};
+use crate::front::program::{Exec, GlobalUse, NO_SLOT, Row};
 use crate::front::words::Refusal;
 use crate::memory::window::Window;
 use crate::run::machine::{Flow, Machine, Space, lanes};
@@ -58,6 +58,9 @@ pub(crate) fn decode(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal
     let system = named(name).ok_or("no such system function")?;
     if arguments.len() != system.arguments || results.len() != usize::from(system.result) {
         return Err(format!("`{name}` takes {} arguments", system.arguments));
+    }
+    if !matches!(name.as_str(), "vprintf" | "__assertfail") {
+        d.global_use = GlobalUse::Allocates;
     }
     let place = |operand: &Operand| match operand {
         Operand::Name(name) => match d.symbol(name) {

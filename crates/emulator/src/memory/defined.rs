@@ -131,16 +131,10 @@ impl GlobalMemory {
         at.ok().and_then(|at| self.allocations.get(at)).map_or_else(Uses::default, |a| a.uses)
     }
 
-    /// Records that a kernel reads or writes the buffer at this address.
+    /// Records that a kernel reads or writes an allocation.
     #[inline]
-    pub(crate) fn note_use(&mut self, address: u64, write: bool) {
-        let around =
-            |a: &crate::memory::global::Allocation| address.wrapping_sub(a.base) < a.region.len() as u64;
-        let mut index = self.last;
-        if !self.allocations.get(index).is_some_and(around) {
-            index = self.allocations.partition_point(|a| a.base <= address).wrapping_sub(1);
-        }
-        if let Some(allocation) = self.allocations.get_mut(index) {
+    pub(crate) fn note_use_of(&mut self, allocation: usize, write: bool) {
+        if let Some(allocation) = self.allocations.get_mut(allocation) {
             if write { allocation.uses.written = true } else { allocation.uses.read = true }
         }
     }
@@ -227,8 +221,8 @@ mod tests {
         let mut memory = GlobalMemory::default();
         let (one, two) = (memory.allocate(64), memory.allocate(64));
         let mut clone = memory.clone();
-        clone.note_use(two + 63, false);
-        memory.note_use(one, true);
+        clone.note_use_of(1, false);
+        memory.note_use_of(0, true);
         memory.adopt_uses(&clone);
         assert_eq!(memory.uses(one), Uses { read: false, written: true });
         assert_eq!(memory.uses(two), Uses { read: true, written: false });

@@ -205,9 +205,12 @@ impl Machine<'_> {
     ) -> Option<()> {
         let write = access == Access::Store;
         match place {
-            Place::Global { at, .. } => {
+            Place::Global { index, at } => {
+                if let Some(own) = self.world.touch_lines(index, words, write, self.in_epoch()) {
+                    self.met_apart(own);
+                    return Some(());
+                }
                 let first = (address.checked_sub(GLOBAL_BASE)? as usize).checked_sub(at)? / LINE;
-                self.world.touch_lines(address, (first, words), write);
                 let Some(races) = &self.cta.races else { return Some(()) };
                 let World { races: world, .. } = &mut *self.world;
                 world.access_lines(races, (first, words), write, self.warp).then_some(())
@@ -355,6 +358,11 @@ impl Machine<'_> {
         let mut lines = Lines::new();
         self.find_lines::<T>(space, slot, offset, &mut lines)?;
         let (global, at) = (matches!(lines.place, Place::Global { .. }), lines.place.at());
+        if global && self.world.apart.is_some() {
+            // What it changes cannot be restored, and need not: another cluster may observe it.
+            self.world.communicate();
+            return None;
+        }
         let region = self.region(lines.place);
         if global && (!self.world.maps.is_empty() || self.world.global.sums.tracked() || region.is_lent())
             || !region.lines_are_written(lines.words())
@@ -428,10 +436,9 @@ impl Machine<'_> {
             let changes = (found? || shares) && changed != 0;
             races.note_own_change(changes);
         }
-        if matches!(lines.place, Place::Global { .. }) {
-            self.world.communicate();
-            self.world.touch_lines(address, (first, lines.words()), false);
-            self.world.touch_lines(address, (first, lines.words()), true);
+        if let Place::Global { index, .. } = lines.place {
+            self.world.global.note_use_of(index, false);
+            self.world.global.note_use_of(index, true);
         }
         Some(())
     }

@@ -65,6 +65,12 @@ impl Marks {
         }
     }
 
+    /// Replaces the bits of word `n`.
+    pub(crate) fn put(&mut self, n: usize, bits: u64) {
+        self.unset(n, !bits);
+        self.set(n, bits);
+    }
+
     /// Clears all bits.
     pub(crate) fn clear_all(&mut self) {
         self.words.fill(0);

@@ -21,6 +21,22 @@ pub(crate) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> 
 /// Number of bytes compared at a time.
 const PIECE: usize = 1 << 20;
 
+/// What up to `N` bytes of a region were, from a multiple of 64 on, which have `W` words in bitmaps.
+pub(crate) struct Before<const N: usize, const W: usize> {
+    at: usize,
+    len: usize,
+    bytes: [u8; N],
+    init: [u64; W],
+    /// Whether a store had left some undefined, and which.
+    undefined: Option<[u64; W]>,
+}
+
+impl<const N: usize, const W: usize> Default for Before<N, W> {
+    fn default() -> Self {
+        Self { at: 0, len: 0, bytes: [0; N], init: [0; W], undefined: None }
+    }
+}
+
 /// A piece of memory.
 #[derive(Debug, Clone, Default)]
 pub(crate) struct Region {
@@ -363,6 +379,33 @@ impl Region {
                 true => self.mark(at, 1),
                 false if from.has_undefined(at, 1) => self.undefine(at, 1),
                 false => self.unmark(at, 1),
+            }
+        }
+    }
+
+    /// Keeps what the bytes from `at` on are.
+    pub(crate) fn keep<const N: usize, const W: usize>(&self, at: usize, before: &mut Before<N, W>) {
+        let len = N.min(self.len.saturating_sub(at));
+        (before.at, before.len) = (at, len);
+        if let (Some(bytes), Some(to)) = (self.gather(at, len), before.bytes.get_mut(..len)) {
+            to.copy_from_slice(&bytes);
+        }
+        // Without a bitmap all bytes count as written.
+        before.init = std::array::from_fn(|n| self.init.word(at / 64 + n).unwrap_or(!0));
+        let words = |marks: &Marks| std::array::from_fn(|n| marks.word(at / 64 + n).unwrap_or(0));
+        before.undefined = self.undefined.as_ref().map(words);
+    }
+
+    /// Makes bytes what they were.
+    pub(crate) fn restore<const N: usize, const W: usize>(&mut self, before: &Before<N, W>) {
+        let Before { at, len, bytes, init, undefined } = before;
+        if let (Some(place), Some(bytes)) = (self.view_mut(*at, *len), bytes.get(..*len)) {
+            place.copy_from_slice(bytes);
+        }
+        for n in 0..len.div_ceil(64) {
+            self.init.put(at / 64 + n, init[n]);
+            if let Some(marks) = &mut self.undefined {
+                marks.put(at / 64 + n, undefined.map_or(0, |words| words[n]));
             }
         }
     }

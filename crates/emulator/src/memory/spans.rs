@@ -187,8 +187,11 @@ impl Machine<'_> {
     #[inline(always)]
     fn note_run(&mut self, place: Place, address: u64, len: usize, write: bool) -> Option<()> {
         match place {
-            Place::Global { .. } => {
-                self.world.touch(address, len, write);
+            Place::Global { index, at } => {
+                if let Some(own) = self.world.touch_at((index, at), len, write, self.in_epoch()) {
+                    self.met_apart(own);
+                    return Some(());
+                }
                 let Some(races) = &self.cta.races else { return Some(()) };
                 let World { races: world, stream, .. } = &mut *self.world;
                 world.access(races, GlobalAccess { address, len, write }, self.warp, stream).ok()

@@ -58,7 +58,6 @@ use clock::{Clock, WARPS};
 pub(crate) use cluster::ClusterRaces;
 pub(crate) use global::{GlobalAccess, GlobalRaces};
 use global::{MODIFIES, OBSERVES, STRONG, WIDE, Who};
-pub(crate) use pages::Pages;
 use same::Same;
 pub(crate) use same::Values;
 pub(crate) use sync::At;
@@ -206,6 +205,8 @@ pub(crate) struct Races {
     /// Properties of the current access: whether it is strong, whether its scope extends beyond the CTA, whether it is a
     /// read-modify-write, and whether it is ordered after the writes that it observes.
     flags: u32,
+    /// How often all warps have waited for each other.
+    epoch: u32,
     /// Number of this CTA in the stream, from 1.
     pub(crate) id: u32,
     /// The CTAs of its grid, and those of earlier grids known to have ended: at the start, and after the wait.
@@ -246,6 +247,7 @@ impl Races {
             same: Same::default(),
             cluster: None,
             flags: 0,
+            epoch: 0,
             id: 0,
             grid: 0..u32::MAX,
             known_at_start: 0..0,
@@ -278,7 +280,7 @@ impl Races {
         }
         (self.waiting, self.met, self.waited) = ([0; 16], [0; WARPS], [0; WARPS]);
         (self.awaited, self.same) = (copies::Awaited::default(), Same::default());
-        (self.flags, self.known, self.exhausted) = (0, 0..0, None);
+        (self.flags, self.epoch, self.known, self.exhausted) = (0, 0, 0..0, None);
         self.observations.fill(relaxed::Observations::default());
         (self.own_warp, self.own_warp_changes) = (Cell::new(false), Cell::new(false));
         self.lane_searches.clear();
@@ -308,6 +310,18 @@ impl Races {
     /// The number of this CTA in its grid.
     pub(crate) fn number_in_grid(&self) -> u32 {
         self.id - self.grid.start
+    }
+
+    /// How often all warps of the CTA have waited for each other.
+    #[inline]
+    pub(crate) fn epoch(&self) -> u32 {
+        self.epoch
+    }
+
+    /// Records that an access may have conflicted with an earlier one of its own warp.
+    #[inline]
+    pub(crate) fn meet_own_warp(&self) {
+        self.own_warp.set(true);
     }
 
     /// Whether an access has conflicted with an earlier one of its own warp since the last call.

@@ -1,44 +1,16 @@
-//! Memory accesses of a cluster that runs in parallel with others, each on its own view of global memory.
+//! Memory accesses of a cluster that runs apart from all others: in place, before any other begins, or in parallel, on a view of memory.
 //!
 //! If no cluster touches bytes that another one writes, they compute the same in any order. Clusters that touch such bytes
 //! communicate or race; so may clusters that read memory strongly, read a clock, print or allocate. The scheduler must then run
 //! them, in its order.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use crate::memory::global::bits;
-use crate::memory::window::GLOBAL_BASE;
-use crate::rules::races::Pages;
+use crate::memory::global::GlobalMemory;
 use crate::rules::shadow::{LINE, WordsOfLine};
-
-/// Bytes of a page.
-pub(crate) const PAGE: usize = 1024;
-
-/// One bit per byte of a page.
-type Bits = [u64; PAGE / 64];
-
-/// Bytes of a page that were accessed.
-#[derive(Default)]
-struct Touched {
-    read: Bits,
-    write: Bits,
-    /// Whether the page is in its cluster's list of touched pages.
-    listed: bool,
-}
-
-impl Touched {
-    /// Merges the accesses of a cluster; returns false if they conflict with a write.
-    fn join(&mut self, other: &Self) -> bool {
-        let mut both = 0;
-        for n in 0..self.read.len() {
-            both |= other.write[n] & (self.read[n] | self.write[n]) | other.read[n] & self.write[n];
-            self.read[n] |= other.read[n];
-            self.write[n] |= other.write[n];
-        }
-        both == 0
-    }
-}
+use crate::run::journal::Journal;
+use crate::run::touched::{By, CHUNK, Met, Touched};
 
 /// Instructions that a cluster may execute before any has ended: more may mean a loop that waits for another cluster.
 const PATIENCE: u64 = 1 << 26;
@@ -52,8 +24,6 @@ pub(crate) struct Together {
     over: AtomicBool,
     /// Instructions of the longest cluster so far.
     longest: AtomicU64,
-    /// Bytes touched by the clusters that have ended.
-    touched: Mutex<Pages<Touched>>,
 }
 
 impl Together {
@@ -61,6 +31,11 @@ impl Together {
     pub(crate) fn take(&self, count: u32) -> Option<u32> {
         let next = self.next.fetch_add(1, Ordering::Relaxed);
         (next < count && !self.over.load(Ordering::Relaxed)).then_some(next)
+    }
+
+    /// Whether all of `count` clusters have been taken.
+    pub(crate) fn all_taken(&self, count: u32) -> bool {
+        self.next.load(Ordering::Relaxed) >= count
     }
 
     /// Marks the attempt as failed.
@@ -73,121 +48,150 @@ impl Together {
     }
 }
 
-/// Bytes touched by the clusters of one thread.
+/// How the accesses of clusters that run apart are checked.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Check {
+    /// Between clusters and between the warps of one: the race detector of global memory has no part.
+    All,
+    /// Between clusters alone; the race detector checks those of one.
+    Clusters,
+}
+
+/// Accesses by the clusters of one thread.
 pub(crate) struct Apart {
     together: Arc<Together>,
-    /// Accesses of the current cluster, and the list of its pages.
-    own: Pages<Touched>,
-    pages: Vec<usize>,
-    /// Bytes written by all clusters of this thread.
-    written: Pages<Bits>,
-    written_pages: Vec<usize>,
-    communicates: bool,
+    pub(crate) touched: Touched,
+    check: Check,
+    /// The number of the current cluster, from 1.
+    cluster: u64,
+    /// What memory held, if the clusters write it in place.
+    journal: Option<Journal>,
+    /// The cluster does something whose result or time other clusters can observe, or may conflict with one, or within itself.
+    gives_up: bool,
+    /// Whether what is read now must never be written.
+    read_only: bool,
 }
 
 impl Apart {
-    pub(crate) fn new(together: &Arc<Together>) -> Self {
+    /// For clusters that write a view of memory or, with a journal, memory itself.
+    pub(crate) fn new(together: &Arc<Together>, check: Check, journal: Option<Journal>) -> Self {
         Self {
             together: Arc::clone(together),
-            own: Pages::default(),
-            pages: Vec::new(),
-            written: Pages::default(),
-            written_pages: Vec::new(),
-            communicates: false,
+            touched: Touched::default(),
+            check,
+            cluster: 1,
+            journal,
+            gives_up: false,
+            read_only: false,
         }
     }
 
     /// The cluster does something whose result or time other clusters can observe.
     pub(crate) fn communicate(&mut self) {
-        self.communicates = true;
+        self.gives_up = true;
     }
 
-    /// Records an access to global memory.
+    /// Whether all conflicts are looked for here.
     #[inline]
-    pub(crate) fn touch(&mut self, address: u64, len: usize, write: bool) {
-        let Some(start) = address.checked_sub(GLOBAL_BASE) else { return };
-        let (mut at, end) = (start as usize, start as usize + len);
-        while at < end {
-            let next = end.min((at / PAGE + 1) * PAGE);
-            let touched = self.touched(at / PAGE, write);
-            for (n, mask) in bits(at % PAGE, next - at) {
-                touched[n] |= mask;
+    pub(crate) fn checks_all(&self) -> bool {
+        self.check == Check::All
+    }
+
+    /// Sets whether what is read from now on must never be written by this grid.
+    pub(crate) fn set_read_only(&mut self, read_only: bool) {
+        self.read_only = read_only;
+    }
+
+    /// A warp in an epoch of its CTA; none are told apart where the race detector does that.
+    #[inline]
+    fn by(&self, (epoch, warp): (u32, u32)) -> By {
+        match self.check {
+            Check::All => By::new(self.cluster, epoch, warp),
+            Check::Clusters => By::new(self.cluster, 0, 0),
+        }
+    }
+
+    /// Records an access to a run of an allocation; returns whether its own warp may have accessed some of it before.
+    #[inline]
+    pub(crate) fn touch(
+        &mut self,
+        memory: &GlobalMemory,
+        allocation: usize,
+        (at, len): (usize, usize),
+        write: bool,
+        who: (u32, u32),
+    ) -> bool {
+        if len == 0 {
+            return false;
+        }
+        let place = (allocation, memory.region(allocation).len());
+        if write && let Some(journal) = &mut self.journal {
+            for chunk in at / CHUNK..=(at + len - 1) / CHUNK {
+                if self.touched.must_keep(place, chunk) {
+                    journal.keep(memory, allocation, chunk);
+                }
             }
-            at = next;
         }
+        if self.read_only {
+            self.gives_up |= self.touched.is_written(allocation, at, len);
+        }
+        self.gives_up |= !By::counts(who.0);
+        let met = self.touched.run(place, (at, len), write, self.by(who));
+        self.met(met)
     }
 
-    /// Records an access to words of a line of the memory from [`GLOBAL_BASE`].
-    pub(crate) fn touch_words(&mut self, line: usize, of: WordsOfLine, write: bool) {
-        const LINES: usize = PAGE / LINE;
-        let touched = self.touched(line / LINES, write);
-        let (bytes, n) = (of.bytes(), line % LINES * 2);
-        touched[n] |= bytes as u64;
-        touched[n + 1] |= (bytes >> 64) as u64;
-    }
-
-    /// What the cluster has read or written of a page.
+    /// [`Apart::touch`] of words of lines, counted from the start of the allocation.
     #[inline]
-    fn touched(&mut self, number: usize, write: bool) -> &mut Bits {
-        let page = self.own.get_or_insert_with(number, Touched::default);
-        if !page.listed {
-            page.listed = true;
-            self.pages.push(number);
+    pub(crate) fn touch_lines(
+        &mut self,
+        memory: &GlobalMemory,
+        allocation: usize,
+        lines: &[WordsOfLine],
+        write: bool,
+        who: (u32, u32),
+    ) -> bool {
+        let place = (allocation, memory.region(allocation).len());
+        let (by, mut own) = (self.by(who), false);
+        self.gives_up |= !By::counts(who.0);
+        for of in lines {
+            let line = of.line as usize;
+            if write
+                && let Some(journal) = &mut self.journal
+                && self.touched.must_keep(place, line * LINE / CHUNK)
+            {
+                journal.keep(memory, allocation, line * LINE / CHUNK);
+            }
+            if self.read_only {
+                self.gives_up |= self.touched.is_written(allocation, line * LINE, LINE);
+            }
+            let met = self.touched.line(place, line, of.bytes(), write, by);
+            own |= self.met(met);
         }
-        if write { &mut page.write } else { &mut page.read }
+        own
+    }
+
+    #[inline]
+    fn met(&mut self, met: Met) -> bool {
+        self.gives_up |= met.others;
+        met.own
     }
 
     /// Whether the cluster must stop after this many instructions.
     pub(crate) fn stops(&self, instructions: u64) -> bool {
         let longest = self.together.longest.load(Ordering::Relaxed);
-        self.communicates || self.together.failed() || instructions > PATIENCE.max(longest.saturating_mul(4))
+        self.gives_up || self.together.failed() || instructions > PATIENCE.max(longest.saturating_mul(4))
     }
 
-    /// Ends a cluster; returns whether it neither communicated nor conflicted with others.
+    /// Ends a cluster, whose CTA has counted so many epochs; returns whether it neither communicated nor conflicted with others.
     pub(crate) fn end(&mut self, instructions: u64) -> bool {
         self.together.longest.fetch_max(instructions, Ordering::Relaxed);
-        let Ok(mut all) = self.together.touched.lock() else { return false };
-        if self.communicates {
-            return false;
-        }
-        for page in self.pages.drain(..) {
-            let Some(own) = self.own.get_mut(page) else { continue };
-            if !all.get_or_insert_with(page, Touched::default).join(own) {
-                return false;
-            }
-            if own.write != Bits::default() {
-                if self.written.get_mut(page).is_none() {
-                    self.written_pages.push(page);
-                }
-                let written = self.written.get_or_insert_with(page, Bits::default);
-                written.iter_mut().zip(&own.write).for_each(|(all, own)| *all |= own);
-            }
-            *own = Touched::default();
-        }
-        true
+        self.cluster += 1;
+        !self.gives_up
     }
 
-    /// The bytes that clusters of this thread wrote, as runs of address and length.
-    pub(crate) fn written(mut self) -> Vec<(u64, usize)> {
-        let mut runs: Vec<(u64, usize)> = Vec::new();
-        self.written_pages.sort_unstable();
-        for page in self.written_pages {
-            let Some(written) = self.written.get_mut(page) else { continue };
-            for (n, word) in written.iter().enumerate() {
-                let mut at = 0;
-                while at < 64 && word >> at != 0 {
-                    let first = at + (word >> at).trailing_zeros();
-                    let len = (word >> first).trailing_ones();
-                    at = first + len;
-                    let address = GLOBAL_BASE + (page * PAGE + n * 64) as u64 + u64::from(first);
-                    match runs.last_mut() {
-                        Some((start, bytes)) if *start + *bytes as u64 == address => *bytes += len as usize,
-                        _ => runs.push((address, len as usize)),
-                    }
-                }
-            }
-        }
-        runs
+    /// What has been accessed, and what memory held.
+    pub(crate) fn into_parts(self) -> (Touched, Option<Journal>) {
+        (self.touched, self.journal)
     }
 }
 
@@ -195,33 +199,59 @@ impl Apart {
 mod tests {
     use super::*;
 
+    fn memory() -> GlobalMemory {
+        let mut memory = GlobalMemory::default();
+        memory.allocate_with(vec![1; 10_000]);
+        memory
+    }
+
     #[test]
-    fn only_writes_that_others_touch_are_seen_and_all_writes_are_found() {
-        let together = Arc::new(Together::default());
-        let (mut one, mut other) = (Apart::new(&together), Apart::new(&together));
-        let at = |n: u64| GLOBAL_BASE + n;
-        one.touch(at(1020), 8, true);
-        one.touch(at(0), 1020, false);
-        one.touch(at(1100), 1, true);
-        assert!(one.end(1));
-        // Adjacent writes, and reads of what others read.
-        other.touch(at(1028), 4, true);
-        other.touch(at(0), 1020, false);
-        assert!(other.end(1));
-        one.touch(at(64), 64, true);
-        assert!(!one.end(1));
-        assert_eq!(other.written(), [(at(1028), 4)]);
-        let mut third = Apart::new(&together);
-        third.touch(at(1023), 1, false);
-        assert!(!third.end(1));
-        let mut fourth = Apart::new(&together);
-        fourth.communicate();
-        assert!(fourth.stops(0) && !fourth.end(0) && !together.failed());
-        let mut runs = Apart::new(&Arc::default());
-        for (start, len) in [(1020, 8), (1100, 1), (128, 200)] {
-            runs.touch(at(start), len, true);
-        }
-        assert!(runs.end(1) && !runs.stops(PATIENCE) && runs.stops(PATIENCE + 1));
-        assert_eq!(runs.written(), [(at(128), 200), (at(1020), 8), (at(1100), 1)]);
+    fn a_cluster_that_communicates_or_conflicts_gives_up() {
+        let (memory, together) = (memory(), Arc::new(Together::default()));
+        let mut one = Apart::new(&together, Check::All, None);
+        assert!(!one.touch(&memory, 0, (0, 128), true, (0, 1)) && !one.stops(PATIENCE) && one.end(100));
+        // The same warp of another cluster.
+        one.touch(&memory, 0, (100, 4), false, (0, 1));
+        assert!(one.stops(0) && !one.end(1));
+        let mut other = Apart::new(&together, Check::Clusters, None);
+        // The warps of a cluster are not told apart, but each may have met itself.
+        other.touch(&memory, 0, (0, 128), true, (0, 1));
+        assert!(other.touch(&memory, 0, (0, 4), false, (0, 2)) && !other.stops(PATIENCE));
+        assert!(other.stops(PATIENCE + 1));
+        other.communicate();
+        assert!(other.stops(0) && !other.end(0));
+        together.give_up();
+        assert!(Apart::new(&together, Check::All, None).stops(0) && together.take(8).is_none());
+    }
+
+    #[test]
+    fn what_is_read_only_was_not_written() {
+        let memory = memory();
+        let mut apart = Apart::new(&Arc::default(), Check::All, None);
+        apart.touch(&memory, 0, (0, 4), true, (0, 1));
+        apart.set_read_only(true);
+        apart.touch(&memory, 0, (4, 4), false, (0, 1));
+        assert!(!apart.stops(0));
+        apart.touch(&memory, 0, (0, 4), false, (0, 1));
+        assert!(apart.stops(0));
+    }
+
+    #[test]
+    fn what_is_written_in_place_can_be_restored() {
+        let mut memory = memory();
+        let before = memory.clone();
+        let mut apart = Apart::new(&Arc::default(), Check::All, Some(Journal::default()));
+        apart.touch(&memory, 0, (4000, 200), true, (0, 0));
+        memory.region_mut(0).put(4000, &[9; 200]);
+        let lines = [WordsOfLine { line: 77, words: 1 }, WordsOfLine { line: 78, words: 2 }];
+        apart.touch_lines(&memory, 0, &lines, true, (0, 1));
+        memory.region_mut(0).put(9856, &[8; 4]);
+        assert!(memory.first_difference(&before).is_some());
+        let (touched, journal) = apart.into_parts();
+        let mut written = Vec::new();
+        touched.each_written(|_, at, len| written.push((at, len)));
+        assert_eq!(written, [(4000, 200), (9856, 4), (9988, 4)]);
+        journal.unwrap().restore(&mut memory);
+        assert_eq!(memory.first_difference(&before), None);
     }
 }

@@ -1,27 +1,28 @@
-//! Runs a grid on several cores: each thread runs clusters on its own view of global memory.
+//! Runs the clusters of a grid apart from each other: one by one on memory itself, then on several threads, each on its own view of it.
 //!
-//! The result is the scheduler's, or none: if clusters communicate, or one of them stops, everything that the threads did is
-//! discarded ([`crate::run::apart`]) and the scheduler runs the grid.
+//! The result is the scheduler's, or none: if clusters communicate, or one of them stops, everything that has been done is
+//! discarded ([`crate::run::apart`]) and the scheduler runs the grid. Clusters that only load and store have a check of their own, and a far
+//! cheaper one than the race detector ([`Touched`]); so this pays on one thread, too.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::Arc;
 
 use crate::api::observe::Nobody;
+use crate::front::program::GlobalUse;
 use crate::memory::global::GlobalMemory;
 use crate::rules::lanes::LaneRaces;
 use crate::rules::remarks::{Remarks, earlier};
 use crate::rules::undefined::stores::Stores;
-use crate::run::apart::{Apart, Together};
+use crate::run::apart::{Apart, Check, Together};
+use crate::run::journal::Journal;
 use crate::run::launch::Options;
 use crate::run::machine::{Tolerated, World};
 use crate::run::schedule::{Own, Stage, run};
 use crate::run::stream::{InStream, Stream};
+use crate::run::touched::Touched;
 
-/// The results of one thread.
-struct Done {
-    memory: GlobalMemory,
-    /// Runs of bytes that it wrote.
-    written: Vec<(u64, usize)>,
+/// What one thread found, beside memory.
+struct Found {
     instructions: u64,
     clock: u64,
     remarks: Remarks,
@@ -31,8 +32,31 @@ struct Done {
     undefined: Stores,
 }
 
+/// The results of one thread that ran on a view.
+struct Done {
+    memory: GlobalMemory,
+    touched: Touched,
+    found: Found,
+}
+
 /// Limit in bytes for the views of all threads together; above it fewer threads run.
 const MOST_COPIED: usize = 4 << 30;
+
+/// Instructions that run in place before other threads join: starting them, and what their views copy, costs as much as some of these.
+const ALONE: u64 = 1 << 17;
+
+/// A grid that runs apart.
+#[derive(Clone, Copy)]
+struct Job<'a> {
+    launches: &'a [InStream<'a>],
+    grid: usize,
+    own: &'a Own,
+    options: &'a Options,
+    check: Check,
+    clusters: u32,
+    /// CTAs of a cluster.
+    size: u32,
+}
 
 /// Runs a grid that is about to begin and before which all grids have ended. Returns its instruction count, or `None` if the
 /// scheduler must run it.
@@ -44,54 +68,148 @@ pub(crate) fn run_grid(
     options: &Options,
 ) -> Option<u64> {
     let place = &world.stream.grids[grid];
-    let clusters = place.total() / place.together();
-    let fit = MOST_COPIED / world.global.held_bytes().max(1);
-    let threads = options.threads.min(clusters as usize).min(fit);
+    let kernel = launches[grid].kernel;
+    let (clusters, size) = (place.total() / place.together(), place.together());
+    let plain = kernel.global_use == GlobalUse::Plain && size == 1 && options.check_races;
     let alone = launches[grid].cooperative
         || world.apart.is_some()
         || world.stream.overlaps()
-        || launches[grid].kernel.takes_work;
-    if threads < 2 || alone || options.directed.is_some() || options.watchpoints.is_some() {
+        || kernel.takes_work
+        || kernel.global_use == GlobalUse::Allocates;
+    let pays = plain || options.threads > 1 && clusters > 1;
+    if alone
+        || !pays
+        || options.directed.is_some()
+        || options.watchpoints.is_some()
+        || !kernel.attempts.tries()
+    {
         return None;
     }
-    world.global.share();
-    let together = Arc::new(Together::default());
-    let (global, stream) = (&world.global, &world.stream);
-    let work = || {
-        let thread =
-            AssertUnwindSafe(|| run_clusters(launches, grid, own, (global, stream), options, &together));
-        let done = catch_unwind(thread).ok().flatten();
-        if done.is_none() {
-            together.give_up();
-        }
-        done
-    };
-    let done: Vec<Option<Done>> = std::thread::scope(|scope| {
-        let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
-        let first = work();
-        others.into_iter().map(|other| other.join().ok().flatten()).chain([first]).collect()
-    });
-    let done: Option<Vec<Done>> = done.into_iter().collect();
-    let done = done.filter(|_| !together.failed());
-    let instructions = done.as_ref().map(|done| done.iter().map(|d| d.instructions).sum::<u64>());
-    let done = done.filter(|_| instructions.is_some_and(|all| all <= options.fuel));
-    let parts: Vec<_> = done.into_iter().flatten().map(|done| keep(done, world)).collect();
-    world.global.own_all();
-    if parts.is_empty() {
-        return None;
-    }
-    for (memory, written) in parts {
-        world.global.adopt(&memory, &written);
-    }
+    let check = if plain { Check::All } else { Check::Clusters };
+    let instructions = Job { launches, grid, own, options, check, clusters, size }.run(world);
+    kernel.attempts.ended(instructions.is_some());
     let place = &mut world.stream.grids[grid];
-    (place.begun, place.released, place.ended) = (place.total(), place.total(), place.total());
-    world.events += 1;
+    if instructions.is_some() {
+        (place.begun, place.released, place.ended) = (place.total(), place.total(), place.total());
+        world.events += 1;
+    }
     instructions
 }
 
-/// Merges the results of a thread into the world; returns its memory and what it wrote there.
-fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
-    let Done { mut memory, written, clock, remarks, overlaps, lane_races, tolerated, undefined, .. } = done;
+impl Job<'_> {
+    /// Runs all clusters, or none.
+    fn run(self, world: &mut World) -> Option<u64> {
+        let together = Arc::new(Together::default());
+        let mut in_place = World::new(std::mem::take(&mut world.global), world.stream.clone(), self.options);
+        let sums = in_place.global.sums.tracked().then(|| in_place.global.sums.clone());
+        in_place.apart = Some(Box::new(Apart::new(&together, self.check, Some(Journal::default()))));
+        let threads = if self.options.threads > 1 { Some(ALONE) } else { None };
+        let thread = AssertUnwindSafe(|| self.run_clusters(&mut in_place, &together, threads));
+        let ran = catch_unwind(thread).ok().flatten();
+        world.global = std::mem::take(&mut in_place.global);
+        let (mut touched, journal) = in_place.apart.take()?.into_parts();
+        let mut parts = Vec::new();
+        let done = ran.and_then(|first| {
+            let left = !together.all_taken(self.clusters);
+            let others = if left { self.run_on_threads(world, &together, &mut touched)? } else { Vec::new() };
+            let all = first + others.iter().map(|done| done.found.instructions).sum::<u64>();
+            parts = others;
+            (all <= self.options.fuel).then_some(all)
+        });
+        let Some(instructions) = done else {
+            // No view shares what is restored.
+            drop(parts);
+            world.global.own_all();
+            if let Some(journal) = journal {
+                journal.restore(&mut world.global);
+            }
+            if let Some(sums) = sums {
+                world.global.sums = sums;
+            }
+            return None;
+        };
+        keep(found(in_place, instructions), world);
+        let parts: Vec<_> = parts.into_iter().map(|done| adopted(done, world)).collect();
+        world.global.own_all();
+        for (memory, written) in parts {
+            world.global.adopt(&memory, &written);
+        }
+        Some(instructions)
+    }
+
+    /// Runs the clusters that are left on several threads; `None` if one of them, or what has been touched so far, conflicts with another.
+    fn run_on_threads(
+        self,
+        world: &mut World,
+        together: &Arc<Together>,
+        touched: &mut Touched,
+    ) -> Option<Vec<Done>> {
+        let fit = MOST_COPIED / world.global.held_bytes().max(1);
+        let threads = self.options.threads.min(self.clusters as usize).min(fit).max(1);
+        world.global.share();
+        let (global, stream) = (&world.global, &world.stream);
+        let work = || {
+            let thread = AssertUnwindSafe(|| self.run_on_view((global, stream), together));
+            let done = catch_unwind(thread).ok().flatten();
+            if done.is_none() {
+                together.give_up();
+            }
+            done
+        };
+        let done: Vec<Option<Done>> = std::thread::scope(|scope| {
+            let others: Vec<_> = (1..threads).map(|_| scope.spawn(work)).collect();
+            let first = work();
+            others.into_iter().map(|other| other.join().ok().flatten()).chain([first]).collect()
+        });
+        let done: Vec<Done> = done.into_iter().collect::<Option<_>>()?;
+        if together.failed() || done.iter().any(|done| touched.join(&done.touched)) {
+            return None;
+        }
+        Some(done)
+    }
+
+    /// Runs clusters on a view until none is left, or until one of them needs the scheduler.
+    fn run_on_view(
+        self,
+        (global, stream): (&GlobalMemory, &Stream),
+        together: &Arc<Together>,
+    ) -> Option<Done> {
+        let mut world = World::new(global.clone(), stream.clone(), self.options);
+        world.apart = Some(Box::new(Apart::new(together, self.check, None)));
+        let instructions = self.run_clusters(&mut world, together, None)?;
+        let (touched, _) = world.apart.take()?.into_parts();
+        let memory = std::mem::take(&mut world.global);
+        Some(Done { memory, touched, found: found(world, instructions) })
+    }
+
+    /// Runs clusters until none is left or, with a limit, that many instructions have run; `None` if one of them needs the scheduler.
+    fn run_clusters(self, world: &mut World, together: &Together, limit: Option<u64>) -> Option<u64> {
+        let mut stage = Stage::of_grid(self.grid, self.own.clone());
+        let mut instructions = 0;
+        while limit.is_none_or(|limit| instructions < limit)
+            && let Some(cluster) = together.take(self.clusters)
+        {
+            let place = &mut world.stream.grids[self.grid];
+            (place.begun, place.until) = (cluster * self.size, (cluster + 1) * self.size);
+            let counts = run(self.launches, &mut stage, world, self.options, &mut Nobody).ok()?;
+            instructions += counts.warp_instructions;
+            if !world.apart.as_mut()?.end(counts.warp_instructions) {
+                return None;
+            }
+        }
+        Some(instructions)
+    }
+}
+
+/// What a thread has found, beside memory.
+fn found(world: World, instructions: u64) -> Found {
+    let World { clock, remarks, overlaps, lane_races, tolerated, undefined, .. } = world;
+    Found { instructions, clock, remarks, overlaps, lane_races, tolerated, undefined }
+}
+
+/// Merges what a thread has found into the world.
+fn keep(found: Found, world: &mut World) {
+    let Found { clock, remarks, overlaps, lane_races, tolerated, undefined, .. } = found;
     world.clock += clock;
     for (place, said) in remarks {
         world.remarks.add(place, said);
@@ -116,46 +234,19 @@ fn keep(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
             std::collections::btree_map::Entry::Occupied(mut entry) => entry.get_mut().join(stored),
         }
     }
-    world.global.adopt_uses(&memory);
-    memory.drop_shared();
-    (memory, written)
 }
 
-/// Runs clusters until none is left, or until one of them needs the scheduler.
-fn run_clusters(
-    launches: &[InStream<'_>],
-    grid: usize,
-    own: &Own,
-    (global, stream): (&GlobalMemory, &Stream),
-    options: &Options,
-    together: &Arc<Together>,
-) -> Option<Done> {
-    let mut world = World::new(global.clone(), stream.clone(), options);
-    world.apart = Some(Box::new(Apart::new(together)));
-    let mut stage = Stage::of_grid(grid, own.clone());
-    let place = &stream.grids[grid];
-    let (count, size) = (place.total() / place.together(), place.together());
-    let mut instructions = 0;
-    while let Some(cluster) = together.take(count) {
-        let place = &mut world.stream.grids[grid];
-        (place.begun, place.until) = (cluster * size, (cluster + 1) * size);
-        let counts = run(launches, &mut stage, &mut world, options, &mut Nobody).ok()?;
-        instructions += counts.warp_instructions;
-        if !world.apart.as_mut()?.end(counts.warp_instructions) {
-            return None;
-        }
-    }
-    Some(Done {
-        memory: world.global,
-        written: world.apart?.written(),
-        instructions,
-        clock: world.clock,
-        remarks: world.remarks,
-        overlaps: world.overlaps,
-        lane_races: world.lane_races,
-        tolerated: world.tolerated,
-        undefined: world.undefined,
-    })
+/// Merges the results of a thread that ran on a view; returns its memory and the runs of bytes that it wrote there.
+fn adopted(done: Done, world: &mut World) -> (GlobalMemory, Vec<(u64, usize)>) {
+    let Done { mut memory, touched, found } = done;
+    keep(found, world);
+    world.global.adopt_uses(&memory);
+    let mut written = Vec::new();
+    touched.each_written(|allocation, at, len| {
+        written.push((memory.allocations[allocation].base + at as u64, len))
+    });
+    memory.drop_shared();
+    (memory, written)
 }
 
 #[cfg(test)]

@@ -329,12 +329,38 @@ impl Machine<'_> {
         Ok(())
     }
 
+    /// The epoch of the CTA, and the warp.
+    #[inline]
+    pub(crate) fn in_epoch(&self) -> (u32, u32) {
+        (self.cta.races.as_ref().map_or(0, |races| races.epoch()), self.warp)
+    }
+
+    /// Takes note of an access whose conflicts are looked for apart from the race detector, and of whether it may have met one of its own
+    /// warp. A strong access orders others, which only the detector knows.
+    #[inline]
+    pub(crate) fn met_apart(&mut self, own: bool) {
+        if self.strong.is_some() {
+            self.world.communicate();
+        }
+        if own && let Some(races) = &self.cta.races {
+            races.meet_own_warp();
+        }
+    }
+
     /// Reports an access to global memory to the race detector.
     #[inline]
     fn note_global(&mut self, address: u64, len: usize, write: bool) -> Result<(), Fault> {
-        self.world.touch(address, len, write);
         if self.strong.is_some() && !write {
             self.world.communicate();
+        }
+        match self.world.global.find(address, len) {
+            Some(place) => {
+                if let Some(own) = self.world.touch_at(place, len, write, self.in_epoch()) {
+                    self.met_apart(own);
+                    return Ok(());
+                }
+            }
+            None => self.world.communicate(),
         }
         let Some(races) = &mut self.cta.races else { return Ok(()) };
         let World { races: world, stream, .. } = &mut *self.world;
@@ -487,7 +513,9 @@ impl Machine<'_> {
                 let (index, place) = self.world.global.locate(at, N)?;
                 self.world.maps.check(at, N)?;
                 self.watch_global(at, N, true, Some(lane));
-                let again = !self.lane_remarks.is_empty() && self.stores_same_again(at, &bytes);
+                let again = !self.lane_remarks.is_empty()
+                    && !self.world.checks_apart()
+                    && self.stores_same_again(at, &bytes);
                 if !again && let Err(fault) = self.note_global(at, N, true) {
                     self.stores_same(Stored::Global { address: at, new: &bytes }, lane, fault)?;
                 }

@@ -2,8 +2,8 @@
 //!
 //! [`launch`] begins a stream of grids; [`schedule`] picks the warp that runs next, from a seed; [`warp`] runs its rows and keeps
 //! its diverged lanes, [`frames`] their calls; [`livelock`] proves that a launch never ends; [`directed`] lets the sides of a
-//! recorded conflict take turns; [`watchpoint`] tells who accessed certain bytes; [`cores`] runs clusters that do not communicate on several threads, with the scheduler's result or
-//! none.
+//! recorded conflict take turns; [`watchpoint`] tells who accessed certain bytes; [`cores`] runs clusters that do not communicate one by one or
+//! on several threads, with the scheduler's result or none: [`apart`] and [`touched`] say whether they communicate.
 //! Invariant: a seed determines a run. Begin with [`launch`], then [`schedule`].
 
 pub(crate) mod apart;
@@ -16,6 +16,7 @@ pub(crate) mod directed;
 pub(crate) mod frames;
 pub(crate) mod grid_workspace;
 pub(crate) mod inlined;
+pub(crate) mod journal;
 pub(crate) mod launch;
 pub(crate) mod livelock;
 pub(crate) mod machine;
@@ -25,7 +26,9 @@ pub(crate) mod random;
 pub(crate) mod resident;
 pub(crate) mod schedule;
 pub(crate) mod scratch;
+pub(crate) mod spare;
 pub(crate) mod stream;
+pub(crate) mod touched;
 pub(crate) mod turns;
 pub(crate) mod vectors;
 pub(crate) mod warp;

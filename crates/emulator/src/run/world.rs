@@ -136,24 +136,47 @@ impl World {
         self.watching = false;
     }
 
-    /// Records an access of a CTA to global memory.
+    /// Records an access to a run of an allocation. With `who`, an epoch of a CTA and a warp, the result is `Some` if nobody else looks for
+    /// its conflicts: whether its own warp may have accessed some of it before.
     #[inline(always)]
+    pub(crate) fn touch_at(
+        &mut self,
+        (allocation, at): (usize, usize),
+        len: usize,
+        write: bool,
+        who: (u32, u32),
+    ) -> Option<bool> {
+        self.global.note_use_of(allocation, write);
+        let apart = self.apart.as_deref_mut()?;
+        let own = apart.touch(&self.global, allocation, (at, len), write, who);
+        apart.checks_all().then_some(own)
+    }
+
+    /// [`World::touch_at`] by address, of an access whose conflicts the race detector looks for.
     pub(crate) fn touch(&mut self, address: u64, len: usize, write: bool) {
-        self.global.note_use(address, write);
-        if let Some(apart) = &mut self.apart {
-            apart.touch(address, len, write);
+        match self.global.find(address, len) {
+            Some(place) => {
+                if self.touch_at(place, len, write, (0, 0)).is_some() {
+                    self.communicate();
+                }
+            }
+            None => self.communicate(),
         }
     }
 
-    /// Records an access to words of one buffer, whose lines are counted from the `first` one of the memory from
-    /// [`GLOBAL_BASE`](crate::memory::window::GLOBAL_BASE).
-    pub(crate) fn touch_lines(&mut self, address: u64, (first, lines): (usize, &[WordsOfLine]), write: bool) {
-        self.global.note_use(address, write);
-        if let Some(apart) = &mut self.apart {
-            for of in lines {
-                apart.touch_words(first + of.line as usize, *of, write);
-            }
-        }
+    /// [`World::touch_at`] of words of lines, which are counted from the start of the allocation.
+    #[inline(always)]
+    pub(crate) fn touch_lines(
+        &mut self,
+        allocation: usize,
+        lines: &[WordsOfLine],
+        write: bool,
+        who: (u32, u32),
+    ) -> Option<bool> {
+        self.global.note_use_of(allocation, write);
+        let apart = self.apart.as_deref_mut()?;
+        let own = apart.touch_lines(&self.global, allocation, lines, write, who);
+        apart.checks_all().then_some(own)
     }
 
     /// Records that a CTA did something whose result or time other CTAs can observe.
@@ -161,6 +184,12 @@ impl World {
         if let Some(apart) = &mut self.apart {
             apart.communicate();
         }
+    }
+
+    /// Whether conflicts in global memory are looked for apart from the race detector.
+    #[inline]
+    pub(crate) fn checks_apart(&self) -> bool {
+        self.apart.as_ref().is_some_and(|apart| apart.checks_all())
     }
 
     /// Whether a warp overlaps a preceding grid for which it has not waited.

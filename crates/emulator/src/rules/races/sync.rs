@@ -305,6 +305,9 @@ impl Races {
             meeting.teach(&mut self.clocks[w], &mut self.beside[w]);
             self.bound(w);
         }
+        if waiting.count_ones() as usize == self.clocks.len() {
+            self.epoch += 1;
+        }
     }
 
     /// A warp arrives at a phase of the cluster barrier. It releases all its knowledge or, with `.relaxed`, its knowledge at its

@@ -1,0 +1,470 @@
+//! Which bytes of global memory the clusters of one thread have accessed, and whether accesses conflict.
+//!
+//! This is the race detector of clusters that run apart: coarser than [`races`](crate::rules::races), and many times cheaper, because it may
+//! suspect a conflict where there is none. Whoever suspects one gives up, and the scheduler runs the grid again with every rule
+//! ([`cores`](crate::run::cores)). It must never miss one:
+//!
+//! * Between clusters nothing is ordered. An access conflicts with one of another cluster if they share a byte, and one of them writes it.
+//!   All bytes of all clusters are kept, those of other threads are compared at the end ([`Touched::join`]).
+//! * Within a CTA, accesses are ordered by a barrier that all its warps wait for; each begins an epoch. Accesses of one epoch conflict
+//!   if they share a byte, one of them writes it, and two warps have accessed its word. Nothing else orders warps here.
+//! * Accesses of one warp may be those of two lanes. Any byte that its cluster has accessed before is reported as met ([`Met::own`]), and the
+//!   logs of the lanes decide.
+
+use crate::rules::shadow::{LINE, WORD};
+use crate::run::spare::Spare;
+
+/// Bytes of memory of a chunk: what is allocated, and what a journal keeps, at a time.
+pub(crate) const CHUNK: usize = 4096;
+
+const LINES: usize = CHUNK / LINE;
+
+const WORDS: usize = LINE / WORD;
+
+/// Bits of a stamp that hold the epoch; the rest is the cluster.
+const EPOCH: u32 = 24;
+
+/// Chunks that no grid uses.
+static SPARE: Spare<Chunk> = Spare::up_to(64 << 20);
+
+/// Who accesses memory.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct By {
+    /// The cluster, from 1, and its epoch.
+    stamp: u64,
+    /// The warp in its CTA, from 1.
+    warp: u8,
+}
+
+impl By {
+    /// A warp of a cluster in an epoch.
+    #[inline]
+    pub(crate) fn new(cluster: u64, epoch: u32, warp: u32) -> Self {
+        Self { stamp: cluster << EPOCH | u64::from(epoch), warp: (warp % 32) as u8 + 1 }
+    }
+
+    /// Whether a stamp holds this epoch.
+    pub(crate) const fn counts(epoch: u32) -> bool {
+        epoch >> EPOCH == 0
+    }
+}
+
+/// What an access has met.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct Met {
+    /// It may conflict with an access of another warp.
+    pub(crate) others: bool,
+    /// It may conflict with an access of its own warp.
+    pub(crate) own: bool,
+}
+
+/// Bytes of a line, one bit each.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+struct Bytes {
+    read: u128,
+    write: u128,
+}
+
+impl Bytes {
+    #[inline]
+    const fn and(self, other: Self) -> Self {
+        Self { read: self.read | other.read, write: self.write | other.write }
+    }
+
+    /// Those that conflict with an access.
+    #[inline]
+    const fn hit(self, bytes: u128, write: bool) -> u128 {
+        bytes & (self.write | if write { self.read } else { 0 })
+    }
+
+    /// Whether accesses of two parties conflict.
+    const fn conflicts(self, other: Self) -> bool {
+        self.write & (other.read | other.write) | self.read & other.write != 0
+    }
+}
+
+/// A word that several warps have accessed.
+const MANY: u8 = u8::MAX;
+
+/// What a line remembers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Line {
+    /// Accesses of earlier clusters, of earlier epochs of this one, and of this epoch.
+    before: Bytes,
+    own: Bytes,
+    now: Bytes,
+    /// By word, who has accessed it in this epoch; meaningful if `warp` is [`MANY`].
+    owners: [u8; WORDS],
+    /// The last access; 0 if there was none, and then the rest means nothing.
+    stamp: u64,
+    /// The only warp that has accessed the line in this epoch; 0 for none.
+    warp: u8,
+}
+
+/// The words of some bytes, one bit each.
+#[inline]
+const fn words_of(bytes: u128) -> u32 {
+    /// Gathers every fourth bit.
+    #[inline]
+    const fn gather(bits: u64) -> u64 {
+        let bits = bits & 0x1111_1111_1111_1111;
+        let bits = (bits | bits >> 3) & 0x0303_0303_0303_0303;
+        let bits = (bits | bits >> 6) & 0x000F_000F_000F_000F;
+        let bits = (bits | bits >> 12) & 0x0000_00FF_0000_00FF;
+        (bits | bits >> 24) & 0xFFFF
+    }
+    let any = bytes | bytes >> 1;
+    let any = any | any >> 2;
+    (gather(any as u64) | gather((any >> 64) as u64) << 16) as u32
+}
+
+impl Line {
+    /// Begins another epoch or cluster.
+    #[inline(never)]
+    fn turn(&mut self, stamp: u64) {
+        if self.stamp == 0 {
+            (self.before, self.own) = (Bytes::default(), Bytes::default());
+        } else if self.stamp >> EPOCH == stamp >> EPOCH {
+            self.own = self.own.and(self.now);
+        } else {
+            self.before = self.before.and(self.own).and(self.now);
+            self.own = Bytes::default();
+        }
+        (self.now, self.warp, self.stamp) = (Bytes::default(), 0, stamp);
+    }
+
+    /// Records an access to some bytes.
+    #[inline]
+    fn touch(&mut self, bytes: u128, write: bool, by: By) -> Met {
+        if self.stamp != by.stamp {
+            self.turn(by.stamp);
+        }
+        let hit = self.now.hit(bytes, write);
+        let mut met =
+            Met { others: self.before.hit(bytes, write) != 0, own: hit | self.own.hit(bytes, write) != 0 };
+        if self.warp == 0 {
+            self.warp = by.warp;
+        } else if self.warp != by.warp {
+            met.others |= self.share(bytes, hit, by.warp);
+        }
+        if write {
+            self.now.write |= bytes;
+        } else {
+            self.now.read |= bytes;
+        }
+        met
+    }
+
+    /// Records the warp of an access to a line that several have accessed; returns whether one of the bytes that it conflicts with is in
+    /// a word of another warp.
+    #[inline(never)]
+    fn share(&mut self, bytes: u128, hit: u128, warp: u8) -> bool {
+        if self.warp != MANY {
+            let known = words_of(self.now.read | self.now.write);
+            for (n, owner) in self.owners.iter_mut().enumerate() {
+                *owner = if known >> n & 1 == 1 { self.warp } else { 0 };
+            }
+            self.warp = MANY;
+        }
+        let (words, mut hit, mut others) = (words_of(bytes), words_of(hit), false);
+        while hit != 0 {
+            others |= self.owners[hit.trailing_zeros() as usize] != warp;
+            hit &= hit - 1;
+        }
+        for (n, owner) in self.owners.iter_mut().enumerate() {
+            let shared = if *owner == 0 || *owner == warp { warp } else { MANY };
+            *owner = if words >> n & 1 == 1 { shared } else { *owner };
+        }
+        others
+    }
+
+    /// All bytes that have been accessed.
+    fn all(&self) -> Bytes {
+        if self.stamp == 0 { Bytes::default() } else { self.before.and(self.own).and(self.now) }
+    }
+}
+
+/// What a chunk remembers.
+struct Chunk {
+    lines: [Line; LINES],
+    /// Whether a journal keeps what was in it.
+    kept: bool,
+}
+
+/// The chunks of an allocation.
+#[derive(Default)]
+struct Chunks {
+    /// By chunk, its place in [`Touched::chunks`], counted from 1; 0 for none. Empty until first needed.
+    places: Vec<u32>,
+}
+
+/// The bytes of global memory that the clusters of a thread have accessed, by allocation. No memory is allocated or freed meanwhile.
+#[derive(Default)]
+pub(crate) struct Touched {
+    allocations: Vec<Chunks>,
+    chunks: Vec<Box<Chunk>>,
+}
+
+impl Drop for Touched {
+    fn drop(&mut self) {
+        SPARE.give(self.chunks.drain(..));
+    }
+}
+
+impl Touched {
+    /// A chunk of an allocation of so many bytes.
+    #[inline]
+    fn chunk(&mut self, allocation: usize, bytes: usize, chunk: usize) -> Option<&mut Chunk> {
+        let place =
+            self.allocations.get(allocation).and_then(|all| all.places.get(chunk)).copied().unwrap_or(0);
+        let place = if place == 0 { self.add(allocation, bytes, chunk)? } else { place };
+        self.chunks.get_mut(place as usize - 1).map(Box::as_mut)
+    }
+
+    #[cold]
+    fn add(&mut self, allocation: usize, bytes: usize, chunk: usize) -> Option<u32> {
+        if self.allocations.len() <= allocation {
+            self.allocations.resize_with(allocation + 1, Chunks::default);
+        }
+        let places = &mut self.allocations[allocation].places;
+        if places.is_empty() {
+            *places = vec![0; bytes.div_ceil(CHUNK)];
+        }
+        let place = u32::try_from(self.chunks.len() + 1).ok()?;
+        *places.get_mut(chunk)? = place;
+        let mut chunk = SPARE.take(|| Box::new(Chunk { lines: [Line::default(); LINES], kept: false }));
+        chunk.lines.iter_mut().for_each(|line| line.stamp = 0);
+        chunk.kept = false;
+        self.chunks.push(chunk);
+        Some(place)
+    }
+
+    /// Records an access to a run of bytes of an allocation of so many bytes.
+    #[inline]
+    pub(crate) fn run(
+        &mut self,
+        (allocation, bytes): (usize, usize),
+        (at, len): (usize, usize),
+        write: bool,
+        by: By,
+    ) -> Met {
+        let (mut met, mut from, end) = (Met::default(), at, at + len);
+        while from < end {
+            let (line, first) = (from / LINE, from % LINE);
+            let to = end.min((line + 1) * LINE);
+            let mask = (!0 >> (LINE - (to - from))) << first;
+            let here = self.line((allocation, bytes), line, mask, write, by);
+            (met.others, met.own) = (met.others | here.others, met.own | here.own);
+            from = to;
+        }
+        met
+    }
+
+    /// Records an access to bytes of a line, counted from the start of its allocation, by a mask.
+    #[inline]
+    pub(crate) fn line(
+        &mut self,
+        (allocation, bytes): (usize, usize),
+        line: usize,
+        mask: u128,
+        write: bool,
+        by: By,
+    ) -> Met {
+        match self.chunk(allocation, bytes, line / LINES) {
+            Some(chunk) => chunk.lines[line % LINES].touch(mask, write, by),
+            None => Met { others: true, own: true },
+        }
+    }
+
+    /// Whether a byte of a run has been written by any of the clusters.
+    pub(crate) fn is_written(&self, allocation: usize, at: usize, len: usize) -> bool {
+        let Some(all) = self.allocations.get(allocation) else { return false };
+        let (mut from, end) = (at, at + len);
+        while from < end {
+            let line = from / LINE;
+            let to = end.min((line + 1) * LINE);
+            let mask: u128 = (!0 >> (LINE - (to - from))) << (from % LINE);
+            let place = all.places.get(line / LINES).copied().unwrap_or(0) as usize;
+            let chunk = place.checked_sub(1).and_then(|place| self.chunks.get(place));
+            if chunk.is_some_and(|chunk| chunk.lines[line % LINES].all().write & mask != 0) {
+                return true;
+            }
+            from = to;
+        }
+        false
+    }
+
+    /// Whether a chunk must be kept before it is written; true once for each.
+    #[inline]
+    pub(crate) fn must_keep(&mut self, (allocation, bytes): (usize, usize), chunk: usize) -> bool {
+        self.chunk(allocation, bytes, chunk).is_some_and(|chunk| !std::mem::replace(&mut chunk.kept, true))
+    }
+
+    /// The places of the chunks that exist: allocation, number of the chunk, and place.
+    fn places(&self) -> impl Iterator<Item = (usize, usize, usize)> {
+        self.allocations.iter().enumerate().flat_map(|(allocation, all)| {
+            let there = all.places.iter().enumerate().filter(|(_, place)| **place != 0);
+            there.map(move |(chunk, place)| (allocation, chunk, *place as usize - 1))
+        })
+    }
+
+    /// Adds what another thread has accessed; returns whether the two conflict.
+    pub(crate) fn join(&mut self, other: &Self) -> bool {
+        for (allocation, chunk, place) in other.places() {
+            let chunks = other.allocations[allocation].places.len() * CHUNK;
+            let (Some(own), theirs) = (self.chunk(allocation, chunks, chunk), &other.chunks[place]) else {
+                return true;
+            };
+            for (own, theirs) in own.lines.iter_mut().zip(&theirs.lines) {
+                let (all, more) = (own.all(), theirs.all());
+                if all.conflicts(more) {
+                    return true;
+                }
+                if more != Bytes::default() {
+                    *own = Line { before: all.and(more), stamp: 1 << EPOCH, ..Line::default() };
+                }
+            }
+        }
+        false
+    }
+
+    /// Calls `each` with the runs of bytes that have been written: allocation, offset and length.
+    pub(crate) fn each_written(&self, mut each: impl FnMut(usize, usize, usize)) {
+        let mut last: Option<(usize, usize, usize)> = None;
+        for (allocation, chunk, place) in self.places() {
+            for (n, line) in self.chunks[place].lines.iter().enumerate() {
+                let (written, mut bit) = (line.all().write, 0);
+                while bit < LINE && written >> bit != 0 {
+                    let first = bit + (written >> bit).trailing_zeros() as usize;
+                    let len = (written >> first).trailing_ones() as usize;
+                    bit = first + len;
+                    let at = chunk * CHUNK + n * LINE + first;
+                    match &mut last {
+                        Some((of, from, so_far)) if *of == allocation && *from + *so_far == at => {
+                            *so_far += len
+                        }
+                        _ => {
+                            if let Some((of, from, so_far)) = last.replace((allocation, at, len)) {
+                                each(of, from, so_far);
+                            }
+                        }
+                    }
+                }
+            }
+        }
+        if let Some((of, from, len)) = last {
+            each(of, from, len);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::run::random::Random;
+
+    const BYTES: usize = 3 * CHUNK;
+
+    fn met(others: bool, own: bool) -> Met {
+        Met { others, own }
+    }
+
+    #[test]
+    fn clusters_conflict_where_one_writes_what_another_accesses() {
+        let mut touched = Touched::default();
+        let mut run = |at, len, write, by| touched.run((1, BYTES), (at, len), write, by);
+        let (one, two) = (By::new(1, 0, 0), By::new(2, 0, 3));
+        assert_eq!(run(4094, 4, true, one), met(false, false));
+        assert_eq!(run(0, 4094, false, two), met(false, false));
+        assert_eq!(run(4098, 10, true, two), met(false, false));
+        assert_eq!(run(4097, 1, false, two), met(true, false));
+        assert_eq!(run(100, 1, true, By::new(3, 0, 0)), met(true, false));
+        // Another allocation.
+        assert_eq!(touched.run((0, BYTES), (100, 1), true, two), met(false, false));
+        let mut written = Vec::new();
+        touched.each_written(|allocation, at, len| written.push((allocation, at, len)));
+        assert_eq!(written, [(0, 100, 1), (1, 100, 1), (1, 4094, 14)]);
+        assert!(touched.is_written(1, 4000, 95) && !touched.is_written(1, 4000, 94));
+        assert!(!touched.is_written(7, 0, 4));
+    }
+
+    #[test]
+    fn warps_conflict_in_an_epoch() {
+        let mut touched = Touched::default();
+        let mut run =
+            |at, write, epoch, warp| touched.run((0, BYTES), (at, 4), write, By::new(5, epoch, warp));
+        assert_eq!(run(0, true, 0, 0), met(false, false));
+        // Other words of the line, and the own one.
+        assert_eq!((run(4, true, 0, 1), run(4, false, 0, 1)), (met(false, false), met(false, true)));
+        assert_eq!(run(0, false, 0, 1), met(true, true));
+        // Both have accessed that word.
+        assert_eq!(run(0, true, 0, 0), met(true, true));
+        // After a barrier; what the cluster has accessed before may be the same warp's.
+        assert_eq!((run(0, false, 1, 1), run(0, false, 1, 2)), (met(false, true), met(false, true)));
+        assert_eq!(run(0, true, 1, 2), met(true, true));
+        assert_eq!(run(0, true, 2, 3), met(false, true));
+    }
+
+    #[test]
+    fn threads_join_and_chunks_are_kept_once() {
+        let (mut one, mut two, mut three) = (Touched::default(), Touched::default(), Touched::default());
+        one.run((0, BYTES), (0, 256), true, By::new(1, 0, 0));
+        two.run((0, BYTES), (256, 256), true, By::new(1, 0, 0));
+        two.run((1, BYTES), (0, 256), false, By::new(1, 0, 0));
+        three.run((1, BYTES), (8192, 4), true, By::new(1, 0, 0));
+        three.run((0, BYTES), (511, 1), false, By::new(1, 0, 0));
+        assert!(!one.join(&two) && one.join(&three));
+        assert!(
+            one.must_keep((0, BYTES), 0) && !one.must_keep((0, BYTES), 0) && one.must_keep((0, BYTES), 2)
+        );
+        // A chunk behind the end of the allocation.
+        assert_eq!(one.run((0, BYTES), (3 * CHUNK, 1), true, By::new(1, 0, 0)), met(true, true));
+    }
+
+    /// Who has accessed a byte, in every detail.
+    type Exact = Vec<(By, bool)>;
+
+    #[test]
+    fn no_conflict_is_missed() {
+        let mut random = Random(3);
+        for _ in 0..200 {
+            let mut touched = Touched::default();
+            let mut exact: Vec<Exact> = vec![Exact::new(); 256];
+            let (mut cluster, mut epoch) = (1, 0);
+            for _ in 0..60 {
+                match random.below(12) {
+                    0 => (cluster, epoch) = (cluster + 1, 0),
+                    1 => epoch += 1,
+                    _ => {}
+                }
+                let by = By::new(cluster, epoch, random.below(3) as u32);
+                let (at, len, write) = (random.below(200), 1 + random.below(40), random.below(3) == 0);
+                let met = touched.run((0, 256), (at, len), write, by);
+                for all in &mut exact[at..at + len] {
+                    for (other, wrote) in &*all {
+                        let conflict = write || *wrote;
+                        let same_cluster = other.stamp >> EPOCH == by.stamp >> EPOCH;
+                        let ordered = same_cluster && (other.stamp != by.stamp || other.warp == by.warp);
+                        assert!(!conflict || ordered || met.others);
+                        assert!(!conflict || !same_cluster || other.warp != by.warp || met.own);
+                    }
+                    all.push((by, write));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn words_have_the_bits_of_their_bytes() {
+        let mut random = Random(9);
+        for _ in 0..1000 {
+            let half = |random: &mut Random| u128::from(random.next() & random.next());
+            let bytes = half(&mut random) | half(&mut random) << 64;
+            let bytes = if random.below(2) == 0 { bytes } else { 1 << random.below(128) };
+            let expected = (0..WORDS).fold(0, |words, n| words | u32::from(bytes >> (4 * n) & 0xF != 0) << n);
+            assert_eq!(words_of(bytes), expected);
+        }
+        assert_eq!((words_of(0), words_of(!0)), (0, !0));
+        assert!(By::counts(0xFF_FFFF) && !By::counts(0x100_0000));
+    }
+}
