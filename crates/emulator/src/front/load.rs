@@ -1,7 +1,7 @@
 //! Builds a program from a module's text: places the module variables and decodes the entries.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use ptx::arch::Target;
 use ptx::{Function, Init, Item, Linkage, Module, Space, Statement, Type, Variable};
@@ -143,6 +143,7 @@ fn load_chosen(
         variables,
         arch: arch.number,
         contracted: *contraction != Contraction::Separate,
+        line_ends: OnceLock::new(),
     })
 }
 

@@ -1,8 +1,8 @@
 //! A decoded module: rows of function pointers with resolved operands.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use ptx::{Instruction, Type};
 
@@ -432,6 +432,8 @@ pub struct Program {
     pub(crate) arch: u32,
     /// Whether products and sums were contracted into FMAs.
     pub(crate) contracted: bool,
+    /// Where the lines of the text end, once asked for.
+    pub(crate) line_ends: OnceLock<Vec<usize>>,
 }
 
 impl Program {
@@ -439,6 +441,12 @@ impl Program {
     #[must_use]
     pub fn arch(&self) -> u32 {
         self.arch
+    }
+
+    /// The line of the text, from 1, in which a byte is.
+    pub(crate) fn line(&self, at: usize) -> usize {
+        let ends = self.line_ends.get_or_init(|| self.text.match_indices('\n').map(|(end, _)| end).collect());
+        ends.partition_point(|end| *end < at) + 1
     }
 
     /// Makes the text of a source known, by its name in `.file`, so that messages show its lines.

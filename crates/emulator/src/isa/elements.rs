@@ -96,6 +96,7 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     }
     let pieces = if reach == Reach::Apart { m.read_pieces::<T>(space, row.a, row.imm) } else { None };
     let apart = pieces
+        .or_else(|| m.read_local::<T>(space, row.a, row.imm))
         .or_else(|| m.read_lines::<T>(space, row.a, row.imm))
         .or_else(|| m.read_runs::<T>(space, row.a, row.imm));
     if let Some(lanes) = apart {
@@ -175,6 +176,9 @@ fn store_apart<const T: usize>(
     bytes: &[[u8; T]; LANES],
 ) -> Flow {
     let address = m.r.d[row.a as usize];
+    if m.write_local(space, row.a, row.imm, bytes).is_some() {
+        return stored(m, space);
+    }
     let kept = m.keep_lanes(row, space, &address, bytes);
     let bytes = kept.as_ref().unwrap_or(bytes);
     let written = m

@@ -178,10 +178,14 @@ fn sum(d: &mut Decoder<'_>, i: &Instruction, subtract: bool) -> Decoded {
                 float::add_f32_nearest(a, b ^ sign(imm), FLUSH, CLAMP)
             })),
         ),
-        Kind::F32 => (Type::F32, |m, row| {
-            let (mode, sign) = (Mode::from(row.imm), sign(row.imm));
-            m.map2(row, |a, b| float::add_f32(a, b ^ sign, mode.rounding, mode.ftz, mode.sat))
-        }),
+        Kind::F32 => (
+            Type::F32,
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(imm; |a: u32, b: u32| -> u32 {
+                float::add_f32_directed(a, b ^ sign(imm), Mode::from(imm).rounding, FLUSH, CLAMP)
+            } unless |quick| { FLUSH && may_be_tiny(quick) } => {
+                float::add_f32(a, b ^ sign(imm), Mode::from(imm).rounding, FLUSH, CLAMP)
+            })),
+        ),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
             flagged!(mode, |FLUSH| by_lane!(imm; |a: u64, b: u64| -> u64 {
@@ -259,10 +263,14 @@ pub(super) fn mul(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
                 float::mul_f32(a, b, Rounding::NearestEven, FLUSH, CLAMP)
             })),
         ),
-        Kind::F32 => (Type::F32, |m, row| {
-            let mode = Mode::from(row.imm);
-            m.map2(row, |a, b| float::mul_f32(a, b, mode.rounding, mode.ftz, mode.sat))
-        }),
+        Kind::F32 => (
+            Type::F32,
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(imm; |a: u32, b: u32| -> u32 {
+                float::mul_f32_directed(a, b, Mode::from(imm).rounding, FLUSH, CLAMP)
+            } unless |quick| { FLUSH && may_be_tiny(quick) } => {
+                float::mul_f32(a, b, Mode::from(imm).rounding, FLUSH, CLAMP)
+            })),
+        ),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
             flagged!(mode, |FLUSH| by_lane!(_imm; |a: u64, b: u64| -> u64 {
@@ -312,10 +320,14 @@ pub(super) fn fma(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
                 float::fma_f32(a, b, c, Rounding::NearestEven, FLUSH, CLAMP)
             })),
         ),
-        Kind::F32 => (Type::F32, |m, row| {
-            let mode = Mode::from(row.imm);
-            m.map3(row, |a, b, c| float::fma_f32(a, b, c, mode.rounding, mode.ftz, mode.sat))
-        }),
+        Kind::F32 => (
+            Type::F32,
+            flagged!(mode, |FLUSH, CLAMP| by_lane!(imm; |a: u32, b: u32, c: u32| -> u32 {
+                float::fma_f32_directed(a, b, c, Mode::from(imm).rounding, FLUSH, CLAMP)
+            } unless |quick| { FLUSH && may_be_tiny(quick) } => {
+                float::fma_f32(a, b, c, Mode::from(imm).rounding, FLUSH, CLAMP)
+            })),
+        ),
         Kind::F32x2 if !mode.sat && mode.is_nearest() => (
             Type::B64,
             flagged!(mode, |FLUSH| by_lane!(_imm; |a: u64, b: u64, c: u64| -> u64 {

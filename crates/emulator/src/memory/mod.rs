@@ -1,7 +1,7 @@
 //! Bytes and who sees them: allocations, windows of the generic address space, views that copy on write.
 //!
 //! [`global`] has the allocations, each a [`region`] of bytes with their initialisation state; [`held`] shares a region between
-//! views, [`lent`] reads the host's bytes in place, and [`views`] merges what a view has written. Invariant: an access is located
+//! views, [`local`] has the memory of threads, [`lent`] reads the host's bytes in place, and [`views`] merges what a view has written. Invariant: an access is located
 //! in exactly one allocation, or it is a fault; [`withheld`] has the reasons of some. [`addresses`] finds those of new buffers, and [`defined`] says which bytes are
 //! undefined when the host reads them. Begin with [`global`].
 
@@ -11,6 +11,7 @@ pub(crate) mod global;
 pub(crate) mod held;
 pub(crate) mod lent;
 pub(crate) mod lines;
+pub(crate) mod local;
 pub(crate) mod marks;
 pub(crate) mod region;
 pub(crate) mod remote;

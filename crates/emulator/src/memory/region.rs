@@ -18,6 +18,9 @@ pub(crate) fn bits(at: usize, len: usize) -> impl Iterator<Item = (usize, u64)> 
     })
 }
 
+/// Size in bytes from which a region that is written as a whole loses its bitmap.
+const LARGE: usize = 1 << 12;
+
 /// Number of bytes compared at a time.
 const PIECE: usize = 1 << 20;
 
@@ -103,6 +106,9 @@ impl Region {
     /// Marks all bytes as unwritten and fills them with `poison`.
     pub(crate) fn clear(&mut self, poison: u8) {
         self.data.fill(poison);
+        if self.init.is_empty() {
+            self.init = Marks::clear(self.len);
+        }
         self.init.clear_all();
         self.undefined = None;
     }
@@ -214,6 +220,11 @@ impl Region {
     #[inline]
     pub(crate) fn mark(&mut self, at: usize, len: usize) {
         if self.init.is_empty() {
+            return;
+        }
+        if len == self.len && len >= LARGE {
+            // Without a bitmap, nothing is looked up.
+            (self.init, self.undefined) = (Marks::default(), None);
             return;
         }
         for (n, mask) in bits(at, len) {

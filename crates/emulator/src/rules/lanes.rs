@@ -140,6 +140,19 @@ impl Logged {
         all
     }
 
+    /// Whether two lanes may access the same word; not, for sure, if no two of their words have one place.
+    fn words_may_meet(&self) -> bool {
+        let mut all = Words::default();
+        lanes(self.mask).any(|lane| {
+            let meets = self.words(lane).any(|word| all.has(word));
+            for word in self.words(lane) {
+                let (n, bit) = Words::place(word);
+                all.0[n] |= bit;
+            }
+            meets
+        })
+    }
+
     /// Two lanes, of which the first belongs to this instruction and the second to an earlier one, that access a byte in common. Only
     /// lanes of `candidates` are compared.
     fn shares_with(&self, earlier: &Self, candidates: u32) -> Option<(usize, usize)> {
@@ -284,13 +297,15 @@ impl LaneLog {
             // Mostly each lane uses its own bytes again.
             let alike =
                 (last.len, last.mask) == (earlier.len, earlier.mask) && last.addresses == earlier.addresses;
-            let words = earlier.all_words();
             let mut candidates = 0;
             if alike {
                 // Whether lanes of the last instruction share bytes with each other is found once.
-                candidates =
-                    *known.get_or_insert_with(|| last.shares_with(&last, last.mask).map_or(0, |_| last.mask));
+                candidates = *known.get_or_insert_with(|| {
+                    let share = last.words_may_meet() && last.shares_with(&last, last.mask).is_some();
+                    if share { last.mask } else { 0 }
+                });
             } else {
+                let words = earlier.all_words();
                 for lane in lanes(last.mask) {
                     candidates |= u32::from(last.words(lane).any(|word| words.has(word))) << lane;
                 }

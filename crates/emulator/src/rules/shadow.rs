@@ -18,20 +18,20 @@ impl WordsOfLine {
     /// One bit for each byte of the line.
     #[inline]
     pub(crate) fn bytes(self) -> u128 {
-        /// The 16 bits of four words' bytes, by the words.
-        const BYTES: [u16; 16] = {
-            let mut all = [0; 16];
+        /// The 32 bits of eight words' bytes, by the words.
+        const BYTES: [u32; 256] = {
+            let mut all = [0; 256];
             let mut n = 0;
-            while n < 64 {
-                if (n / 4) >> (n % 4) & 1 == 1 {
-                    all[n / 4] |= 0xF << (n % 4 * 4);
+            while n < 2048 {
+                if (n / 8) >> (n % 8) & 1 == 1 {
+                    all[n / 8] |= 0xF << (n % 8 * 4);
                 }
                 n += 1;
             }
             all
         };
-        (0..8)
-            .fold(0, |bytes, n| bytes | u128::from(BYTES[(self.words >> (4 * n) & 0xF) as usize]) << (16 * n))
+        let [a, b, c, d] = self.words.to_le_bytes().map(|words| u64::from(BYTES[usize::from(words)]));
+        u128::from(a | b << 32) | u128::from(c | d << 32) << 64
     }
 }
 

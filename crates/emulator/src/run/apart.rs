@@ -151,23 +151,21 @@ impl Apart {
         who: (u32, u32),
     ) -> bool {
         let place = (allocation, memory.region(allocation).len());
-        let (by, mut own) = (self.by(who), false);
         self.gives_up |= !By::counts(who.0);
-        for of in lines {
-            let line = of.line as usize;
-            if write
-                && let Some(journal) = &mut self.journal
-                && self.touched.must_keep(place, line * LINE / CHUNK)
-            {
-                journal.keep(memory, allocation, line * LINE / CHUNK);
+        if write && let Some(journal) = &mut self.journal {
+            for chunk in lines.iter().map(|of| of.line as usize * LINE / CHUNK) {
+                if self.touched.must_keep(place, chunk) {
+                    journal.keep(memory, allocation, chunk);
+                }
             }
-            if self.read_only {
-                self.gives_up |= self.touched.is_written(allocation, line * LINE, LINE);
-            }
-            let met = self.touched.line(place, line, of.bytes(), write, by);
-            own |= self.met(met);
         }
-        own
+        if self.read_only {
+            let written =
+                |of: &WordsOfLine| self.touched.is_written(allocation, of.line as usize * LINE, LINE);
+            self.gives_up |= lines.iter().any(written);
+        }
+        let met = self.touched.lines(place, lines, write, self.by(who));
+        self.met(met)
     }
 
     #[inline]

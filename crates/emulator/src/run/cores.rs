@@ -42,9 +42,6 @@ struct Done {
 /// Limit in bytes for the views of all threads together; above it fewer threads run.
 const MOST_COPIED: usize = 4 << 30;
 
-/// Instructions that run in place before other threads join: starting them, and what their views copy, costs as much as some of these.
-const ALONE: u64 = 1 << 17;
-
 /// A grid that runs apart.
 #[derive(Clone, Copy)]
 struct Job<'a> {
@@ -103,15 +100,15 @@ impl Job<'_> {
         let mut in_place = World::new(std::mem::take(&mut world.global), world.stream.clone(), self.options);
         let sums = in_place.global.sums.tracked().then(|| in_place.global.sums.clone());
         in_place.apart = Some(Box::new(Apart::new(&together, self.check, Some(Journal::default()))));
-        let threads = if self.options.threads > 1 { Some(ALONE) } else { None };
-        let thread = AssertUnwindSafe(|| self.run_clusters(&mut in_place, &together, threads));
+        let limit = (self.options.threads > 1).then_some(self.options.alone);
+        let thread = AssertUnwindSafe(|| self.run_clusters(&mut in_place, &together, limit));
         let ran = catch_unwind(thread).ok().flatten();
         world.global = std::mem::take(&mut in_place.global);
-        let (mut touched, journal) = in_place.apart.take()?.into_parts();
+        let (touched, journal) = in_place.apart.take()?.into_parts();
         let mut parts = Vec::new();
         let done = ran.and_then(|first| {
             let left = !together.all_taken(self.clusters);
-            let others = if left { self.run_on_threads(world, &together, &mut touched)? } else { Vec::new() };
+            let others = if left { self.run_on_threads(world, &together, &touched)? } else { Vec::new() };
             let all = first + others.iter().map(|done| done.found.instructions).sum::<u64>();
             parts = others;
             (all <= self.options.fuel).then_some(all)
@@ -142,7 +139,7 @@ impl Job<'_> {
         self,
         world: &mut World,
         together: &Arc<Together>,
-        touched: &mut Touched,
+        touched: &Touched,
     ) -> Option<Vec<Done>> {
         let fit = MOST_COPIED / world.global.held_bytes().max(1);
         let threads = self.options.threads.min(self.clusters as usize).min(fit).max(1);
@@ -162,7 +159,8 @@ impl Job<'_> {
             others.into_iter().map(|other| other.join().ok().flatten()).chain([first]).collect()
         });
         let done: Vec<Done> = done.into_iter().collect::<Option<_>>()?;
-        if together.failed() || done.iter().any(|done| touched.join(&done.touched)) {
+        let all: Vec<&Touched> = done.iter().map(|done| &done.touched).chain([touched]).collect();
+        if together.failed() || Touched::conflict(&all) {
             return None;
         }
         Some(done)
@@ -268,7 +266,7 @@ mod tests {
         let params = out.to_le_bytes().to_vec();
         let launch = Launch { grid: [16, 1, 1], block: [1, 1, 1], shared_bytes: 0, params };
         let step = InStream::new(&program, &program.kernels[0], &launch);
-        let options = Options { threads: 3, ..Options::default() };
+        let options = Options { threads: 3, alone: 24, ..Options::default() };
         let own = Own::for_launch(&step, &mut memory, &options);
         let stream = Stream::new(&[step], &[[1; 3]]);
         let mut world = World::new(memory, stream, &options);

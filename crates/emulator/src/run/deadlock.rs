@@ -21,7 +21,7 @@ pub(crate) fn place(
     let InStream { program, kernel, .. } = launches[launch];
     let origin = kernel.origins.get(pc as usize).copied();
     let text = origin.and_then(|o| program.text.get(o.start as usize..o.end as usize)).unwrap_or_default();
-    let line = origin.map_or(0, |o| ptx::line_column(&program.text, o.start as usize).line);
+    let line = origin.map_or(0, |o| program.line(o.start as usize));
     let named = |(file, line): (u32, u32)| {
         (program.files.get(&file).cloned().unwrap_or_else(|| format!("file {file}")), line)
     };
@@ -73,7 +73,7 @@ pub(crate) fn called_from(launches: &[InStream<'_>], launch: usize, calls: &[u32
         let caller =
             site.and_then(|site| site.caller).and_then(|caller| kernel.functions.get(caller as usize));
         let caller = caller.map_or(&kernel.name, |caller| &caller.name);
-        text += &format!(", called by `{caller}` at line {}", ptx::line_column(&program.text, start).line);
+        text += &format!(", called by `{caller}` at line {}", program.line(start));
         if run.len() > 1 {
             text += &format!(" ({} times)", run.len());
         }

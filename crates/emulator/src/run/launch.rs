@@ -84,6 +84,9 @@ pub struct Options {
     pub model: Option<Model>,
     /// Number of threads that may run clusters of a grid concurrently. It affects speed only.
     pub threads: usize,
+    /// Warp instructions of a grid that one thread runs before others join: starting them, and what their views of memory copy, costs as
+    /// much as some of these. It affects speed only.
+    pub alone: u64,
     /// Lets the sides of a conflict take turns in a certain order. The launch then runs on one thread.
     pub directed: Option<Arc<Directed>>,
     /// Makes the launch a replay that records who accesses certain bytes. It then runs on one thread, and slowly.
@@ -112,6 +115,7 @@ impl Default for Options {
             shift_shared: true,
             model: None,
             threads: 1,
+            alone: 1 << 17,
             directed: None,
             watchpoints: None,
             cancel: None,

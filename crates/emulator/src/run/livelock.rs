@@ -216,6 +216,11 @@ impl Default for Livelock {
 }
 
 impl Livelock {
+    /// Watches one of many clusters, whose counts begin anew: later, because most do not run that long.
+    pub(crate) fn of_cluster() -> Self {
+        Self { next: FIRST << 5, open: None }
+    }
+
     /// Called after a pass over all CTAs; returns whether all lanes repeat their states for ever, or wait for those that do.
     #[inline]
     pub(crate) fn passed(

@@ -124,6 +124,7 @@ pub(crate) fn run<O: Observer>(
     observer: &mut O,
 ) -> Result<Counts, Stop> {
     let grids = stage.grids.clone();
+    let livelock = if world.apart.is_some() { Livelock::of_cluster() } else { Livelock::default() };
     let mut run = Run {
         launches,
         few: launches.iter().map(|l| !l.cooperative && l.kernel.takes_work).collect(),
@@ -138,7 +139,7 @@ pub(crate) fn run<O: Observer>(
         in_progress: 0,
         order: chance(options.seed, 0),
         held: None,
-        livelock: Livelock::default(),
+        livelock,
     };
     loop {
         if run.world.apart.as_ref().is_some_and(|apart| apart.stops(run.counts.warp_instructions)) {

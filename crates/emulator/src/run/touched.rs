@@ -5,13 +5,13 @@
 //! ([`cores`](crate::run::cores)). It must never miss one:
 //!
 //! * Between clusters nothing is ordered. An access conflicts with one of another cluster if they share a byte, and one of them writes it.
-//!   All bytes of all clusters are kept, those of other threads are compared at the end ([`Touched::join`]).
+//!   All bytes of all clusters are kept, those of several threads are compared at the end ([`Touched::conflict`]).
 //! * Within a CTA, accesses are ordered by a barrier that all its warps wait for; each begins an epoch. Accesses of one epoch conflict
 //!   if they share a byte, one of them writes it, and two warps have accessed its word. Nothing else orders warps here.
 //! * Accesses of one warp may be those of two lanes. Any byte that its cluster has accessed before is reported as met ([`Met::own`]), and the
 //!   logs of the lanes decide.
 
-use crate::rules::shadow::{LINE, WORD};
+use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::spare::Spare;
 
 /// Bytes of memory of a chunk: what is allocated, and what a journal keeps, at a time.
@@ -86,19 +86,31 @@ impl Bytes {
 /// A word that several warps have accessed.
 const MANY: u8 = u8::MAX;
 
-/// What a line remembers.
+/// What a line remembers, of which most accesses need no more.
 #[derive(Debug, Clone, Copy, Default)]
+#[repr(align(64))]
 struct Line {
-    /// Accesses of earlier clusters, of earlier epochs of this one, and of this epoch.
-    before: Bytes,
-    own: Bytes,
-    now: Bytes,
-    /// By word, who has accessed it in this epoch; meaningful if `warp` is [`MANY`].
-    owners: [u8; WORDS],
     /// The last access; 0 if there was none, and then the rest means nothing.
     stamp: u64,
-    /// The only warp that has accessed the line in this epoch; 0 for none.
+    /// The only warp that has accessed the line in this epoch, or [`MANY`]; 0 for none.
     warp: u8,
+    /// Whether earlier epochs of this cluster have accessed it.
+    again: bool,
+    /// Accesses of this epoch.
+    now: Bytes,
+    /// What earlier clusters have written.
+    written: u128,
+}
+
+/// What else it remembers.
+#[derive(Debug, Clone, Copy, Default)]
+struct Rest {
+    /// What earlier clusters have read.
+    read: u128,
+    /// Accesses of earlier epochs of this cluster.
+    own: Bytes,
+    /// By word, who has accessed it in this epoch; meaningful if the line's warp is [`MANY`].
+    owners: [u8; WORDS],
 }
 
 /// The words of some bytes, one bit each.
@@ -118,34 +130,59 @@ const fn words_of(bytes: u128) -> u32 {
     (gather(any as u64) | gather((any >> 64) as u64) << 16) as u32
 }
 
+/// By eight words, a mask of a byte for each.
+const OWNED: [u64; 256] = {
+    let mut all = [0; 256];
+    let mut n = 0;
+    while n < 2048 {
+        if (n / 8) >> (n % 8) & 1 == 1 {
+            all[n / 8] |= 0xFF << (n % 8 * 8);
+        }
+        n += 1;
+    }
+    all
+};
+
+/// A mask of a byte for each word.
+#[inline]
+fn owned(words: u32) -> [u8; WORDS] {
+    let mut all = [0; WORDS];
+    for (to, eight) in all.as_chunks_mut::<8>().0.iter_mut().zip(words.to_le_bytes()) {
+        *to = OWNED[usize::from(eight)].to_le_bytes();
+    }
+    all
+}
+
 impl Line {
     /// Begins another epoch or cluster.
     #[inline(never)]
-    fn turn(&mut self, stamp: u64) {
+    fn turn(&mut self, stamp: u64, rest: &mut Rest) {
         if self.stamp == 0 {
-            (self.before, self.own) = (Bytes::default(), Bytes::default());
+            (rest.read, self.written, self.again) = (0, 0, false);
         } else if self.stamp >> EPOCH == stamp >> EPOCH {
-            self.own = self.own.and(self.now);
+            rest.own = if self.again { rest.own.and(self.now) } else { self.now };
+            self.again = true;
         } else {
-            self.before = self.before.and(self.own).and(self.now);
-            self.own = Bytes::default();
+            let all = self.all(rest);
+            (rest.read, self.written, self.again) = (all.read, all.write, false);
         }
         (self.now, self.warp, self.stamp) = (Bytes::default(), 0, stamp);
     }
 
     /// Records an access to some bytes.
     #[inline]
-    fn touch(&mut self, bytes: u128, write: bool, by: By) -> Met {
+    fn touch(&mut self, rest: &mut Rest, bytes: u128, write: bool, by: By) -> Met {
         if self.stamp != by.stamp {
-            self.turn(by.stamp);
+            self.turn(by.stamp, rest);
         }
         let hit = self.now.hit(bytes, write);
-        let mut met =
-            Met { others: self.before.hit(bytes, write) != 0, own: hit | self.own.hit(bytes, write) != 0 };
+        let others = bytes & (self.written | if write { rest.read } else { 0 });
+        let own = hit | if self.again { rest.own.hit(bytes, write) } else { 0 };
+        let mut met = Met { others: others != 0, own: own != 0 };
         if self.warp == 0 {
             self.warp = by.warp;
         } else if self.warp != by.warp {
-            met.others |= self.share(bytes, hit, by.warp);
+            met.others |= self.share(rest, bytes, hit, by.warp);
         }
         if write {
             self.now.write |= bytes;
@@ -158,37 +195,58 @@ impl Line {
     /// Records the warp of an access to a line that several have accessed; returns whether one of the bytes that it conflicts with is in
     /// a word of another warp.
     #[inline(never)]
-    fn share(&mut self, bytes: u128, hit: u128, warp: u8) -> bool {
+    fn share(&mut self, rest: &mut Rest, bytes: u128, hit: u128, warp: u8) -> bool {
         if self.warp != MANY {
-            let known = words_of(self.now.read | self.now.write);
-            for (n, owner) in self.owners.iter_mut().enumerate() {
-                *owner = if known >> n & 1 == 1 { self.warp } else { 0 };
-            }
+            rest.owners = owned(words_of(self.now.read | self.now.write)).map(|known| known & self.warp);
             self.warp = MANY;
         }
-        let (words, mut hit, mut others) = (words_of(bytes), words_of(hit), false);
-        while hit != 0 {
-            others |= self.owners[hit.trailing_zeros() as usize] != warp;
-            hit &= hit - 1;
+        let mut others = false;
+        if hit != 0 {
+            let hit = owned(words_of(hit));
+            others = rest.owners.iter().zip(hit).any(|(owner, hit)| hit != 0 && *owner != warp);
         }
-        for (n, owner) in self.owners.iter_mut().enumerate() {
+        let on = owned(words_of(bytes));
+        for (owner, on) in rest.owners.iter_mut().zip(on) {
             let shared = if *owner == 0 || *owner == warp { warp } else { MANY };
-            *owner = if words >> n & 1 == 1 { shared } else { *owner };
+            *owner = shared & on | *owner & !on;
         }
         others
     }
 
     /// All bytes that have been accessed.
-    fn all(&self) -> Bytes {
-        if self.stamp == 0 { Bytes::default() } else { self.before.and(self.own).and(self.now) }
+    #[inline]
+    fn all(&self, rest: &Rest) -> Bytes {
+        if self.stamp == 0 {
+            return Bytes::default();
+        }
+        let all = Bytes { read: rest.read, write: self.written }.and(self.now);
+        if self.again { all.and(rest.own) } else { all }
     }
 }
 
 /// What a chunk remembers.
+#[derive(Default)]
 struct Chunk {
     lines: [Line; LINES],
+    rest: [Rest; LINES],
+    /// Whether any of it has been written.
+    written: bool,
     /// Whether a journal keeps what was in it.
     kept: bool,
+}
+
+impl Chunk {
+    /// Records an access to bytes of a line.
+    #[inline]
+    fn touch(&mut self, line: usize, mask: u128, write: bool, by: By) -> Met {
+        self.written |= write;
+        self.lines[line].touch(&mut self.rest[line], mask, write, by)
+    }
+
+    /// All bytes of a line that have been accessed.
+    fn line(&self, n: usize) -> Bytes {
+        self.lines[n].all(&self.rest[n])
+    }
 }
 
 /// The chunks of an allocation.
@@ -232,9 +290,9 @@ impl Touched {
         }
         let place = u32::try_from(self.chunks.len() + 1).ok()?;
         *places.get_mut(chunk)? = place;
-        let mut chunk = SPARE.take(|| Box::new(Chunk { lines: [Line::default(); LINES], kept: false }));
+        let mut chunk = SPARE.take(Box::default);
         chunk.lines.iter_mut().for_each(|line| line.stamp = 0);
-        chunk.kept = false;
+        (chunk.written, chunk.kept) = (false, false);
         self.chunks.push(chunk);
         Some(place)
     }
@@ -262,7 +320,7 @@ impl Touched {
 
     /// Records an access to bytes of a line, counted from the start of its allocation, by a mask.
     #[inline]
-    pub(crate) fn line(
+    fn line(
         &mut self,
         (allocation, bytes): (usize, usize),
         line: usize,
@@ -271,9 +329,33 @@ impl Touched {
         by: By,
     ) -> Met {
         match self.chunk(allocation, bytes, line / LINES) {
-            Some(chunk) => chunk.lines[line % LINES].touch(mask, write, by),
+            Some(chunk) => chunk.touch(line % LINES, mask, write, by),
             None => Met { others: true, own: true },
         }
+    }
+
+    /// Records an access to words of lines, counted from the start of their allocation.
+    #[inline]
+    pub(crate) fn lines(
+        &mut self,
+        (allocation, bytes): (usize, usize),
+        lines: &[WordsOfLine],
+        write: bool,
+        by: By,
+    ) -> Met {
+        let mut met = Met::default();
+        for of in lines {
+            let line = of.line as usize;
+            // What is there is found once for all lines, as far as it is there.
+            let places = self.allocations.get(allocation).map_or(&[][..], |all| &all.places);
+            let place = places.get(line / LINES).copied().unwrap_or(0) as usize;
+            let here = match place.checked_sub(1).and_then(|place| self.chunks.get_mut(place)) {
+                Some(chunk) => chunk.touch(line % LINES, of.bytes(), write, by),
+                None => self.line((allocation, bytes), line, of.bytes(), write, by),
+            };
+            (met.others, met.own) = (met.others | here.others, met.own | here.own);
+        }
+        met
     }
 
     /// Whether a byte of a run has been written by any of the clusters.
@@ -286,7 +368,7 @@ impl Touched {
             let mask: u128 = (!0 >> (LINE - (to - from))) << (from % LINE);
             let place = all.places.get(line / LINES).copied().unwrap_or(0) as usize;
             let chunk = place.checked_sub(1).and_then(|place| self.chunks.get(place));
-            if chunk.is_some_and(|chunk| chunk.lines[line % LINES].all().write & mask != 0) {
+            if chunk.is_some_and(|chunk| chunk.written && chunk.line(line % LINES).write & mask != 0) {
                 return true;
             }
             from = to;
@@ -308,32 +390,42 @@ impl Touched {
         })
     }
 
-    /// Adds what another thread has accessed; returns whether the two conflict.
-    pub(crate) fn join(&mut self, other: &Self) -> bool {
-        for (allocation, chunk, place) in other.places() {
-            let chunks = other.allocations[allocation].places.len() * CHUNK;
-            let (Some(own), theirs) = (self.chunk(allocation, chunks, chunk), &other.chunks[place]) else {
-                return true;
-            };
-            for (own, theirs) in own.lines.iter_mut().zip(&theirs.lines) {
-                let (all, more) = (own.all(), theirs.all());
-                if all.conflicts(more) {
-                    return true;
-                }
-                if more != Bytes::default() {
-                    *own = Line { before: all.and(more), stamp: 1 << EPOCH, ..Line::default() };
-                }
-            }
-        }
-        false
+    /// A chunk that exists.
+    fn get(&self, allocation: usize, chunk: usize) -> Option<&Chunk> {
+        let place = self.allocations.get(allocation)?.places.get(chunk)?.checked_sub(1)?;
+        self.chunks.get(place as usize).map(Box::as_ref)
+    }
+
+    /// Whether what one thread has accessed conflicts with what another has.
+    pub(crate) fn conflict(threads: &[&Self]) -> bool {
+        let allocations = threads.iter().map(|thread| thread.allocations.len()).max().unwrap_or(0);
+        let chunks = |allocation: usize| {
+            let of = threads.iter().filter_map(|thread| thread.allocations.get(allocation));
+            of.map(|all| all.places.len()).max().unwrap_or(0)
+        };
+        let all = (0..allocations)
+            .flat_map(|allocation| (0..chunks(allocation)).map(move |chunk| (allocation, chunk)));
+        all.into_iter().any(|(allocation, chunk)| {
+            let there = || threads.iter().filter_map(|thread| thread.get(allocation, chunk));
+            there().any(|chunk| chunk.written)
+                && there().count() > 1
+                && (0..LINES).any(|n| {
+                    let mut so_far = Bytes::default();
+                    there().map(|chunk| chunk.line(n)).any(|more| {
+                        let conflicts = so_far.conflicts(more);
+                        so_far = so_far.and(more);
+                        conflicts
+                    })
+                })
+        })
     }
 
     /// Calls `each` with the runs of bytes that have been written: allocation, offset and length.
     pub(crate) fn each_written(&self, mut each: impl FnMut(usize, usize, usize)) {
         let mut last: Option<(usize, usize, usize)> = None;
         for (allocation, chunk, place) in self.places() {
-            for (n, line) in self.chunks[place].lines.iter().enumerate() {
-                let (written, mut bit) = (line.all().write, 0);
+            for n in (0..LINES).take_while(|_| self.chunks[place].written) {
+                let (written, mut bit) = (self.chunks[place].line(n).write, 0);
                 while bit < LINE && written >> bit != 0 {
                     let first = bit + (written >> bit).trailing_zeros() as usize;
                     let len = (written >> first).trailing_ones() as usize;
@@ -413,7 +505,8 @@ mod tests {
         two.run((1, BYTES), (0, 256), false, By::new(1, 0, 0));
         three.run((1, BYTES), (8192, 4), true, By::new(1, 0, 0));
         three.run((0, BYTES), (511, 1), false, By::new(1, 0, 0));
-        assert!(!one.join(&two) && one.join(&three));
+        assert!(!Touched::conflict(&[&one, &two]) && Touched::conflict(&[&one, &two, &three]));
+        assert!(Touched::conflict(&[&three, &two]));
         assert!(
             one.must_keep((0, BYTES), 0) && !one.must_keep((0, BYTES), 0) && one.must_keep((0, BYTES), 2)
         );

@@ -1,4 +1,5 @@
-//! A launch ends the same whatever the number of threads: memory, counts, remarks, violations, what is printed.
+//! A launch ends the same whether its clusters run apart or not, and whatever the number of threads: memory, counts, remarks, violations,
+//! what is printed. If rows are observed, the scheduler runs them all, and the race detector sees every access.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -6,6 +7,8 @@ use emulator::{
     Counts, Executed, GlobalMemory, InStream, Judge, Launch, Observer, Options, Remark, Stop, Violation,
     launch_with, load,
 };
+
+use crate::lines::Random;
 
 /// What a launch tells of.
 #[derive(Debug, Default, PartialEq)]
@@ -15,21 +18,25 @@ struct Told {
     printed: Vec<String>,
 }
 
-impl Observer for Told {
-    const WATCHES: bool = false;
+/// Receives what is told, and rows, too, if it watches.
+#[derive(Default)]
+struct Listener<const WATCHES: bool>(Told);
+
+impl<const WATCHES: bool> Observer for Listener<WATCHES> {
+    const WATCHES: bool = WATCHES;
 
     fn row(&mut self, _: &Executed<'_>) {}
 
     fn printed(&mut self, text: &str) {
-        self.printed.push(text.to_owned());
+        self.0.printed.push(text.to_owned());
     }
 
     fn violation(&mut self, violation: &Violation) {
-        self.violations.push(violation.clone());
+        self.0.violations.push(violation.clone());
     }
 
     fn remark(&mut self, remark: &Remark) {
-        self.remarks.push(remark.clone());
+        self.0.remarks.push(remark.clone());
     }
 }
 
@@ -66,6 +73,7 @@ ret;
 
 type End = (Result<Counts, Stop>, Vec<u8>, Option<String>, Told);
 
+/// How a launch ends, with a number of threads; with none, the scheduler runs all of it.
 fn end(ptx: &str, seed: u64, judge: Judge, threads: usize) -> End {
     let program = load(ptx).unwrap();
     let kernel = program.kernel("k").unwrap();
@@ -74,25 +82,119 @@ fn end(ptx: &str, seed: u64, judge: Judge, threads: usize) -> End {
     let new = memory.allocate(1 << 16);
     let params = [out.to_le_bytes(), new.to_le_bytes()].concat();
     let launch = Launch { grid: [GRID, 1, 1], block: [BLOCK, 1, 1], shared_bytes: 0, params };
-    let options = Options { seed, judge, threads, fuel: 3_000_000, check_widths: true, ..Options::default() };
-    let mut told = Told::default();
-    let counts = launch_with(&InStream::new(&program, kernel, &launch), &mut memory, &options, &mut told);
+    let fuel = 3_000_000;
+    let options = Options {
+        seed,
+        judge,
+        threads: threads.max(1),
+        alone: 600,
+        fuel,
+        check_widths: true,
+        ..Options::default()
+    };
+    let step = InStream::new(&program, kernel, &launch);
+    let (counts, told) = if threads == 0 {
+        let mut told = Listener::<true>::default();
+        (launch_with(&step, &mut memory, &options, &mut told), told.0)
+    } else {
+        let mut told = Listener::<false>::default();
+        (launch_with(&step, &mut memory, &options, &mut told), told.0)
+    };
     let bytes = [out, new].into_iter().flat_map(|at| memory.bytes(at).unwrap().to_vec()).collect();
     (counts, bytes, memory.any_undefined().map(ToString::to_string), told)
 }
 
-/// The end under one thread, which that under several must be.
+/// The end under the scheduler, which that on one thread and on several must be.
 fn alike(directives: &str, body: &str) -> End {
     let ptx = kernel(directives, body);
     for (seed, judge) in [(5, Judge::Strict), (0, Judge::Values), (2, Judge::Values)] {
-        let one = end(&ptx, seed, judge, 1);
-        for threads in [2, 4] {
-            assert_eq!(end(&ptx, seed, judge, threads), one, "seed {seed}, {threads} threads: {body}");
+        let scheduled = end(&ptx, seed, judge, 0);
+        for threads in [1, 2, 4] {
+            assert_eq!(end(&ptx, seed, judge, threads), scheduled, "seed {seed}, {threads} threads: {body}");
         }
     }
-    let one = end(&ptx, 0, Judge::Strict, 1);
-    assert_eq!(end(&ptx, 0, Judge::Strict, 4), one, "{body}");
-    one
+    let scheduled = end(&ptx, 0, Judge::Strict, 0);
+    for threads in [1, 4] {
+        assert_eq!(end(&ptx, 0, Judge::Strict, threads), scheduled, "{threads} threads: {body}");
+    }
+    scheduled
+}
+
+/// An access, or a barrier, of a random body.
+fn random_step(random: &mut Random, n: usize) -> String {
+    if random.below(4) == 0 {
+        return "bar.sync 0;\n".to_owned();
+    }
+    let size = [1, 2, 4, 8, 16][random.below(5)];
+    let (word, ty, registers) = match size {
+        1 => ("", "u8", format!("%r{}", 8 + n % 8)),
+        2 => ("", "u16", format!("%r{}", 8 + n % 8)),
+        4 => ("", "u32", format!("%r{}", 8 + n % 8)),
+        8 => (".v2", "u32", "{%r8, %r9}".to_owned()),
+        _ => (".v4", "u32", "{%r8, %r9, %r10, %r11}".to_owned()),
+    };
+    // The element: of the thread, of one beside it in the CTA, one for each warp or CTA, or anywhere; rarely of another CTA.
+    let place = match random.below(10) {
+        0..4 => "mov.u32 %r1, %i;\n".to_owned(),
+        4 => format!(
+            "add.u32 %r2, %t, {};\nand.b32 %r2, %r2, {};\nmad.lo.u32 %r1, %c, {BLOCK}, %r2;\n",
+            random.below(64),
+            BLOCK - 1
+        ),
+        5 => "shr.u32 %r1, %i, 5;\n".to_owned(),
+        6 => "mov.u32 %r1, %c;\n".to_owned(),
+        7 => "and.b32 %r1, %t, 7;\n".to_owned(),
+        8 => "mul.lo.u32 %r1, %i, 5;\nand.b32 %r1, %r1, 1023;\n".to_owned(),
+        _ => format!("add.u32 %r1, %i, {};\n", random.below(3) * 32),
+    };
+    // Most bodies read one buffer and write the other.
+    let writes = random.below(3) == 0;
+    let buffer = if writes != (random.below(6) == 0) { 32768 } else { 0 };
+    let place = format!("{place}mul.wide.u32 %rd1, %r1, {size};\nadd.u64 %rd1, %rd1, %out;\n");
+    let at = format!("[%rd1+{}]", buffer + 64 * random.below(2));
+    if writes {
+        format!("{place}st.global{word}.{ty} {at}, {registers};\n")
+    } else {
+        let coherent = if random.below(3) == 0 { ".nc" } else { "" };
+        format!("{place}ld.global{coherent}{word}.{ty} {registers}, {at};\n")
+    }
+}
+
+#[test]
+fn random_loads_and_stores_and_barriers() {
+    let mut random = Random(11);
+    let (mut fine, mut wrong) = (0, 0);
+    for _ in 0..300 {
+        let start: String = (8..16).map(|n| format!("add.u32 %r{n}, %i, {n};\n")).collect();
+        let steps = 2 + random.below(5);
+        let body = start + &(0..steps).map(|n| random_step(&mut random, n)).collect::<String>();
+        let ptx = kernel("", &body);
+        let scheduled = end(&ptx, 0, Judge::Strict, 0);
+        for threads in [1, 3] {
+            assert_eq!(end(&ptx, 0, Judge::Strict, threads), scheduled, "{threads} threads: {body}");
+        }
+        *if scheduled.0.is_ok() { &mut fine } else { &mut wrong } += 1;
+    }
+    assert!(fine > 100 && wrong > 50, "{fine} fine, {wrong} wrong");
+}
+
+#[test]
+fn warps_that_share_global_memory() {
+    let beside = "xor.b32 %r2, %t, 32;\nmad.lo.u32 %r2, %c, 64, %r2;\nmul.wide.u32 %rd1, %r2, 4;\nadd.u64 %rd1, %rd1, %out;\n";
+    for (barrier, ends) in [("bar.sync 0;", true), ("", false)] {
+        let body = format!(
+            "{beside}st.global.u32 [%a], %i;\n{barrier}\nld.global.u32 %r3, [%rd1];\nst.global.u32 [%rd1+16384], %r3;"
+        );
+        assert_eq!(alike("", &body).0.is_ok(), ends, "{body}");
+    }
+    // Bytes of one word, and one word by all warps, of which each writes the same.
+    for body in [
+        "mul.wide.u32 %rd1, %i, 1;\nadd.u64 %rd1, %rd1, %out;\nld.global.u8 %r3, [%rd1];\nst.global.u8 [%rd1], %r3;",
+        "mul.wide.u32 %rd1, %c, 4;\nadd.u64 %rd1, %rd1, %out;\nst.global.u32 [%rd1], %c;",
+        "st.global.u32 [%out], 7;",
+    ] {
+        assert!(alike("", body).0.is_ok(), "{body}");
+    }
 }
 
 #[test]

@@ -5,10 +5,10 @@ use std::array::from_fn;
 use emulator::{GlobalMemory, Launch, Options, launch, load};
 
 /// Numbers by a linear congruential generator.
-struct Random(u64);
+pub(crate) struct Random(pub(crate) u64);
 
 impl Random {
-    fn below(&mut self, end: usize) -> usize {
+    pub(crate) fn below(&mut self, end: usize) -> usize {
         self.0 = self.0.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
         (self.0 >> 33) as usize % end
     }

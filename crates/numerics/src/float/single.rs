@@ -141,6 +141,57 @@ pub fn fma_f32_nearest(a: u32, b: u32, c: u32, ftz: bool, sat: bool) -> u32 {
     nearest(f32::from_bits(a).mul_add(f32::from_bits(b), f32::from_bits(c)), ftz, sat)
 }
 
+/// `add.f32` with `.rz`, `.rm` or `.rp`, without branches; with `.ftz`, a result that [`may_be_tiny`] is to be had from [`add_f32`].
+#[must_use]
+#[inline(always)]
+pub fn add_f32_directed(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    fma_f32_directed(a, 1.0f32.to_bits(), b, r, ftz, sat)
+}
+
+/// `mul.f32` with `.rz`, `.rm` or `.rp`, without branches; with `.ftz`, a result that [`may_be_tiny`] is to be had from [`mul_f32`].
+#[must_use]
+#[inline(always)]
+pub fn mul_f32_directed(a: u32, b: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    let product = f64::from(f32::from_bits(flush_f32(a, ftz))) * f64::from(f32::from_bits(flush_f32(b, ftz)));
+    nearest(directed(product, 0.0, r), ftz, sat)
+}
+
+/// `fma.f32` with `.rz`, `.rm` or `.rp`, without branches; with `.ftz`, a result that [`may_be_tiny`] is to be had from [`fma_f32`].
+#[must_use]
+#[inline(always)]
+pub fn fma_f32_directed(a: u32, b: u32, c: u32, r: Rounding, ftz: bool, sat: bool) -> u32 {
+    let [a, b, c] = [a, b, c].map(|bits| f64::from(f32::from_bits(flush_f32(bits, ftz))));
+    // Exact: 48 bits, and no exponent that a double lacks.
+    let product = a * b;
+    let sum = product + c;
+    // Knuth's two-sum: `sum + error` is exactly `product + c`.
+    let virtual_c = sum - product;
+    let error = (product - (sum - virtual_c)) + (c - virtual_c);
+    let rounded = directed(sum, error, r);
+    // The sign of a zero from a sum, which is exact here (IEEE 754, 6.3).
+    let (one, two) = (product.to_bits() >> 32, c.to_bits() >> 32);
+    let sign = if r == Rounding::Down { one | two } else { one & two } as u32 & 0x8000_0000;
+    nearest(if sum == 0.0 { f32::from_bits(sign) } else { rounded }, ftz, sat)
+}
+
+/// `sum + error` rounded toward zero, down or up, where `sum` is the nearest double to that.
+#[inline(always)]
+fn directed(sum: f64, error: f64, r: Rounding) -> f32 {
+    let near = sum as f32;
+    // What is left has the sign of the exact rest: `sum - near` is exact, and either 0 or larger than `error`. For infinite numbers it is
+    // infinite where a finite one has overflowed, and otherwise NaN.
+    let rest = (sum - f64::from(near)) + error;
+    let down = if r == Rounding::Zero { sum > 0.0 } else { r == Rounding::Down };
+    let steps = if down { rest < 0.0 } else { rest > 0.0 };
+    let bits = near.to_bits();
+    let (magnitude, sign) = (bits & 0x7FFF_FFFF, bits & 0x8000_0000);
+    let toward_zero = down == (sign == 0);
+    let stepped = if toward_zero { bits.wrapping_sub(1) } else { bits.wrapping_add(1) };
+    // From a zero, the step leads to the least number of the direction.
+    let stepped = if magnitude == 0 { if down { 0x8000_0001 } else { 1 } } else { stepped };
+    f32::from_bits(if steps { stepped } else { bits })
+}
+
 /// Whether a result may be that of a smaller exact one, which `.ftz` turns into a zero.
 #[must_use]
 #[inline(always)]

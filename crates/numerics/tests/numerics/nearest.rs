@@ -2,8 +2,8 @@
 
 use numerics::convert::f64_to;
 use numerics::float::{
-    self, add_bf16, add_f16, add_f32, add_f32_nearest, fma_f32, fma_f32_nearest, may_be_tiny, mul_bf16,
-    mul_f16, mul_f32, mul_f32_nearest,
+    self, add_bf16, add_f16, add_f32, add_f32_directed, add_f32_nearest, fma_f32, fma_f32_directed,
+    fma_f32_nearest, may_be_tiny, mul_bf16, mul_f16, mul_f32, mul_f32_directed, mul_f32_nearest,
 };
 use numerics::{Format, Rounding};
 
@@ -76,6 +76,19 @@ fn check([a, b, c]: [u32; 3]) {
             quick == exact || ftz && may_be_tiny(quick),
             "{a:#x} * {b:#x} + {c:#x} {ftz} {sat}: {quick:#x}, {exact:#x}"
         );
+        for r in [Rounding::Zero, Rounding::Down, Rounding::Up] {
+            let all = [
+                (add_f32_directed(a, c, r, ftz, sat), add_f32(a, c, r, ftz, sat)),
+                (mul_f32_directed(a, b, r, ftz, sat), mul_f32(a, b, r, ftz, sat)),
+                (fma_f32_directed(a, b, c, r, ftz, sat), fma_f32(a, b, c, r, ftz, sat)),
+            ];
+            for (quick, exact) in all {
+                assert!(
+                    quick == exact || ftz && may_be_tiny(quick),
+                    "{a:#x}, {b:#x}, {c:#x} {r:?} {ftz} {sat}: {quick:#x}, {exact:#x}"
+                );
+            }
+        }
     }
 }
 
