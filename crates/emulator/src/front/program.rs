@@ -251,7 +251,9 @@ pub struct Parameter {
 pub(crate) enum GlobalUse {
     /// By weak loads and stores alone, which nothing but a barrier of the CTA orders.
     Plain,
-    /// In other ways, too: atomics, asynchronous copies, textures.
+    /// By relaxed atomics, too.
+    Atomics,
+    /// In other ways, too: strong loads and stores, asynchronous copies, textures.
     Other,
     /// It may allocate and free memory.
     Allocates,
@@ -260,13 +262,17 @@ pub(crate) enum GlobalUse {
 impl GlobalUse {
     /// How an instruction that is no call uses it.
     pub(crate) fn of_instruction(i: &Instruction) -> Self {
-        let strong = ["volatile", "relaxed", "acquire", "release", "mmio"].iter().any(|word| i.has(word));
+        let orders = i.has("acquire") || i.has("release") || i.has("acq_rel");
+        let strong = orders || i.has("volatile") || i.has("relaxed") || i.has("mmio");
         let elsewhere = i.modifiers.iter().any(|space| {
             matches!(space.as_str(), "shared" | "shared::cta" | "local" | "const" | "param" | "param::entry")
         });
         let other = match i.opcode.as_str() {
             _ if i.has("async") => true,
             "ld" | "st" => strong && !elsewhere,
+            "atom" | "red" if !orders => {
+                return if elsewhere { Self::Plain } else { Self::Atomics };
+            }
             "atom" | "red" => !elsewhere,
             "cp"
             | "multimem"

@@ -72,6 +72,8 @@ struct Atomic {
     /// Whether some instruction reads a destination ([`mark_unused`]).
     used: bool,
     order: Order,
+    /// Whether the order of such atomics on one element does not change what becomes of it.
+    commutes: bool,
     /// The type that it adds, if it adds floats.
     sum: Option<FloatType>,
 }
@@ -141,7 +143,9 @@ fn decode_atom(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (bytes, count) = if ty == Type::B128 { (8, 2) } else { (ty.bytes(), count) };
     let flush = matches!(action, Action::AddSingle { flush: true });
     let sum = FloatType::added(ty, flush).filter(|_| op == "add");
-    let extra = Atomic { action, space, bytes, count, wide, returns, used: returns, order, sum };
+    let integer = !half && !matches!(ty, Type::F32 | Type::F64);
+    let commutes = integer && matches!(op, "add" | "min" | "max" | "and" | "or" | "xor");
+    let extra = Atomic { action, space, bytes, count, wide, returns, used: returns, order, commutes, sum };
     let row = Row {
         a,
         b: space.number(),
@@ -234,7 +238,8 @@ fn at_once<const T: usize>(m: &mut Machine<'_>, row: &Row, atomic: &Atomic, stro
     let address = m.r.d[row.a as usize][m.mask.trailing_zeros() as usize % LANES].wrapping_add(row.imm);
     let window = atomic.window(address);
     let source = *row.list.get(usize::from(atomic.returns))?;
-    let held = m.modify_lines::<T>(atomic.space, row.a, row.imm, strong, |m, lane, held| {
+    let how = (strong, atomic.commutes && !atomic.used);
+    let held = m.modify_lines::<T>(atomic.space, row.a, row.imm, how, |m, lane, held| {
         let mut old = [0; 8];
         old[..T].copy_from_slice(&held);
         let new = combined(atomic.action, window, u64::from_le_bytes(old), value(m, atomic, source, lane));

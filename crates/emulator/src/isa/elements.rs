@@ -98,6 +98,7 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     let apart = pieces
         .or_else(|| m.read_local::<T>(space, row.a, row.imm))
         .or_else(|| m.read_lines::<T>(space, row.a, row.imm))
+        .or_else(|| m.read_parts::<T>(space, row.a, row.imm))
         .or_else(|| m.read_runs::<T>(space, row.a, row.imm));
     if let Some(lanes) = apart {
         let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
@@ -184,6 +185,7 @@ fn store_apart<const T: usize>(
     let written = m
         .write_pieces(space, row.a, row.imm, bytes)
         .or_else(|| m.write_lines(space, row.a, row.imm, bytes))
+        .or_else(|| m.write_parts(space, row.a, row.imm, bytes))
         .or_else(|| m.write_runs(space, row.a, row.imm, bytes));
     if written.is_none() {
         for i in lanes(m.mask) {

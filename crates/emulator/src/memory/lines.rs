@@ -8,9 +8,10 @@ use pulp::NullaryFnOnce;
 
 use crate::memory::spans::Place;
 use crate::memory::window::GLOBAL_BASE;
-use crate::rules::order::Strong;
+use crate::rules::order::{Scope, Strong};
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
+use crate::run::touched::Kind;
 
 /// The distances of the addresses of some lanes from that of the first of them.
 struct FromFirst<'a> {
@@ -206,7 +207,7 @@ impl Machine<'_> {
         let write = access == Access::Store;
         match place {
             Place::Global { index, at } => {
-                if let Some(own) = self.world.touch_lines(index, words, write, self.in_epoch()) {
+                if let Some(own) = self.world.touch_lines(index, words, Kind::weak(write), self.in_epoch()) {
                     self.met_apart(own);
                     return Some(());
                 }
@@ -253,6 +254,89 @@ impl Machine<'_> {
         }
         self.note_words((place, address, T), &words, Access::Load)?;
         self.region(place).view(at, T)?.first_chunk().copied()
+    }
+
+    /// By lane, the offset in its allocation of an access of `T` bytes, less than a word; `None` if the accesses are not all aligned and in
+    /// one allocation, or if words matter to somebody: the race detector knows no part of one.
+    #[inline(always)]
+    fn find_parts<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+    ) -> Option<(usize, [usize; LANES])> {
+        if T >= WORD || self.mask == 0 || self.strong.is_some() || !self.world.checks_apart() {
+            return None;
+        }
+        let addresses = &self.r.d[slot as usize];
+        let Found { distances, low, high, bits, far } =
+            self.world.path.run(FromFirst { addresses, mask: self.mask });
+        if far || !bits.is_multiple_of(T as u64) {
+            return None;
+        }
+        let lowest = addresses[self.mask.trailing_zeros() as usize % LANES].wrapping_add_signed(low.into());
+        let count = ((high - low) as usize + T) / T;
+        let Place::Global { index, at } = self.run_place::<T>(space, lowest.wrapping_add(offset), count)?
+        else {
+            return None;
+        };
+        Some((index, distances.map(|distance| at + distance.wrapping_sub(low) as usize)))
+    }
+
+    /// [`Machine::read_lines`] of parts of words.
+    #[inline(always)]
+    pub(crate) fn read_parts<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+    ) -> Option<[[u8; T]; LANES]> {
+        let (index, places) = self.find_parts::<T>(space, slot, offset)?;
+        let mut out = [[0; T]; LANES];
+        let region = self.world.global.region(index);
+        for lane in lanes(self.mask) {
+            if self.world.check_init && !region.is_written(places[lane], T) {
+                return None;
+            }
+            out[lane] = region.get::<T>(places[lane])?;
+        }
+        let who = self.in_epoch();
+        for lane in lanes(self.mask) {
+            let own = self.world.touch_at((index, places[lane]), T, false, who)?;
+            self.met_apart(own);
+        }
+        Some(out)
+    }
+
+    /// [`Machine::write_lines`] of parts of words.
+    #[inline(always)]
+    pub(crate) fn write_parts<const T: usize>(
+        &mut self,
+        space: Space,
+        slot: u32,
+        offset: u64,
+        bytes: &[[u8; T]; LANES],
+    ) -> Option<()> {
+        if self.unmarks.is_some() || !self.world.maps.is_empty() || self.world.global.sums.tracked() {
+            return None;
+        }
+        if self.cta.drafts.is_some() {
+            return None;
+        }
+        let (index, places) = self.find_parts::<T>(space, slot, offset)?;
+        let who = self.in_epoch();
+        for lane in lanes(self.mask) {
+            let own = self.world.touch_at((index, places[lane]), T, true, who)?;
+            self.met_apart(own);
+        }
+        let region = self.world.global.region_mut(index);
+        if let Some(races) = &self.cta.races {
+            races.settle_store(|| lanes(self.mask).any(|lane| region.changes(places[lane], &bytes[lane])));
+        }
+        for lane in lanes(self.mask) {
+            region.put(places[lane], &bytes[lane]);
+        }
+        Some(())
     }
 
     /// Reads `T` bytes for each masked lane; `None` if anything is unusual.
@@ -339,14 +423,15 @@ impl Machine<'_> {
     }
 
     /// Replaces the `T` bytes at each masked lane's address, lane by lane in ascending order, by what `change` makes of a lane and of
-    /// what is there; returns the latter. `None`, and nothing changed, if anything is unusual. The accesses are relaxed.
+    /// what is there; returns the latter. `None`, and nothing changed, if anything is unusual. The accesses are relaxed. Where they
+    /// `commute`, their order changes nothing.
     #[inline(always)]
     pub(crate) fn modify_lines<const T: usize>(
         &mut self,
         space: Space,
         slot: u32,
         offset: u64,
-        strong: Strong,
+        (strong, commutes): (Strong, bool),
         change: impl Fn(&Self, usize, [u8; T]) -> [u8; T],
     ) -> Option<[[u8; T]; LANES]> {
         if self.unmarks.is_some() || strong.order.acquires || strong.order.releases {
@@ -358,8 +443,8 @@ impl Machine<'_> {
         let mut lines = Lines::new();
         self.find_lines::<T>(space, slot, offset, &mut lines)?;
         let (global, at) = (matches!(lines.place, Place::Global { .. }), lines.place.at());
-        if global && self.world.apart.is_some() {
-            // What it changes cannot be restored, and need not: another cluster may observe it.
+        if global && self.world.apart.is_some() && !self.world.checks_apart() {
+            // Another cluster may observe it.
             self.world.communicate();
             return None;
         }
@@ -375,6 +460,21 @@ impl Machine<'_> {
         if self.cta.races.as_ref().is_some_and(|races| !races.releases_nothing(self.warp, world)) {
             return None;
         }
+        // Nothing is changed before it can be restored.
+        let apart = match lines.place {
+            Place::Global { index, .. } => {
+                self.world.touch_lines(index, lines.words(), Kind::Modify, self.in_epoch())
+            }
+            Place::Shared { .. } => None,
+        };
+        if apart.is_some() {
+            let all = matches!(strong.order.scope, Scope::Gpu | Scope::Sys);
+            if !all {
+                self.world.communicate();
+            } else if !commutes {
+                self.world.order_matters();
+            }
+        }
         let mut held = [[0; T]; LANES];
         let mut changed = 0u32;
         for lane in lanes(self.mask) {
@@ -389,7 +489,7 @@ impl Machine<'_> {
             };
             region.view_mut(from, T)?.copy_from_slice(&new);
         }
-        if self.note_modified::<T>(&lines, offset, strong, changed).is_none() {
+        if self.note_modified::<T>(&lines, offset, strong, (changed, apart)).is_none() {
             // The last one first, so that each word becomes what it was.
             for lane in lanes(self.mask.reverse_bits()).map(|lane| LANES - 1 - lane) {
                 let from = at + lines.from_low[lane] as usize;
@@ -405,13 +505,14 @@ impl Machine<'_> {
         Some(held)
     }
 
-    /// Reports read-modify-writes, of which some lanes' change memory, to the trackers.
+    /// Reports read-modify-writes, of which some lanes' change memory, to the trackers. With `apart`, their conflicts have been looked for, and
+    /// it says whether they may have met an access of their own warp.
     fn note_modified<const T: usize>(
         &mut self,
         lines: &Lines,
         offset: u64,
         strong: Strong,
-        changed: u32,
+        (changed, apart): (u32, Option<bool>),
     ) -> Option<()> {
         let address = lines.low.wrapping_add(offset);
         let first = match lines.place {
@@ -426,6 +527,7 @@ impl Machine<'_> {
             }
             races.set_strong(Some(strong));
             let found = match lines.place {
+                _ if apart.is_some() => apart,
                 Place::Global { .. } => self.world.races.modify(races, (first, lines.words()), self.warp),
                 Place::Shared { .. } => races.modify_shared(lines.words(), self.warp),
             };
@@ -435,10 +537,6 @@ impl Machine<'_> {
             let shares = (words as usize * WORD) < self.mask.count_ones() as usize * T;
             let changes = (found? || shares) && changed != 0;
             races.note_own_change(changes);
-        }
-        if let Place::Global { index, .. } = lines.place {
-            self.world.global.note_use_of(index, false);
-            self.world.global.note_use_of(index, true);
         }
         Some(())
     }

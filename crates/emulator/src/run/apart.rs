@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 use crate::memory::global::GlobalMemory;
 use crate::rules::shadow::{LINE, WordsOfLine};
 use crate::run::journal::Journal;
-use crate::run::touched::{By, CHUNK, Met, Touched};
+use crate::run::touched::{By, CHUNK, Kind, Met, Touched};
 
 /// Instructions that a cluster may execute before any has ended: more may mean a loop that waits for another cluster.
 const PATIENCE: u64 = 1 << 26;
@@ -70,6 +70,10 @@ pub(crate) struct Apart {
     gives_up: bool,
     /// Whether what is read now must never be written.
     read_only: bool,
+    /// Whether an atomic has run whose result, or whose effect, depends on the order of threads.
+    ordered: bool,
+    /// Whether a CTA has had more than one turn: the scheduler would have run others between its turns.
+    long: bool,
 }
 
 impl Apart {
@@ -83,6 +87,8 @@ impl Apart {
             journal,
             gives_up: false,
             read_only: false,
+            ordered: false,
+            long: false,
         }
     }
 
@@ -95,6 +101,18 @@ impl Apart {
     #[inline]
     pub(crate) fn checks_all(&self) -> bool {
         self.check == Check::All
+    }
+
+    /// An atomic runs whose result, or whose effect, depends on the order of threads.
+    pub(crate) fn order_matters(&mut self) {
+        self.ordered = true;
+        self.gives_up |= self.long;
+    }
+
+    /// A CTA has more than one turn.
+    pub(crate) fn takes_turns(&mut self) {
+        self.long = true;
+        self.gives_up |= self.ordered;
     }
 
     /// Sets whether what is read from now on must never be written by this grid.
@@ -118,14 +136,16 @@ impl Apart {
         memory: &GlobalMemory,
         allocation: usize,
         (at, len): (usize, usize),
-        write: bool,
+        kind: Kind,
         who: (u32, u32),
     ) -> bool {
         if len == 0 {
             return false;
         }
         let place = (allocation, memory.region(allocation).len());
-        if write && let Some(journal) = &mut self.journal {
+        if kind.changes()
+            && let Some(journal) = &mut self.journal
+        {
             for chunk in at / CHUNK..=(at + len - 1) / CHUNK {
                 if self.touched.must_keep(place, chunk) {
                     journal.keep(memory, allocation, chunk);
@@ -136,7 +156,7 @@ impl Apart {
             self.gives_up |= self.touched.is_written(allocation, at, len);
         }
         self.gives_up |= !By::counts(who.0);
-        let met = self.touched.run(place, (at, len), write, self.by(who));
+        let met = self.touched.run(place, (at, len), kind, self.by(who));
         self.met(met)
     }
 
@@ -147,12 +167,14 @@ impl Apart {
         memory: &GlobalMemory,
         allocation: usize,
         lines: &[WordsOfLine],
-        write: bool,
+        kind: Kind,
         who: (u32, u32),
     ) -> bool {
         let place = (allocation, memory.region(allocation).len());
         self.gives_up |= !By::counts(who.0);
-        if write && let Some(journal) = &mut self.journal {
+        if kind.changes()
+            && let Some(journal) = &mut self.journal
+        {
             for chunk in lines.iter().map(|of| of.line as usize * LINE / CHUNK) {
                 if self.touched.must_keep(place, chunk) {
                     journal.keep(memory, allocation, chunk);
@@ -164,7 +186,7 @@ impl Apart {
                 |of: &WordsOfLine| self.touched.is_written(allocation, of.line as usize * LINE, LINE);
             self.gives_up |= lines.iter().any(written);
         }
-        let met = self.touched.lines(place, lines, write, self.by(who));
+        let met = self.touched.lines(place, lines, kind, self.by(who));
         self.met(met)
     }
 
@@ -207,14 +229,16 @@ mod tests {
     fn a_cluster_that_communicates_or_conflicts_gives_up() {
         let (memory, together) = (memory(), Arc::new(Together::default()));
         let mut one = Apart::new(&together, Check::All, None);
-        assert!(!one.touch(&memory, 0, (0, 128), true, (0, 1)) && !one.stops(PATIENCE) && one.end(100));
+        assert!(
+            !one.touch(&memory, 0, (0, 128), Kind::Write, (0, 1)) && !one.stops(PATIENCE) && one.end(100)
+        );
         // The same warp of another cluster.
-        one.touch(&memory, 0, (100, 4), false, (0, 1));
+        one.touch(&memory, 0, (100, 4), Kind::Read, (0, 1));
         assert!(one.stops(0) && !one.end(1));
         let mut other = Apart::new(&together, Check::Clusters, None);
         // The warps of a cluster are not told apart, but each may have met itself.
-        other.touch(&memory, 0, (0, 128), true, (0, 1));
-        assert!(other.touch(&memory, 0, (0, 4), false, (0, 2)) && !other.stops(PATIENCE));
+        other.touch(&memory, 0, (0, 128), Kind::Write, (0, 1));
+        assert!(other.touch(&memory, 0, (0, 4), Kind::Read, (0, 2)) && !other.stops(PATIENCE));
         assert!(other.stops(PATIENCE + 1));
         other.communicate();
         assert!(other.stops(0) && !other.end(0));
@@ -226,11 +250,11 @@ mod tests {
     fn what_is_read_only_was_not_written() {
         let memory = memory();
         let mut apart = Apart::new(&Arc::default(), Check::All, None);
-        apart.touch(&memory, 0, (0, 4), true, (0, 1));
+        apart.touch(&memory, 0, (0, 4), Kind::Write, (0, 1));
         apart.set_read_only(true);
-        apart.touch(&memory, 0, (4, 4), false, (0, 1));
+        apart.touch(&memory, 0, (4, 4), Kind::Read, (0, 1));
         assert!(!apart.stops(0));
-        apart.touch(&memory, 0, (0, 4), false, (0, 1));
+        apart.touch(&memory, 0, (0, 4), Kind::Read, (0, 1));
         assert!(apart.stops(0));
     }
 
@@ -239,10 +263,10 @@ mod tests {
         let mut memory = memory();
         let before = memory.clone();
         let mut apart = Apart::new(&Arc::default(), Check::All, Some(Journal::default()));
-        apart.touch(&memory, 0, (4000, 200), true, (0, 0));
+        apart.touch(&memory, 0, (4000, 200), Kind::Write, (0, 0));
         memory.region_mut(0).put(4000, &[9; 200]);
         let lines = [WordsOfLine { line: 77, words: 1 }, WordsOfLine { line: 78, words: 2 }];
-        apart.touch_lines(&memory, 0, &lines, true, (0, 1));
+        apart.touch_lines(&memory, 0, &lines, Kind::Write, (0, 1));
         memory.region_mut(0).put(9856, &[8; 4]);
         assert!(memory.first_difference(&before).is_some());
         let (touched, journal) = apart.into_parts();

@@ -67,7 +67,7 @@ pub(crate) fn run_grid(
     let place = &world.stream.grids[grid];
     let kernel = launches[grid].kernel;
     let (clusters, size) = (place.total() / place.together(), place.together());
-    let plain = kernel.global_use == GlobalUse::Plain && size == 1 && options.check_races;
+    let plain = kernel.global_use <= GlobalUse::Atomics && size == 1 && options.check_races;
     let alone = launches[grid].cooperative
         || world.apart.is_some()
         || world.stream.overlaps()
@@ -100,7 +100,10 @@ impl Job<'_> {
         let mut in_place = World::new(std::mem::take(&mut world.global), world.stream.clone(), self.options);
         let sums = in_place.global.sums.tracked().then(|| in_place.global.sums.clone());
         in_place.apart = Some(Box::new(Apart::new(&together, self.check, Some(Journal::default()))));
-        let limit = (self.options.threads > 1).then_some(self.options.alone);
+        // Atomics are ordered as the scheduler would: in place, one CTA after another.
+        let joins =
+            self.options.threads > 1 && self.launches[self.grid].kernel.global_use != GlobalUse::Atomics;
+        let limit = joins.then_some(self.options.alone);
         let thread = AssertUnwindSafe(|| self.run_clusters(&mut in_place, &together, limit));
         let ran = catch_unwind(thread).ok().flatten();
         world.global = std::mem::take(&mut in_place.global);
@@ -286,7 +289,7 @@ mod tests {
             "st.global.u32 [%out], %c;",
             "st.global.u32 [%out], 5;",
             "ld.global.u32 %r, [%out+64];\nst.global.u32 [%a], %r;",
-            "red.global.add.u32 [%a], 1;",
+            "atom.acquire.gpu.global.add.u32 %r, [%a], 1;",
             "ld.volatile.global.u32 %r, [%out];",
             "mov.u32 %r, %clock;",
             "st.global.u32 [%a+2], %c;",

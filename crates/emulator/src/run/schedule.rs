@@ -156,6 +156,11 @@ pub(crate) fn run<O: Observer>(
         }
         run.check_limits()?;
         ran |= run.retire()?;
+        if !run.residents.is_empty()
+            && let Some(apart) = &mut run.world.apart
+        {
+            apart.takes_turns();
+        }
         run.resolve(ran)?;
     }
 }

@@ -8,6 +8,7 @@
 //!   All bytes of all clusters are kept, those of several threads are compared at the end ([`Touched::conflict`]).
 //! * Within a CTA, accesses are ordered by a barrier that all its warps wait for; each begins an epoch. Accesses of one epoch conflict
 //!   if they share a byte, one of them writes it, and two warps have accessed its word. Nothing else orders warps here.
+//! * Relaxed atomics of any threads do not conflict with each other; with loads and stores they do.
 //! * Accesses of one warp may be those of two lanes. Any byte that its cluster has accessed before is reported as met ([`Met::own`]), and the
 //!   logs of the lanes decide.
 
@@ -49,6 +50,29 @@ impl By {
     }
 }
 
+/// What an access does.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Kind {
+    Read,
+    Write,
+    /// A relaxed atomic, whose scope includes all threads that it may meet.
+    Modify,
+}
+
+impl Kind {
+    /// A weak access.
+    #[inline]
+    pub(crate) const fn weak(write: bool) -> Self {
+        if write { Self::Write } else { Self::Read }
+    }
+
+    /// Whether memory may change.
+    #[inline]
+    pub(crate) const fn changes(self) -> bool {
+        !matches!(self, Self::Read)
+    }
+}
+
 /// What an access has met.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct Met {
@@ -62,24 +86,30 @@ pub(crate) struct Met {
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Bytes {
     read: u128,
-    write: u128,
+    /// Written or modified.
+    changed: u128,
 }
 
 impl Bytes {
     #[inline]
     const fn and(self, other: Self) -> Self {
-        Self { read: self.read | other.read, write: self.write | other.write }
+        Self { read: self.read | other.read, changed: self.changed | other.changed }
     }
 
-    /// Those that conflict with an access.
+    /// Those that conflict with an access, where some were written and not only modified; that matters for atomics alone.
     #[inline]
-    const fn hit(self, bytes: u128, write: bool) -> u128 {
-        bytes & (self.write | if write { self.read } else { 0 })
+    const fn hit(self, bytes: u128, kind: Kind, written: u128) -> u128 {
+        bytes
+            & match kind {
+                Kind::Read => self.changed,
+                Kind::Write => self.changed | self.read,
+                Kind::Modify => written | self.read,
+            }
     }
 
-    /// Whether accesses of two parties conflict.
+    /// Whether accesses of two parties conflict, of which one does not modify.
     const fn conflicts(self, other: Self) -> bool {
-        self.write & (other.read | other.write) | self.read & other.write != 0
+        self.changed & (other.read | other.changed) | self.read & other.changed != 0
     }
 }
 
@@ -98,8 +128,10 @@ struct Line {
     again: bool,
     /// Accesses of this epoch.
     now: Bytes,
-    /// What earlier clusters have written.
-    written: u128,
+    /// What earlier clusters have written or modified.
+    changed: u128,
+    /// Whether atomics have modified some of it.
+    modified: bool,
 }
 
 /// What else it remembers.
@@ -111,6 +143,9 @@ struct Rest {
     own: Bytes,
     /// By word, who has accessed it in this epoch; meaningful if the line's warp is [`MANY`].
     owners: [u8; WORDS],
+    /// What was written and not only modified, by earlier clusters, in earlier epochs of this one, and in this epoch; meaningful if some of
+    /// the line was modified.
+    written: [u128; 3],
 }
 
 /// The words of some bytes, one bit each.
@@ -158,36 +193,50 @@ impl Line {
     #[inline(never)]
     fn turn(&mut self, stamp: u64, rest: &mut Rest) {
         if self.stamp == 0 {
-            (rest.read, self.written, self.again) = (0, 0, false);
+            (rest.read, self.changed, self.again, self.modified) = (0, 0, false, false);
         } else if self.stamp >> EPOCH == stamp >> EPOCH {
             rest.own = if self.again { rest.own.and(self.now) } else { self.now };
             self.again = true;
+            let [_, own, now] = &mut rest.written;
+            *own |= std::mem::take(now);
         } else {
             let all = self.all(rest);
-            (rest.read, self.written, self.again) = (all.read, all.write, false);
+            (rest.read, self.changed, self.again) = (all.read, all.changed, false);
+            let [before, own, now] = rest.written;
+            rest.written = [before | own | now, 0, 0];
         }
         (self.now, self.warp, self.stamp) = (Bytes::default(), 0, stamp);
     }
 
     /// Records an access to some bytes.
     #[inline]
-    fn touch(&mut self, rest: &mut Rest, bytes: u128, write: bool, by: By) -> Met {
+    fn touch(&mut self, rest: &mut Rest, bytes: u128, kind: Kind, by: By) -> Met {
         if self.stamp != by.stamp {
             self.turn(by.stamp, rest);
         }
-        let hit = self.now.hit(bytes, write);
-        let others = bytes & (self.written | if write { rest.read } else { 0 });
-        let own = hit | if self.again { rest.own.hit(bytes, write) } else { 0 };
+        if kind == Kind::Modify && !self.modified {
+            // So far, what was changed was written.
+            let own = if self.again { rest.own.changed } else { 0 };
+            (self.modified, rest.written) = (true, [self.changed, own, self.now.changed]);
+        }
+        let [w_before, w_own, w_now] = rest.written;
+        let hit = self.now.hit(bytes, kind, w_now);
+        let before = Bytes { read: if kind.changes() { rest.read } else { 0 }, changed: self.changed };
+        let others = before.hit(bytes, kind, w_before);
+        let own = hit | if self.again { rest.own.hit(bytes, kind, w_own) } else { 0 };
         let mut met = Met { others: others != 0, own: own != 0 };
         if self.warp == 0 {
             self.warp = by.warp;
         } else if self.warp != by.warp {
             met.others |= self.share(rest, bytes, hit, by.warp);
         }
-        if write {
-            self.now.write |= bytes;
-        } else {
-            self.now.read |= bytes;
+        match kind {
+            Kind::Read => self.now.read |= bytes,
+            Kind::Write => {
+                self.now.changed |= bytes;
+                rest.written[2] |= bytes;
+            }
+            Kind::Modify => self.now.changed |= bytes,
         }
         met
     }
@@ -197,7 +246,7 @@ impl Line {
     #[inline(never)]
     fn share(&mut self, rest: &mut Rest, bytes: u128, hit: u128, warp: u8) -> bool {
         if self.warp != MANY {
-            rest.owners = owned(words_of(self.now.read | self.now.write)).map(|known| known & self.warp);
+            rest.owners = owned(words_of(self.now.read | self.now.changed)).map(|known| known & self.warp);
             self.warp = MANY;
         }
         let mut others = false;
@@ -219,7 +268,7 @@ impl Line {
         if self.stamp == 0 {
             return Bytes::default();
         }
-        let all = Bytes { read: rest.read, write: self.written }.and(self.now);
+        let all = Bytes { read: rest.read, changed: self.changed }.and(self.now);
         if self.again { all.and(rest.own) } else { all }
     }
 }
@@ -229,8 +278,8 @@ impl Line {
 struct Chunk {
     lines: [Line; LINES],
     rest: [Rest; LINES],
-    /// Whether any of it has been written.
-    written: bool,
+    /// Whether any of it has been written or modified.
+    changed: bool,
     /// Whether a journal keeps what was in it.
     kept: bool,
 }
@@ -238,9 +287,9 @@ struct Chunk {
 impl Chunk {
     /// Records an access to bytes of a line.
     #[inline]
-    fn touch(&mut self, line: usize, mask: u128, write: bool, by: By) -> Met {
-        self.written |= write;
-        self.lines[line].touch(&mut self.rest[line], mask, write, by)
+    fn touch(&mut self, line: usize, mask: u128, kind: Kind, by: By) -> Met {
+        self.changed |= kind.changes();
+        self.lines[line].touch(&mut self.rest[line], mask, kind, by)
     }
 
     /// All bytes of a line that have been accessed.
@@ -292,7 +341,7 @@ impl Touched {
         *places.get_mut(chunk)? = place;
         let mut chunk = SPARE.take(Box::default);
         chunk.lines.iter_mut().for_each(|line| line.stamp = 0);
-        (chunk.written, chunk.kept) = (false, false);
+        (chunk.changed, chunk.kept) = (false, false);
         self.chunks.push(chunk);
         Some(place)
     }
@@ -303,7 +352,7 @@ impl Touched {
         &mut self,
         (allocation, bytes): (usize, usize),
         (at, len): (usize, usize),
-        write: bool,
+        kind: Kind,
         by: By,
     ) -> Met {
         let (mut met, mut from, end) = (Met::default(), at, at + len);
@@ -311,7 +360,7 @@ impl Touched {
             let (line, first) = (from / LINE, from % LINE);
             let to = end.min((line + 1) * LINE);
             let mask = (!0 >> (LINE - (to - from))) << first;
-            let here = self.line((allocation, bytes), line, mask, write, by);
+            let here = self.line((allocation, bytes), line, mask, kind, by);
             (met.others, met.own) = (met.others | here.others, met.own | here.own);
             from = to;
         }
@@ -325,11 +374,11 @@ impl Touched {
         (allocation, bytes): (usize, usize),
         line: usize,
         mask: u128,
-        write: bool,
+        kind: Kind,
         by: By,
     ) -> Met {
         match self.chunk(allocation, bytes, line / LINES) {
-            Some(chunk) => chunk.touch(line % LINES, mask, write, by),
+            Some(chunk) => chunk.touch(line % LINES, mask, kind, by),
             None => Met { others: true, own: true },
         }
     }
@@ -340,7 +389,7 @@ impl Touched {
         &mut self,
         (allocation, bytes): (usize, usize),
         lines: &[WordsOfLine],
-        write: bool,
+        kind: Kind,
         by: By,
     ) -> Met {
         let mut met = Met::default();
@@ -350,8 +399,8 @@ impl Touched {
             let places = self.allocations.get(allocation).map_or(&[][..], |all| &all.places);
             let place = places.get(line / LINES).copied().unwrap_or(0) as usize;
             let here = match place.checked_sub(1).and_then(|place| self.chunks.get_mut(place)) {
-                Some(chunk) => chunk.touch(line % LINES, of.bytes(), write, by),
-                None => self.line((allocation, bytes), line, of.bytes(), write, by),
+                Some(chunk) => chunk.touch(line % LINES, of.bytes(), kind, by),
+                None => self.line((allocation, bytes), line, of.bytes(), kind, by),
             };
             (met.others, met.own) = (met.others | here.others, met.own | here.own);
         }
@@ -368,7 +417,7 @@ impl Touched {
             let mask: u128 = (!0 >> (LINE - (to - from))) << (from % LINE);
             let place = all.places.get(line / LINES).copied().unwrap_or(0) as usize;
             let chunk = place.checked_sub(1).and_then(|place| self.chunks.get(place));
-            if chunk.is_some_and(|chunk| chunk.written && chunk.line(line % LINES).write & mask != 0) {
+            if chunk.is_some_and(|chunk| chunk.changed && chunk.line(line % LINES).changed & mask != 0) {
                 return true;
             }
             from = to;
@@ -407,7 +456,7 @@ impl Touched {
             .flat_map(|allocation| (0..chunks(allocation)).map(move |chunk| (allocation, chunk)));
         all.into_iter().any(|(allocation, chunk)| {
             let there = || threads.iter().filter_map(|thread| thread.get(allocation, chunk));
-            there().any(|chunk| chunk.written)
+            there().any(|chunk| chunk.changed)
                 && there().count() > 1
                 && (0..LINES).any(|n| {
                     let mut so_far = Bytes::default();
@@ -424,8 +473,8 @@ impl Touched {
     pub(crate) fn each_written(&self, mut each: impl FnMut(usize, usize, usize)) {
         let mut last: Option<(usize, usize, usize)> = None;
         for (allocation, chunk, place) in self.places() {
-            for n in (0..LINES).take_while(|_| self.chunks[place].written) {
-                let (written, mut bit) = (self.chunks[place].line(n).write, 0);
+            for n in (0..LINES).take_while(|_| self.chunks[place].changed) {
+                let (written, mut bit) = (self.chunks[place].line(n).changed, 0);
                 while bit < LINE && written >> bit != 0 {
                     let first = bit + (written >> bit).trailing_zeros() as usize;
                     let len = (written >> first).trailing_ones() as usize;
@@ -464,7 +513,7 @@ mod tests {
     #[test]
     fn clusters_conflict_where_one_writes_what_another_accesses() {
         let mut touched = Touched::default();
-        let mut run = |at, len, write, by| touched.run((1, BYTES), (at, len), write, by);
+        let mut run = |at, len, write, by| touched.run((1, BYTES), (at, len), Kind::weak(write), by);
         let (one, two) = (By::new(1, 0, 0), By::new(2, 0, 3));
         assert_eq!(run(4094, 4, true, one), met(false, false));
         assert_eq!(run(0, 4094, false, two), met(false, false));
@@ -472,7 +521,7 @@ mod tests {
         assert_eq!(run(4097, 1, false, two), met(true, false));
         assert_eq!(run(100, 1, true, By::new(3, 0, 0)), met(true, false));
         // Another allocation.
-        assert_eq!(touched.run((0, BYTES), (100, 1), true, two), met(false, false));
+        assert_eq!(touched.run((0, BYTES), (100, 1), Kind::Write, two), met(false, false));
         let mut written = Vec::new();
         touched.each_written(|allocation, at, len| written.push((allocation, at, len)));
         assert_eq!(written, [(0, 100, 1), (1, 100, 1), (1, 4094, 14)]);
@@ -483,8 +532,9 @@ mod tests {
     #[test]
     fn warps_conflict_in_an_epoch() {
         let mut touched = Touched::default();
-        let mut run =
-            |at, write, epoch, warp| touched.run((0, BYTES), (at, 4), write, By::new(5, epoch, warp));
+        let mut run = |at, write, epoch, warp| {
+            touched.run((0, BYTES), (at, 4), Kind::weak(write), By::new(5, epoch, warp))
+        };
         assert_eq!(run(0, true, 0, 0), met(false, false));
         // Other words of the line, and the own one.
         assert_eq!((run(4, true, 0, 1), run(4, false, 0, 1)), (met(false, false), met(false, true)));
@@ -498,24 +548,42 @@ mod tests {
     }
 
     #[test]
+    fn atomics_conflict_with_loads_and_stores_alone() {
+        let mut touched = Touched::default();
+        let mut run =
+            |at, kind, cluster, warp| touched.run((0, BYTES), (at, 4), kind, By::new(cluster, 0, warp));
+        let none = met(false, false);
+        assert_eq!(
+            (run(0, Kind::Modify, 1, 0), run(0, Kind::Modify, 1, 1), run(0, Kind::Modify, 2, 0)),
+            (none, none, none)
+        );
+        assert_eq!((run(0, Kind::Read, 2, 0).others, run(0, Kind::Write, 3, 0).others), (true, true));
+        // A store of the same warp before, and of another cluster.
+        assert_eq!((run(64, Kind::Write, 3, 0), run(64, Kind::Modify, 3, 0)), (none, met(false, true)));
+        assert!(run(64, Kind::Modify, 3, 1).others && run(64, Kind::Modify, 4, 0).others);
+        assert_eq!((run(128, Kind::Modify, 4, 0), run(128, Kind::Write, 4, 0)), (none, met(false, true)));
+        assert!(run(128, Kind::Modify, 5, 0).others);
+    }
+
+    #[test]
     fn threads_join_and_chunks_are_kept_once() {
         let (mut one, mut two, mut three) = (Touched::default(), Touched::default(), Touched::default());
-        one.run((0, BYTES), (0, 256), true, By::new(1, 0, 0));
-        two.run((0, BYTES), (256, 256), true, By::new(1, 0, 0));
-        two.run((1, BYTES), (0, 256), false, By::new(1, 0, 0));
-        three.run((1, BYTES), (8192, 4), true, By::new(1, 0, 0));
-        three.run((0, BYTES), (511, 1), false, By::new(1, 0, 0));
+        one.run((0, BYTES), (0, 256), Kind::Write, By::new(1, 0, 0));
+        two.run((0, BYTES), (256, 256), Kind::Write, By::new(1, 0, 0));
+        two.run((1, BYTES), (0, 256), Kind::Read, By::new(1, 0, 0));
+        three.run((1, BYTES), (8192, 4), Kind::Write, By::new(1, 0, 0));
+        three.run((0, BYTES), (511, 1), Kind::Read, By::new(1, 0, 0));
         assert!(!Touched::conflict(&[&one, &two]) && Touched::conflict(&[&one, &two, &three]));
         assert!(Touched::conflict(&[&three, &two]));
         assert!(
             one.must_keep((0, BYTES), 0) && !one.must_keep((0, BYTES), 0) && one.must_keep((0, BYTES), 2)
         );
         // A chunk behind the end of the allocation.
-        assert_eq!(one.run((0, BYTES), (3 * CHUNK, 1), true, By::new(1, 0, 0)), met(true, true));
+        assert_eq!(one.run((0, BYTES), (3 * CHUNK, 1), Kind::Write, By::new(1, 0, 0)), met(true, true));
     }
 
     /// Who has accessed a byte, in every detail.
-    type Exact = Vec<(By, bool)>;
+    type Exact = Vec<(By, Kind)>;
 
     #[test]
     fn no_conflict_is_missed() {
@@ -531,17 +599,19 @@ mod tests {
                     _ => {}
                 }
                 let by = By::new(cluster, epoch, random.below(3) as u32);
-                let (at, len, write) = (random.below(200), 1 + random.below(40), random.below(3) == 0);
-                let met = touched.run((0, 256), (at, len), write, by);
+                let (at, len) = (random.below(200), 1 + random.below(40));
+                let kind = [Kind::Read, Kind::Read, Kind::Write, Kind::Modify][random.below(4)];
+                let met = touched.run((0, 256), (at, len), kind, by);
                 for all in &mut exact[at..at + len] {
-                    for (other, wrote) in &*all {
-                        let conflict = write || *wrote;
+                    for (other, did) in &*all {
+                        let conflict = [kind, *did].iter().any(|kind| kind.changes())
+                            && (kind, *did) != (Kind::Modify, Kind::Modify);
                         let same_cluster = other.stamp >> EPOCH == by.stamp >> EPOCH;
                         let ordered = same_cluster && (other.stamp != by.stamp || other.warp == by.warp);
                         assert!(!conflict || ordered || met.others);
                         assert!(!conflict || !same_cluster || other.warp != by.warp || met.own);
                     }
-                    all.push((by, write));
+                    all.push((by, kind));
                 }
             }
         }

@@ -16,6 +16,7 @@ use crate::run::directed::Direction;
 use crate::run::launch::{KeptLane, Options};
 use crate::run::random::Random;
 use crate::run::stream::Stream;
+use crate::run::touched::Kind;
 use crate::run::watchpoint::Recorded;
 
 /// Violations by grid, row and rule: the first one, its CTA and warp, and the number of occurrences.
@@ -42,6 +43,8 @@ pub(crate) struct World {
     pub(crate) check_fences: bool,
     pub(crate) check_widths: bool,
     pub(crate) random: Random,
+    /// The seed of the schedule.
+    pub(crate) seed: u64,
     /// Whether `mbarrier.try_wait` may time out before the phase is complete: only under random schedules.
     pub(crate) gives_up: bool,
     /// The running grids and their dependencies.
@@ -104,6 +107,7 @@ impl World {
             check_fences: options.check_fences,
             check_widths: options.check_widths,
             random: Random(options.seed),
+            seed: options.seed,
             gives_up: options.seed != 0,
             stream,
             model: Model::Sm120,
@@ -148,7 +152,7 @@ impl World {
     ) -> Option<bool> {
         self.global.note_use_of(allocation, write);
         let apart = self.apart.as_deref_mut()?;
-        let own = apart.touch(&self.global, allocation, (at, len), write, who);
+        let own = apart.touch(&self.global, allocation, (at, len), Kind::weak(write), who);
         apart.checks_all().then_some(own)
     }
 
@@ -170,12 +174,17 @@ impl World {
         &mut self,
         allocation: usize,
         lines: &[WordsOfLine],
-        write: bool,
+        kind: Kind,
         who: (u32, u32),
     ) -> Option<bool> {
-        self.global.note_use_of(allocation, write);
+        if kind != Kind::Write {
+            self.global.note_use_of(allocation, false);
+        }
+        if kind.changes() {
+            self.global.note_use_of(allocation, true);
+        }
         let apart = self.apart.as_deref_mut()?;
-        let own = apart.touch_lines(&self.global, allocation, lines, write, who);
+        let own = apart.touch_lines(&self.global, allocation, lines, kind, who);
         apart.checks_all().then_some(own)
     }
 
@@ -183,6 +192,18 @@ impl World {
     pub(crate) fn communicate(&mut self) {
         if let Some(apart) = &mut self.apart {
             apart.communicate();
+        }
+    }
+
+    /// An atomic runs whose result, or whose effect, depends on the order of threads.
+    pub(crate) fn order_matters(&mut self) {
+        let seed = self.seed;
+        if let Some(apart) = &mut self.apart {
+            apart.order_matters();
+            if seed != 0 {
+                // Other schedules are asked for.
+                apart.communicate();
+            }
         }
     }
 

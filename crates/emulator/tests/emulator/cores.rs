@@ -121,7 +121,7 @@ fn alike(directives: &str, body: &str) -> End {
 }
 
 /// An access, or a barrier, of a random body.
-fn random_step(random: &mut Random, n: usize) -> String {
+fn random_step(random: &mut Random, n: usize, atomics: bool) -> String {
     if random.below(4) == 0 {
         return "bar.sync 0;\n".to_owned();
     }
@@ -147,6 +147,20 @@ fn random_step(random: &mut Random, n: usize) -> String {
         8 => "mul.lo.u32 %r1, %i, 5;\nand.b32 %r1, %r1, 1023;\n".to_owned(),
         _ => format!("add.u32 %r1, %i, {};\n", random.below(3) * 32),
     };
+    if size == 4 && atomics {
+        let place = format!("{place}mul.wide.u32 %rd1, %r1, 4;\nadd.u64 %rd1, %rd1, %out;\n");
+        let at = format!("[%rd1+{}]", if random.below(8) == 0 { 0 } else { 49152 });
+        let register = 8 + n % 8;
+        return place
+            + &match random.below(6) {
+                0 => format!("red.global.add.u32 {at}, %r{register};\n"),
+                1 => format!("red.global.max.s32 {at}, %r{register};\n"),
+                2 => format!("atom.global.add.u32 %r{register}, {at}, %i;\n"),
+                3 => format!("cvt.rn.f32.u32 %r7, %i;\nred.global.add.f32 {at}, %r7;\n"),
+                4 => format!("atom.global.exch.b32 %r{register}, {at}, %i;\n"),
+                _ => format!("atom.cta.global.add.u32 %r{register}, {at}, 1;\n"),
+            };
+    }
     // Most bodies read one buffer and write the other.
     let writes = random.below(3) == 0;
     let buffer = if writes != (random.below(6) == 0) { 32768 } else { 0 };
@@ -161,13 +175,14 @@ fn random_step(random: &mut Random, n: usize) -> String {
 }
 
 #[test]
-fn random_loads_and_stores_and_barriers() {
+fn random_loads_stores_atomics_and_barriers() {
     let mut random = Random(11);
     let (mut fine, mut wrong) = (0, 0);
-    for _ in 0..300 {
+    for round in 0..500 {
         let start: String = (8..16).map(|n| format!("add.u32 %r{n}, %i, {n};\n")).collect();
         let steps = 2 + random.below(5);
-        let body = start + &(0..steps).map(|n| random_step(&mut random, n)).collect::<String>();
+        let body =
+            start + &(0..steps).map(|n| random_step(&mut random, n, round % 2 == 0)).collect::<String>();
         let ptx = kernel("", &body);
         let scheduled = end(&ptx, 0, Judge::Strict, 0);
         for threads in [1, 3] {
