@@ -232,17 +232,28 @@ fn atomic(m: &mut Machine<'_>, row: &Row) -> Flow {
 
 /// Executes an atomic of one element for all lanes, if nothing about its memory is unusual.
 fn at_once<const T: usize>(m: &mut Machine<'_>, row: &Row, atomic: &Atomic, strong: Strong) -> Option<()> {
-    if atomic.count != 1 || matches!(atomic.action, Action::Swap) {
+    if atomic.count != 1 {
         return None;
     }
     let address = m.r.d[row.a as usize][m.mask.trailing_zeros() as usize % LANES].wrapping_add(row.imm);
     let window = atomic.window(address);
     let source = *row.list.get(usize::from(atomic.returns))?;
+    // A comparison that fails is a read to the race detector. Apart from it, it counts as a modification, which conflicts with more.
+    let swap = matches!(atomic.action, Action::Swap);
+    if swap && !(window == Window::Global && m.world.checks_apart()) {
+        return None;
+    }
+    let replacement = if swap { Some(*row.list.get(usize::from(atomic.returns) + 1)?) } else { None };
     let how = (strong, atomic.commutes && !atomic.used);
     let held = m.modify_lines::<T>(atomic.space, row.a, row.imm, how, |m, lane, held| {
         let mut old = [0; 8];
         old[..T].copy_from_slice(&held);
-        let new = combined(atomic.action, window, u64::from_le_bytes(old), value(m, atomic, source, lane));
+        let (old, operand) = (u64::from_le_bytes(old), value(m, atomic, source, lane));
+        let new = match replacement {
+            Some(slot) if old == operand => value(m, atomic, slot, lane),
+            Some(_) => old,
+            None => combined(atomic.action, window, old, operand),
+        };
         let mut out = [0; T];
         out.copy_from_slice(&new.to_le_bytes()[..T]);
         out

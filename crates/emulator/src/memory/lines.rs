@@ -522,7 +522,7 @@ impl Machine<'_> {
         if let Some(races) = &mut self.cta.races {
             // Which lane's change meets an earlier access of its warp matters only if such an access may conflict.
             let some = changed != 0 && changed != self.mask;
-            if some && races.lane_log(self.warp).last_may_conflict() {
+            if some && apart != Some(false) && races.lane_log(self.warp).last_may_conflict() {
                 return None;
             }
             races.set_strong(Some(strong));
