@@ -1,11 +1,11 @@
-//! Functions of the device runtime (`libcudadevrt`) with which kernels launch others (CUDA C++ Programming Guide, "Device-Side Launch
+//! Functions of the device runtime (`libcudadevrt`) with which kernels launch others, copy and fill (CUDA C++ Programming Guide, "Device-Side Launch
 //! from PTX"). The launches are kept, and run when the grid has ended (`run/device_launch.rs`). And the one that sets the value of a
 //! conditional node of a graph.
 
 use super::system_call::{System, address, allocate, argument, free, put_result};
 use crate::api::trap::{Fault, Rule};
 use crate::front::program::{Exec, Row};
-use crate::run::device_launch::{DeviceLaunch, PARAMETER_BYTES, Requested};
+use crate::run::device_launch::{DeviceLaunch, PARAMETER_BYTES, Requested, Rows, Work};
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
 /// `cudaErrorMemoryAllocation`.
@@ -19,7 +19,7 @@ const fn system(name: &'static str, arguments: usize, exec: Exec) -> System {
     System { name, arguments, result: true, exec }
 }
 
-pub(super) const FUNCTIONS: [System; 23] = [
+pub(super) const FUNCTIONS: [System; 31] = [
     system("__cudaCDP2GetParameterBufferV2", 4, get_parameter_buffer),
     system("__cudaCDP2LaunchDeviceV2", 2, launch_device),
     system("__cudaCDP2LaunchDeviceV2_ptsz", 2, launch_device),
@@ -42,6 +42,14 @@ pub(super) const FUNCTIONS: [System; 23] = [
     system("__cudaCDP2Malloc", 2, malloc),
     system("__cudaCDP2Free", 1, release),
     system("__cudaCDP2DeviceGetSharedMemConfig", 1, |m, row| put_number(m, row, 0)),
+    system("__cudaCDP2MemcpyAsync", 5, copy),
+    system("__cudaCDP2MemcpyAsync_ptsz", 5, copy),
+    system("__cudaCDP2Memcpy2DAsync", 8, copy_rows),
+    system("__cudaCDP2Memcpy2DAsync_ptsz", 8, copy_rows),
+    system("__cudaCDP2MemsetAsync", 4, fill),
+    system("__cudaCDP2MemsetAsync_ptsz", 4, fill),
+    system("__cudaCDP2Memset2DAsync", 6, fill_rows),
+    system("__cudaCDP2Memset2DAsync_ptsz", 6, fill_rows),
     System { name: "cudaGraphSetConditional", arguments: 2, result: false, exec: set_conditional },
 ];
 
@@ -85,10 +93,84 @@ fn launch_device(m: &mut Machine<'_>, row: &Row) -> Flow {
         };
         m.world.global.free(buffer);
         let cta = m.cta.id;
-        m.world.device_launches.made.push(DeviceLaunch { requested, params, stream, cta });
+        m.world.device_launches.made.push(DeviceLaunch {
+            work: Work::Kernel { requested, params },
+            stream,
+            cta,
+        });
         put_result(m, row, 2, lane, &0u32.to_le_bytes());
     }
     Flow::Next
+}
+
+/// `cudaMemcpyAsync(to, from, count, kind, stream)`.
+fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
+    submit::<5>(m, row, 4, |word, _| {
+        let rows = |n| Rows { at: word(n), pitch: 0 };
+        Work::Copy { to: rows(0), from: rows(1), width: word(2) as usize, height: 1 }
+    })
+}
+
+/// `cudaMemcpy2DAsync(to, pitch, from, pitch, width, height, kind, stream)`.
+fn copy_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
+    submit::<8>(m, row, 7, |word, _| {
+        let rows = |n| Rows { at: word(n), pitch: word(n + 1) };
+        Work::Copy { to: rows(0), from: rows(2), width: word(4) as usize, height: word(5) }
+    })
+}
+
+/// `cudaMemsetAsync(to, value, count, stream)`.
+fn fill(m: &mut Machine<'_>, row: &Row) -> Flow {
+    submit::<4>(m, row, 3, |word, byte| {
+        let to = Rows { at: word(0), pitch: 0 };
+        Work::Set { to, value: byte(1), width: word(2) as usize, height: 1 }
+    })
+}
+
+/// `cudaMemset2DAsync(to, pitch, value, width, height, stream)`.
+fn fill_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
+    submit::<6>(m, row, 5, |word, byte| {
+        let to = Rows { at: word(0), pitch: word(1) };
+        Work::Set { to, value: byte(2), width: word(3) as usize, height: word(4) }
+    })
+}
+
+/// Submits what a call of `N` arguments describes, to the stream that one of them names. `of` reads an argument as a word of 64 bits, or
+/// the lowest byte of one of 32.
+fn submit<const N: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+    stream: usize,
+    of: impl Fn(&dyn Fn(usize) -> u64, &dyn Fn(usize) -> u8) -> Work,
+) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let work = of(&|n| address(m, row, n, lane), &|n| argument::<1>(m, row, n, lane)[0]);
+        if let Err(fault) = reach(m, &work) {
+            return m.fail(fault.at(lane));
+        }
+        let stream = address(m, row, stream, lane);
+        let cta = m.cta.id;
+        m.world.device_launches.made.push(DeviceLaunch { work, stream, cta });
+        put_result(m, row, N, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// Checks that the rows of a copy or a fill exist in global memory.
+fn reach(m: &mut Machine<'_>, work: &Work) -> Result<(), Fault> {
+    let (to, from, width, height) = match work {
+        Work::Kernel { .. } => return Ok(()),
+        Work::Copy { to, from, width, height } => (to, Some(from), *width, *height),
+        Work::Set { to, width, height, .. } => (to, None, *width, *height),
+    };
+    if width == 0 {
+        return Ok(());
+    }
+    for rows in [Some(to), from].into_iter().flatten() {
+        (0..height).try_for_each(|n| m.world.global.reach(rows.row(n), width))?;
+    }
+    Ok(())
 }
 
 /// Writes a new handle of a stream or an event to the address of the first argument.

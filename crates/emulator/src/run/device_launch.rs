@@ -6,6 +6,8 @@
 //! stream for tail launches last. A child sees what its parent has written; that the parent writes to the same memory after the launch,
 //! which is a race, is not noticed.
 //!
+//! Copies and fills that a kernel submits run in the same order, as children without threads.
+//!
 //! Children of different CTAs, and those in different streams, are not ordered. Under odd schedules they run in the reverse order.
 
 use std::collections::HashMap;
@@ -37,13 +39,50 @@ pub(crate) struct Requested {
     pub(crate) shared_bytes: u32,
 }
 
-/// A launch by a kernel.
+/// Rows of bytes in memory, all of one width.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct Rows {
+    pub(crate) at: u64,
+    /// Bytes from the start of a row to that of the next.
+    pub(crate) pitch: u64,
+}
+
+impl Rows {
+    /// The address of a row.
+    pub(crate) fn row(self, n: u64) -> u64 {
+        self.at.wrapping_add(self.pitch.wrapping_mul(n))
+    }
+}
+
+/// What a kernel submits to a stream.
+#[derive(Debug, Clone)]
+pub(crate) enum Work {
+    Kernel {
+        requested: Requested,
+        params: Vec<u8>,
+    },
+    /// A copy of rows.
+    Copy {
+        to: Rows,
+        from: Rows,
+        width: usize,
+        height: u64,
+    },
+    /// Rows become this byte.
+    Set {
+        to: Rows,
+        value: u8,
+        width: usize,
+        height: u64,
+    },
+}
+
+/// A launch, a copy or a fill by a kernel.
 #[derive(Debug, Clone)]
 pub(crate) struct DeviceLaunch {
-    pub(crate) requested: Requested,
-    pub(crate) params: Vec<u8>,
+    pub(crate) work: Work,
     pub(crate) stream: u64,
-    /// The CTA that launches it.
+    /// The CTA that submits it.
     pub(crate) cta: [u32; 3],
 }
 
@@ -98,8 +137,24 @@ fn run_child<O: Observer>(
     observer: &mut O,
     counts: &mut Counts,
 ) -> Result<DeviceLaunches, Stop> {
-    let Requested { function, grid, block, shared_bytes } = child.requested;
     let wrong = |what: String| Stop::Launch(format!("`{}` launches {what}", parent.kernel.name));
+    let (requested, mut params) = match child.work {
+        Work::Kernel { requested, params } => (requested, params),
+        Work::Copy { to, from, width, height } => {
+            return match (0..height).find(|n| !memory.copy(to.row(*n), from.row(*n), width)) {
+                None => Ok(DeviceLaunches::default()),
+                Some(n) => Err(wrong(format!("a copy to {:#x} of memory that is gone", to.row(n)))),
+            };
+        }
+        Work::Set { to, value, width, height } => {
+            let bytes = vec![value; width];
+            return match (0..height).find(|n| !memory.write_at(to.row(*n), &bytes)) {
+                None => Ok(DeviceLaunches::default()),
+                Some(n) => Err(wrong(format!("a fill of {:#x}, which is gone", to.row(n)))),
+            };
+        }
+    };
+    let Requested { function, grid, block, shared_bytes } = requested;
     let name = match parent.program.launchable.get(&function) {
         Some(Ok(name)) => name,
         Some(Err(unsupported)) => return Err(Stop::Unsupported(unsupported.clone())),
@@ -107,7 +162,6 @@ fn run_child<O: Observer>(
     };
     let kernel =
         parent.program.kernel(name).ok_or_else(|| wrong(format!("`{name}`, which is not loaded")))?;
-    let mut params = child.params;
     params.resize(kernel.param_bytes, 0);
     let launch = Launch { grid, block, shared_bytes, params };
     let step = InStream::new(parent.program, kernel, &launch);
