@@ -25,6 +25,7 @@ pub use copies::tensor_map::{Im2col, MapRule, TENSOR_MAP_BYTES, TensorMap, Tenso
 pub use copies::tensor_type::{Interleave, L2Promotion, OobFill, Swizzle, TensorType};
 pub use front::contraction::Contraction;
 pub use front::decode::Registers;
+pub use front::launch_check::refused_configuration;
 pub use front::load::{load, load_only, load_shared, load_with};
 pub use front::program::{Kernel, Parameter, Program};
 pub use front::syntax::{ListedForm, ListedOperand, ListedWords, Modifiers, listed_forms, modifiers};

@@ -11,7 +11,9 @@ use emulator::events::ViolationRecord;
 use emulator::trials::{
     Cause, Door, Launched as Ran, Launching, Plan, ResultBuffer, Rules, Step, Verdict, judge,
 };
-use emulator::{GlobalMemory, Kernel, Launch, Options, Place, Program, Progress, Rule, Stop, Trap};
+use emulator::{
+    GlobalMemory, Kernel, Launch, Options, Place, Program, Progress, Rule, Stop, Trap, refused_configuration,
+};
 
 use crate::device::allocations::Allocation;
 use crate::device::arguments::Arguments;
@@ -97,7 +99,15 @@ impl Device {
                 let stop = verdict.stopped.take().map(|stopped| stopped.stop);
                 (Some(verdict), stop)
             }
-            Err(stop) => (None, Some(stop)),
+            Err(NotLaunched::Refused(why)) => {
+                self.results.drop_launch();
+                self.results.remark(format!(
+                    "CUDA refuses a launch of {}, here and on a GPU: {why}; nothing was launched",
+                    function.name
+                ));
+                return Err(Status::INVALID_CONFIGURATION);
+            }
+            Err(NotLaunched::Stopped(stop)) => (None, Some(stop)),
         };
         let finished = verdict.as_ref().filter(|verdict| verdict.finished);
         let instructions = finished.map_or(0, |verdict| verdict.instructions.iter().sum());
@@ -175,7 +185,7 @@ impl Device {
         shape: &Shape,
         params: &[u8],
         (progress, printed): (Option<&Arc<Progress>>, &mut Vec<String>),
-    ) -> Result<Verdict, Stop> {
+    ) -> Result<Verdict, NotLaunched> {
         let gone = || Stop::Launch("the module is unloaded".to_owned());
         let module = self.modules.get_mut(&function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
@@ -186,6 +196,9 @@ impl Device {
         let mut params = params.to_vec();
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
+        if let Some(why) = refused_configuration(kernel, &launch, program.arch()) {
+            return Err(NotLaunched::Refused(why));
+        }
         let step =
             Step { program, kernel: &function.name, launch, cluster, cooperative, shift_shared: false };
         // A kernel whose stores overlap, or whose lanes conflict, shows it in its first launch, or not for long.
@@ -219,6 +232,19 @@ fn end_message(progress: &Progress) -> bool {
         _ = write!(std::io::stderr(), "{ERASE}");
     }
     progress.is_over()
+}
+
+/// Why a launch has no verdict.
+enum NotLaunched {
+    /// CUDA refuses its configuration.
+    Refused(String),
+    Stopped(Stop),
+}
+
+impl From<Stop> for NotLaunched {
+    fn from(stop: Stop) -> Self {
+        Self::Stopped(stop)
+    }
 }
 
 /// A launch as it is recorded: its kernel and shape, and the constants of the module.

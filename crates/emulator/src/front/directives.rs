@@ -129,8 +129,12 @@ pub(crate) fn of_pragma(words: &[String]) -> Option<String> {
 }
 
 /// The reason why the options of `.target` cannot be obeyed.
-pub(crate) fn of_target(module: &Module) -> Option<String> {
+pub(crate) fn of_target(module: &Module, uses_doubles: bool) -> Option<String> {
     module.targets.iter().skip(1).find_map(|option| {
+        // Targets without double precision need it only where doubles are (PTX ISA, `.target`).
+        if option == "map_f64_to_f32" && !uses_doubles {
+            return None;
+        }
         let known = OPTIONS.iter().find(|(known, _)| *known == option.as_str());
         refusal(option, known.map(|(_, handling)| *handling))
     })

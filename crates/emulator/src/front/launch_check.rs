@@ -21,30 +21,39 @@ fn shared_limit(arch: u32) -> u32 {
     kibibytes * 1024
 }
 
+/// Why CUDA refuses a launch with this grid and block, and this much shared memory, on a GPU of this architecture; `None` if it does not.
+#[must_use]
+pub fn refused_configuration(kernel: &Kernel, launch: &Launch, arch: u32) -> Option<String> {
+    let Launch { grid, block, .. } = launch;
+    let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
+    if grid.contains(&0) || threads == 0 {
+        return Some(format!("grid {grid:?} and block {block:?} must not contain zeros"));
+    }
+    if threads > 1024 || block[2] > 64 {
+        return Some(format!(
+            "a block of {block:?} has {threads} threads; the limit is 1024 threads, and 64 in z"
+        ));
+    }
+    if grid[1] > 65535 || grid[2] > 65535 || grid[0] > i32::MAX as u32 {
+        return Some(format!("grid {grid:?} exceeds 2^31-1 x 65535 x 65535"));
+    }
+    if let Some(required) = kernel.required_threads.filter(|required| required != block) {
+        return Some(format!("{} requires .reqntid {required:?}, not a block of {block:?}", kernel.name));
+    }
+    if let Some(most) = kernel.max_threads.filter(|most| threads > *most) {
+        return Some(format!("{} allows .maxntid {most} threads, not {threads}", kernel.name));
+    }
+    let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
+    let limit = shared_limit(arch);
+    (shared > u64::from(limit))
+        .then(|| format!("{shared} bytes of shared memory; the limit of sm_{arch} is {limit}"))
+}
+
 /// Checks that a kernel for this architecture can be launched this way.
 pub(crate) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), Stop> {
     let fail = |what: String| Err(Stop::Launch(what));
-    let threads: u64 = launch.block.iter().map(|n| u64::from(*n)).product();
-    if launch.grid.contains(&0) || threads == 0 {
-        return fail(format!("grid {:?} and block {:?} must not contain zeros", launch.grid, launch.block));
-    }
-    if threads > 1024 || launch.block[2] > 64 {
-        return fail(format!(
-            "a block of {:?} has {threads} threads; the limit is 1024 threads, and 64 in z",
-            launch.block
-        ));
-    }
-    if launch.grid[1] > 65535 || launch.grid[2] > 65535 || launch.grid[0] > i32::MAX as u32 {
-        return fail(format!("grid {:?} exceeds 2^31-1 x 65535 x 65535", launch.grid));
-    }
-    if let Some(required) = kernel.required_threads.filter(|r| *r != launch.block) {
-        return fail(format!(
-            "{} requires .reqntid {required:?}, not a block of {:?}",
-            kernel.name, launch.block
-        ));
-    }
-    if let Some(most) = kernel.max_threads.filter(|most| threads > *most) {
-        return fail(format!("{} allows .maxntid {most} threads, not {threads}", kernel.name));
+    if let Some(why) = refused_configuration(kernel, launch, arch) {
+        return fail(why);
     }
     if launch.params.len() != kernel.param_bytes {
         return fail(format!(
@@ -69,11 +78,6 @@ pub(crate) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), S
             "{} declares {} bytes of static shared memory; the limit is {STATIC_LIMIT}",
             kernel.name, kernel.shared_bytes
         ));
-    }
-    let shared = u64::from(kernel.shared_bytes) + u64::from(launch.shared_bytes);
-    let limit = shared_limit(arch);
-    if shared > u64::from(limit) {
-        return fail(format!("{shared} bytes of shared memory; the limit of sm_{arch} is {limit}"));
     }
     Ok(())
 }

@@ -232,7 +232,7 @@ fn check_header(module: &Module, text: &str) -> Result<(), Stop> {
     if module.address_size == 32 {
         return Err(Stop::Launch("`.address_size 32` is not emulated".to_owned()));
     }
-    if let Some(why) = directives::of_target(module) {
+    if let Some(why) = directives::of_target(module, text.contains(".f64")) {
         let form = ".target".to_owned();
         return Err(Stop::Unsupported(Unsupported { form, line: 1, why, lack: Lack::Emulator }));
     }

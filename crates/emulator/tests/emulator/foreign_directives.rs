@@ -70,7 +70,7 @@ fn directives_of_modules_are_obeyed_or_named() {
     for (option, refusal) in [
         ("debug", None),
         ("texmode_independent", None),
-        ("map_f64_to_f32", Some("`map_f64_to_f32` is known but not emulated")),
+        ("map_f64_to_f32", None),
         ("something", Some("`something` is unknown")),
     ] {
         let text = kernel.replace("sm_121a", &format!("sm_121a, {option}"));
@@ -79,6 +79,10 @@ fn directives_of_modules_are_obeyed_or_named() {
             Some(says) => refused(&text, &How::with_sizes(1, 32), says),
         }
     }
+    // It matters where there are doubles.
+    let doubles = module("", ".reg .f64 f; mov.f64 f, 0d3FF0000000000000; @one st.global.u32 [out], 5;");
+    let says = "`map_f64_to_f32` is known but not emulated";
+    refused(&doubles.replace("sm_121a", "sm_121a, map_f64_to_f32"), &How::with_sizes(1, 32), says);
 }
 
 #[test]
