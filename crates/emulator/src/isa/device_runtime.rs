@@ -19,7 +19,7 @@ const fn system(name: &'static str, arguments: usize, exec: Exec) -> System {
     System { name, arguments, result: true, exec }
 }
 
-pub(super) const FUNCTIONS: [System; 31] = [
+pub(super) const FUNCTIONS: [System; 33] = [
     system("__cudaCDP2GetParameterBufferV2", 4, get_parameter_buffer),
     system("__cudaCDP2LaunchDeviceV2", 2, launch_device),
     system("__cudaCDP2LaunchDeviceV2_ptsz", 2, launch_device),
@@ -35,6 +35,12 @@ pub(super) const FUNCTIONS: [System; 31] = [
     system("__cudaCDP2StreamWaitEvent_ptsz", 3, succeed::<3>),
     system("__cudaCDP2GetLastError", 0, succeed::<0>),
     system("__cudaCDP2PeekAtLastError", 0, succeed::<0>),
+    system("__cudaCDP2GetErrorString", 1, |m, row| {
+        text_of_error(m, row, ["no error", "out of memory", "unrecognized error code"])
+    }),
+    system("__cudaCDP2GetErrorName", 1, |m, row| {
+        text_of_error(m, row, ["cudaSuccess", "cudaErrorMemoryAllocation", "unrecognized error code"])
+    }),
     system("__cudaCDP2GetDevice", 1, |m, row| put_number(m, row, 0)),
     system("__cudaCDP2GetDeviceCount", 1, |m, row| put_number(m, row, 1)),
     system("__cudaCDP2RuntimeGetVersion", 1, |m, row| put_number(m, row, RUNTIME_VERSION)),
@@ -211,6 +217,21 @@ fn put_number(m: &mut Machine<'_>, row: &Row, number: u32) -> Flow {
             return m.fail(fault.at(lane));
         }
         put_result(m, row, 1, lane, &0u32.to_le_bytes());
+    }
+    Flow::Next
+}
+
+/// The address of a text: for success, for `cudaErrorMemoryAllocation`, the only other error that these functions return, and for others.
+fn text_of_error(m: &mut Machine<'_>, row: &Row, texts: [&str; 3]) -> Flow {
+    m.world.communicate();
+    for lane in lanes(m.mask) {
+        let text = match u32::from_le_bytes(argument(m, row, 0, lane)) {
+            0 => texts[0],
+            OUT_OF_MEMORY => texts[1],
+            _ => texts[2],
+        };
+        let address = m.world.global.allocate_with([text.as_bytes(), &[0]].concat());
+        put_result(m, row, 1, lane, &address.to_le_bytes());
     }
     Flow::Next
 }

@@ -149,6 +149,7 @@ impl Apart {
             for chunk in at / CHUNK..=(at + len - 1) / CHUNK {
                 if self.touched.must_keep(place, chunk) {
                     journal.keep(memory, allocation, chunk);
+                    self.gives_up |= journal.is_full();
                 }
             }
         }
@@ -178,6 +179,7 @@ impl Apart {
             for chunk in lines.iter().map(|of| of.line as usize * LINE / CHUNK) {
                 if self.touched.must_keep(place, chunk) {
                     journal.keep(memory, allocation, chunk);
+                    self.gives_up |= journal.is_full();
                 }
             }
         }

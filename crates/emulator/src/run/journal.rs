@@ -10,6 +10,9 @@ type Kept = Before<CHUNK, { CHUNK / 64 }>;
 /// Blocks that no journal uses.
 static SPARE: Spare<Kept> = Spare::up_to(64 << 20);
 
+/// Chunks that a journal keeps at most: 2 GiB.
+const MOST: usize = (2 << 30) / CHUNK;
+
 /// The contents of chunks before they were first written.
 #[derive(Default)]
 pub(crate) struct Journal(Vec<(usize, Box<Kept>)>);
@@ -27,6 +30,11 @@ impl Journal {
         let mut kept = SPARE.take(|| Box::new(Kept::default()));
         memory.region(allocation).keep(chunk * CHUNK, &mut kept);
         self.0.push((allocation, kept));
+    }
+
+    /// Whether it keeps more than it should.
+    pub(crate) fn is_full(&self) -> bool {
+        self.0.len() > MOST
     }
 
     /// Restores what was kept. No memory has been allocated or freed since.

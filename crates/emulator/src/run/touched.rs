@@ -25,8 +25,9 @@ const WORDS: usize = LINE / WORD;
 /// Bits of a stamp that hold the epoch; the rest is the cluster.
 const EPOCH: u32 = 24;
 
-/// Chunks that no grid uses.
+/// Chunks that no grid uses, and what some of them had beside.
 static SPARE: Spare<Chunk> = Spare::up_to(64 << 20);
+static SPARE_REST: Spare<[Rest; LINES]> = Spare::up_to(64 << 20);
 
 /// Who accesses memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -124,6 +125,8 @@ struct Line {
     stamp: u64,
     /// The only warp that has accessed the line in this epoch, or [`MANY`]; 0 for none.
     warp: u8,
+    /// Whether there is something in its [`Rest`]; otherwise that means nothing.
+    more: bool,
     /// Whether earlier epochs of this cluster have accessed it.
     again: bool,
     /// Accesses of this epoch.
@@ -134,7 +137,7 @@ struct Line {
     modified: bool,
 }
 
-/// What else it remembers.
+/// What else it remembers, if it is accessed by several clusters, in several epochs, or by several warps in one, or by atomics.
 #[derive(Debug, Clone, Copy, Default)]
 struct Rest {
     /// What earlier clusters have read.
@@ -189,18 +192,31 @@ fn owned(words: u32) -> [u8; WORDS] {
 }
 
 impl Line {
+    /// The rest of what it remembers, which is there from now on.
+    #[inline]
+    fn rest<'a>(&mut self, rest: &'a mut Remainder, n: usize) -> &'a mut Rest {
+        let rest = &mut rest.get_or_insert_with(|| SPARE_REST.take(Box::default))[n % LINES];
+        if !self.more {
+            (self.more, *rest) = (true, Rest::default());
+        }
+        rest
+    }
+
     /// Begins another epoch or cluster.
     #[inline(never)]
-    fn turn(&mut self, stamp: u64, rest: &mut Rest) {
+    fn turn(&mut self, stamp: u64, rest: &mut Remainder, n: usize) {
         if self.stamp == 0 {
-            (rest.read, self.changed, self.again, self.modified) = (0, 0, false, false);
-        } else if self.stamp >> EPOCH == stamp >> EPOCH {
+            *self = Self { stamp, ..Self::default() };
+            return;
+        }
+        let rest = self.rest(rest, n);
+        if self.stamp >> EPOCH == stamp >> EPOCH {
             rest.own = if self.again { rest.own.and(self.now) } else { self.now };
             self.again = true;
             let [_, own, now] = &mut rest.written;
             *own |= std::mem::take(now);
         } else {
-            let all = self.all(rest);
+            let all = self.all(Some(rest));
             (rest.read, self.changed, self.again) = (all.read, all.changed, false);
             let [before, own, now] = rest.written;
             rest.written = [before | own | now, 0, 0];
@@ -208,12 +224,32 @@ impl Line {
         (self.now, self.warp, self.stamp) = (Bytes::default(), 0, stamp);
     }
 
-    /// Records an access to some bytes.
+    /// Records an access of one kind to some bytes of line `n` of its chunk.
     #[inline]
-    fn touch(&mut self, rest: &mut Rest, bytes: u128, kind: Kind, by: By) -> Met {
+    fn touch(&mut self, rest: &mut Remainder, n: usize, bytes: u128, kind: Kind, by: By) -> Met {
         if self.stamp != by.stamp {
-            self.turn(by.stamp, rest);
+            self.turn(by.stamp, rest, n);
         }
+        if self.more || kind == Kind::Modify {
+            return self.touch_more(rest, n, bytes, kind, by);
+        }
+        // Nobody but this cluster has accessed it, in this epoch.
+        let hit = self.now.hit(bytes, kind, self.now.changed);
+        let mut met = Met { others: false, own: hit != 0 };
+        if self.warp == 0 {
+            self.warp = by.warp;
+        } else if self.warp != by.warp {
+            let rest = self.rest(rest, n);
+            met.others = self.share(rest, bytes, hit, by.warp);
+        }
+        self.add(bytes, kind);
+        met
+    }
+
+    /// [`Line::touch`] where earlier epochs or clusters, or other warps, have accessed the line, or with an atomic.
+    #[inline(never)]
+    fn touch_more(&mut self, rest: &mut Remainder, n: usize, bytes: u128, kind: Kind, by: By) -> Met {
+        let rest = self.rest(rest, n);
         if kind == Kind::Modify && !self.modified {
             // So far, what was changed was written.
             let own = if self.again { rest.own.changed } else { 0 };
@@ -230,15 +266,19 @@ impl Line {
         } else if self.warp != by.warp {
             met.others |= self.share(rest, bytes, hit, by.warp);
         }
+        if kind == Kind::Write {
+            rest.written[2] |= bytes;
+        }
+        self.add(bytes, kind);
+        met
+    }
+
+    #[inline]
+    fn add(&mut self, bytes: u128, kind: Kind) {
         match kind {
             Kind::Read => self.now.read |= bytes,
-            Kind::Write => {
-                self.now.changed |= bytes;
-                rest.written[2] |= bytes;
-            }
-            Kind::Modify => self.now.changed |= bytes,
+            Kind::Write | Kind::Modify => self.now.changed |= bytes,
         }
-        met
     }
 
     /// Records the warp of an access to a line that several have accessed; returns whether one of the bytes that it conflicts with is in
@@ -264,20 +304,24 @@ impl Line {
 
     /// All bytes that have been accessed.
     #[inline]
-    fn all(&self, rest: &Rest) -> Bytes {
+    fn all(&self, rest: Option<&Rest>) -> Bytes {
         if self.stamp == 0 {
             return Bytes::default();
         }
+        let Some(rest) = rest.filter(|_| self.more) else { return self.now };
         let all = Bytes { read: rest.read, changed: self.changed }.and(self.now);
         if self.again { all.and(rest.own) } else { all }
     }
 }
 
+/// [`Rest`] of the lines of a chunk, once one of them needs it.
+type Remainder = Option<Box<[Rest; LINES]>>;
+
 /// What a chunk remembers.
 #[derive(Default)]
 struct Chunk {
     lines: [Line; LINES],
-    rest: [Rest; LINES],
+    rest: Remainder,
     /// Whether any of it has been written or modified.
     changed: bool,
     /// Whether a journal keeps what was in it.
@@ -289,12 +333,12 @@ impl Chunk {
     #[inline]
     fn touch(&mut self, line: usize, mask: u128, kind: Kind, by: By) -> Met {
         self.changed |= kind.changes();
-        self.lines[line].touch(&mut self.rest[line], mask, kind, by)
+        self.lines[line].touch(&mut self.rest, line, mask, kind, by)
     }
 
     /// All bytes of a line that have been accessed.
     fn line(&self, n: usize) -> Bytes {
-        self.lines[n].all(&self.rest[n])
+        self.lines[n].all(self.rest.as_ref().and_then(|rest| rest.get(n)))
     }
 }
 
@@ -314,6 +358,7 @@ pub(crate) struct Touched {
 
 impl Drop for Touched {
     fn drop(&mut self) {
+        SPARE_REST.give(self.chunks.iter_mut().filter_map(|chunk| chunk.rest.take()));
         SPARE.give(self.chunks.drain(..));
     }
 }

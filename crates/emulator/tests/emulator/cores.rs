@@ -157,7 +157,7 @@ fn random_step(random: &mut Random, n: usize, atomics: bool) -> String {
                 1 => format!("red.global.max.s32 {at}, %r{register};\n"),
                 2 => format!("atom.global.add.u32 %r{register}, {at}, %i;\n"),
                 3 => format!("cvt.rn.f32.u32 %r7, %i;\nred.global.add.f32 {at}, %r7;\n"),
-                4 if n % 2 == 0 => format!("atom.global.exch.b32 %r{register}, {at}, %i;\n"),
+                4 if n.is_multiple_of(2) => format!("atom.global.exch.b32 %r{register}, {at}, %i;\n"),
                 4 => format!("atom.global.cas.b32 %r{register}, {at}, 0, %i;\n"),
                 _ => format!("atom.cta.global.add.u32 %r{register}, {at}, 1;\n"),
             };
