@@ -85,6 +85,11 @@ pub(crate) fn run_grid(
     let check = if plain { Check::All } else { Check::Clusters };
     let instructions = Job { launches, grid, own, options, check, clusters, size }.run(world);
     kernel.attempts.ended(instructions.is_some());
+    if instructions.is_none()
+        && let Some(progress) = &options.progress
+    {
+        progress.discard_apart();
+    }
     let place = &mut world.stream.grids[grid];
     if instructions.is_some() {
         (place.begun, place.released, place.ended) = (place.total(), place.total(), place.total());
@@ -194,6 +199,9 @@ impl Job<'_> {
             (place.begun, place.until) = (cluster * self.size, (cluster + 1) * self.size);
             let counts = run(self.launches, &mut stage, world, self.options, &mut Nobody).ok()?;
             instructions += counts.warp_instructions;
+            if let Some(progress) = &self.options.progress {
+                progress.end_apart(self.size);
+            }
             if !world.apart.as_mut()?.end(counts.warp_instructions) {
                 return None;
             }

@@ -183,7 +183,7 @@ pub(crate) fn out_of_fuel(
     stream: &Stream,
     fuel: u64,
 ) -> Stop {
-    stopped(launches, residents, stream, format!("more than {fuel} instructions"))
+    stopped(launches, residents, (stream, 0), format!("more than {fuel} instructions"))
 }
 
 /// Reports that a launch exceeded its time, with what it has executed.
@@ -195,11 +195,16 @@ pub(crate) fn out_of_time(
 ) -> Stop {
     let seconds = progress.limit().unwrap_or_default().as_secs_f64();
     let what = format!("more than {seconds} s; {} warp instructions so far", progress.instructions());
-    stopped(launches, residents, stream, what)
+    stopped(launches, residents, (stream, progress.ended_apart()), what)
 }
 
-/// Reports where the first resident CTA has come to, and how many CTAs have ended or not begun.
-fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, mut what: String) -> Stop {
+/// Reports where the first resident CTA has come to, and how many CTAs have ended, maybe apart from the others, or not begun.
+fn stopped(
+    launches: &[InStream<'_>],
+    residents: &[Resident],
+    (stream, apart): (&Stream, u64),
+    mut what: String,
+) -> Stop {
     let mut at = Place::default();
     if let Some(Resident { cta, warps, .. }) = residents.first() {
         let grid = &stream.grids[cta.grid];
@@ -208,9 +213,12 @@ fn stopped(launches: &[InStream<'_>], residents: &[Resident], stream: &Stream, m
             if running == 1 { "1 warp still runs".to_owned() } else { format!("{running} warps still run") };
         what += &match (grid.ended, grid.total()) {
             (0, 1) => format!("; its only CTA has not ended, and {running}"),
+            (ended, total) if apart > ended.into() => format!("; {apart} of {total} CTAs have ended"),
             (ended, total) => format!("; {ended} of {total} CTAs have ended, and {running}"),
         };
-        what += &not_begun(residents, grid, cta.grid);
+        if apart <= grid.ended.into() {
+            what += &not_begun(residents, grid, cta.grid);
+        }
         let warp = warps.iter().find(|w| w.live != 0).or(warps.first());
         let pc = warp.and_then(|w| w.lanes.fragments.first()).map_or(u32::MAX, |f| f.pc);
         at = place(launches, cta.grid, pc, cta.id, warp.map_or(0, |w| w.index), None);

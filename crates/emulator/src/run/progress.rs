@@ -16,6 +16,8 @@ pub struct Progress {
     limit: Option<Duration>,
     notify: Option<Notify>,
     instructions: AtomicU64,
+    /// CTAs that have ended apart from others, whose end counts only once all have ended.
+    ended_apart: AtomicU64,
     /// Milliseconds after which the next message is due.
     due: AtomicU64,
 }
@@ -37,6 +39,7 @@ impl Progress {
             limit,
             notify,
             instructions: AtomicU64::new(0),
+            ended_apart: AtomicU64::new(0),
             due: AtomicU64::new(due),
         }
     }
@@ -63,6 +66,23 @@ impl Progress {
     #[must_use]
     pub fn instructions(&self) -> u64 {
         self.instructions.load(Ordering::Relaxed)
+    }
+
+    /// CTAs that have ended apart from others, so far.
+    pub(crate) fn ended_apart(&self) -> u64 {
+        self.ended_apart.load(Ordering::Relaxed)
+    }
+
+    /// Counts CTAs that end apart from others.
+    pub(crate) fn end_apart(&self, ctas: u32) {
+        self.ended_apart.fetch_add(ctas.into(), Ordering::Relaxed);
+    }
+
+    /// Discards those that have ended apart, unless the time is over.
+    pub(crate) fn discard_apart(&self) {
+        if !self.is_over() {
+            self.ended_apart.store(0, Ordering::Relaxed);
+        }
     }
 
     /// Counts instructions; returns whether the limit is exceeded.
@@ -99,7 +119,13 @@ mod tests {
         assert!(!progress.advance(5));
         assert_eq!((reported.load(Ordering::Relaxed), progress.instructions()), (7, 12));
         progress.begun -= Duration::from_secs(1000);
+        progress.end_apart(3);
+        progress.discard_apart();
+        assert_eq!(progress.ended_apart(), 0);
+        progress.end_apart(4);
         assert!(progress.advance(0) && progress.is_over());
+        progress.discard_apart();
+        assert_eq!(progress.ended_apart(), 4);
         assert!(!Progress::new(None, None).advance(1));
     }
 }

@@ -353,6 +353,10 @@ struct Chunks {
 #[derive(Default)]
 pub(crate) struct Touched {
     allocations: Vec<Chunks>,
+    #[expect(
+        clippy::vec_box,
+        reason = "a chunk comes from the spare ones and goes back to them, without a copy"
+    )]
     chunks: Vec<Box<Chunk>>,
 }
 
