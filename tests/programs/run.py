@@ -116,7 +116,10 @@ def limited(command, limit, **more):
     """Runs a command in a process group of its own. Its exit code (None at the limit), what it printed, and the seconds."""
     began = time.monotonic()
     with tempfile.TemporaryFile() as out:
-        process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, **more)
+        try:
+            process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=out, stderr=subprocess.STDOUT, start_new_session=True, **more)
+        except FileNotFoundError as error:
+            return 127, f"error: {command[0]} not found: install it, or put it on PATH ({error})", 0.0
         try:
             code = process.wait(limit)
         except subprocess.TimeoutExpired:

@@ -105,10 +105,6 @@ impl Region {
 
     /// Marks all bytes as unwritten and fills them with `poison`.
     pub(crate) fn clear(&mut self, poison: u8) {
-        if !self.is_touched() && self.data.first().is_none_or(|byte| *byte == poison) {
-            // Unwritten bytes hold the poison, all of them the same one.
-            return;
-        }
         self.data.fill(poison);
         if self.init.is_empty() {
             self.init = Marks::clear(self.len);

@@ -60,7 +60,7 @@ pub(crate) enum Check {
 /// Accesses by the clusters of one thread.
 pub(crate) struct Apart {
     together: Arc<Together>,
-    pub(crate) touched: Touched,
+    touched: Touched,
     check: Check,
     /// The number of the current cluster, from 1.
     cluster: u64,
@@ -204,7 +204,7 @@ impl Apart {
         self.gives_up || self.together.failed() || instructions > PATIENCE.max(longest.saturating_mul(4))
     }
 
-    /// Ends a cluster, whose CTA has counted so many epochs; returns whether it neither communicated nor conflicted with others.
+    /// Ends a cluster after so many instructions; returns whether it neither communicated nor conflicted with others.
     pub(crate) fn end(&mut self, instructions: u64) -> bool {
         self.together.longest.fetch_max(instructions, Ordering::Relaxed);
         self.cluster += 1;

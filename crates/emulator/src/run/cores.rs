@@ -106,8 +106,9 @@ impl Job<'_> {
         let sums = in_place.global.sums.tracked().then(|| in_place.global.sums.clone());
         in_place.apart = Some(Box::new(Apart::new(&together, self.check, Some(Journal::default()))));
         // Atomics are ordered as the scheduler would: in place, one CTA after another.
-        let joins =
-            self.options.threads > 1 && self.launches[self.grid].kernel.global_use != GlobalUse::Atomics;
+        let atomics = self.launches[self.grid].kernel.global_use == GlobalUse::Atomics;
+        let threads = if atomics { 1 } else { self.threads(&in_place.global) };
+        let joins = threads > 1;
         let limit = joins.then_some(self.options.alone);
         let thread = AssertUnwindSafe(|| self.run_clusters(&mut in_place, &together, limit));
         let ran = catch_unwind(thread).ok().flatten();
@@ -116,7 +117,8 @@ impl Job<'_> {
         let mut parts = Vec::new();
         let done = ran.and_then(|first| {
             let left = !together.all_taken(self.clusters);
-            let others = if left { self.run_on_threads(world, &together, &touched)? } else { Vec::new() };
+            let others =
+                if left { self.run_on_threads(world, &together, (&touched, threads))? } else { Vec::new() };
             let all = first + others.iter().map(|done| done.found.instructions).sum::<u64>();
             parts = others;
             (all <= self.options.fuel).then_some(all)
@@ -142,15 +144,19 @@ impl Job<'_> {
         Some(instructions)
     }
 
+    /// The number of threads whose views of memory fit; without two of them, all clusters run in place.
+    fn threads(&self, memory: &GlobalMemory) -> usize {
+        let most = self.options.threads.min(self.clusters as usize);
+        if most > 1 { most.min(MOST_COPIED / memory.held_bytes().max(1)) } else { most }
+    }
+
     /// Runs the clusters that are left on several threads; `None` if one of them, or what has been touched so far, conflicts with another.
     fn run_on_threads(
         self,
         world: &mut World,
         together: &Arc<Together>,
-        touched: &Touched,
+        (touched, threads): (&Touched, usize),
     ) -> Option<Vec<Done>> {
-        let fit = MOST_COPIED / world.global.held_bytes().max(1);
-        let threads = self.options.threads.min(self.clusters as usize).min(fit).max(1);
         world.global.share();
         let (global, stream) = (&world.global, &world.stream);
         let work = || {

@@ -246,7 +246,10 @@ impl Start<'_> {
         r.p.fill(0);
         r.written.fill(0);
         if r.local_bytes == local_bytes {
-            r.local.clear(self.poison);
+            // Every store to local memory leaves a mark, so that what has none holds the poison.
+            if r.local.is_touched() {
+                r.local.clear(self.poison);
+            }
         } else {
             r.local = Region::unwritten(local_bytes * LANES, self.poison);
         }
