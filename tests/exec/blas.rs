@@ -797,7 +797,7 @@ fn settings(blas: &Blas<'_>) {
 
 /// The served names: those that the table lists in brackets, and those without a handle.
 fn served() -> BTreeSet<String> {
-    let text = include_str!("../../crates/cuda/src/blas/functions.rs");
+    let text = include_str!("../../crates/cuda/src/libraries/blas/functions.rs");
     let is_word = |c: char| c.is_ascii_alphanumeric() || c == '_';
     let words = text.split(|c: char| !is_word(c)).filter(|word| word.starts_with("cublas") && word.len() > 6);
     words

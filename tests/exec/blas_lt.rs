@@ -625,7 +625,7 @@ impl Lt<'_> {
 
 /// The served names.
 fn served() -> BTreeSet<String> {
-    let text = include_str!("../../crates/cuda/src/blas/lt/mod.rs");
+    let text = include_str!("../../crates/cuda/src/libraries/blas/lt/mod.rs");
     let words = text.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
     let words = words.filter(|word| word.starts_with("cublasLt") && word.len() > 8 && !word.ends_with("_t"));
     words.map(str::to_owned).collect()

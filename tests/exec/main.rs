@@ -17,11 +17,13 @@ mod contraction;
 mod definedness;
 mod doors;
 mod ends;
+mod fft;
 #[expect(dead_code, reason = "the emulator's runner uses all of it")]
 mod filetests;
 mod gpus;
 mod graphs;
 mod memory;
+mod rand;
 mod record;
 mod robustness;
 mod separate;

@@ -4,8 +4,8 @@
 #![doc = include_str!("../README.md")]
 
 mod api;
-mod blas;
 mod device;
+mod libraries;
 mod preload;
 mod program;
 mod status;
@@ -13,6 +13,6 @@ mod status;
 pub use api::entry_points::entry_points;
 pub use api::refusals::cause;
 pub use api::table::{Call, EntryPoint};
-pub use blas::cublas_functions;
 pub use device::contexts::Needs;
+pub use libraries::{LibraryFunction, library_functions};
 pub use status::Status;

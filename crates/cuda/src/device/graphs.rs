@@ -83,7 +83,7 @@ const MOST_BODIES: u32 = 1 << 16;
 /// Whether CUDA allows this type of node in the body of a conditional node.
 fn may_be_in_body(work: &Work) -> bool {
     match work {
-        Work::Launch(_) | Work::Copy(_) | Work::Fill(_) => true,
+        Work::Launch(_) | Work::Copy(_) | Work::Fill(_) | Work::Library(_) => true,
         Work::Child(_) | Work::Empty | Work::Conditional(_) => true,
         Work::Host { .. } | Work::Wait(_) | Work::Record(_) => false,
         Work::Words(_) | Work::Allocate(..) | Work::Free(_) => false,

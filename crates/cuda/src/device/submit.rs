@@ -57,6 +57,7 @@ pub(crate) unsafe fn perform(work: &Work) -> Answer {
             let mut device = device()?;
             words.iter().try_for_each(|work| device.perform_on_word(*work))
         }
+        Work::Library(work) => work.run(),
         // The nodes of an inner graph run by themselves.
         Work::Child(_) | Work::Conditional(_) => Ok(()),
         Work::Wait(_) | Work::Empty | Work::Allocate(..) | Work::Free(_) => Ok(()),

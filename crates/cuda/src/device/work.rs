@@ -1,6 +1,7 @@
 //! Work that the program submits to a stream: run at once, or kept as a node of the graph into which the stream is captured.
 
 use std::ffi::c_void;
+use std::fmt;
 use std::sync::Arc;
 
 use crate::device::conditionals::Conditional;
@@ -214,6 +215,14 @@ pub(crate) enum Work {
     Allocate(u64, usize),
     Free(u64),
     Conditional(Conditional),
+    /// What a function of a library of kernels does besides its kernels.
+    Library(Arc<dyn LibraryWork>),
+}
+
+/// Work of a library of kernels. To programs it is a kernel, as it is in NVIDIA's library.
+pub(crate) trait LibraryWork: fmt::Debug + Send + Sync {
+    /// Does it, with the device unlocked.
+    fn run(&self) -> Result<(), Status>;
 }
 
 impl Work {
@@ -229,7 +238,7 @@ impl Work {
     /// The `cudaGraphNodeType` of the work.
     pub(crate) const fn node_type(&self) -> u32 {
         match self {
-            Self::Launch(_) => 0,
+            Self::Launch(_) | Self::Library(_) => 0,
             Self::Copy(_) => 1,
             Self::Fill(_) => 2,
             Self::Host { .. } => 3,

@@ -34,7 +34,7 @@ pub(super) fn find_symbol_of_c() {
 }
 
 /// The address of a function of a library, or in all that is loaded.
-pub(super) fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
+pub(crate) fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
     let found = of_c(&SYMBOL, c"dlsym");
     if found.is_null() {
         return ptr::null_mut();
@@ -46,7 +46,7 @@ pub(super) fn symbol(library: *mut c_void, name: &CStr) -> *mut c_void {
 }
 
 /// A library that is loaded already, by the name that it has for the dynamic linker.
-pub(super) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
+pub(crate) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
     let found = open_of_c(name.as_ptr(), libc::RTLD_NOLOAD | libc::RTLD_LAZY);
     (!found.is_null()).then_some(found)
 }

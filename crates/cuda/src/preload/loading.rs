@@ -112,11 +112,11 @@ fn folders_of(address: *const c_void) -> Vec<PathBuf> {
     }
 }
 
-/// Whether this library has the function of cuBLAS or cublasLt with a name, as the first one in which a name is searched.
-fn served_of_cublas(name: &CStr) -> bool {
-    name.to_str().is_ok_and(|name| {
-        name.starts_with("cublas") && crate::cublas_functions().any(|(known, _)| known == name)
-    })
+/// Whether this library has the function of a library of kernels with a name, as the first one in which a name is searched.
+fn is_of_library(name: &CStr) -> bool {
+    let Ok(name) = name.to_str() else { return false };
+    ["cublas", "cufft", "curand"].iter().any(|library| name.starts_with(library))
+        && crate::library_functions().any(|function| function.name == name)
 }
 
 /// What `dlsym` returns instead of C's answer; null if C answers.
@@ -128,8 +128,8 @@ extern "C" fn substitute(library: *mut c_void, name: *const c_char) -> *const c_
     }
     // SAFETY: the caller of `dlsym` passes a name that ends in NUL.
     let name = unsafe { CStr::from_ptr(name) };
-    let of_blas = || served_of_cublas(name).then(|| symbol(libc::RTLD_DEFAULT, name).cast_const());
-    run_time_compilers::substitute(library, name).or_else(of_blas).unwrap_or(ptr::null())
+    let of_library = || is_of_library(name).then(|| symbol(libc::RTLD_DEFAULT, name).cast_const());
+    run_time_compilers::substitute(library, name).or_else(of_library).unwrap_or(ptr::null())
 }
 
 /// C's `dlopen`, which also serves what it has loaded.

@@ -18,7 +18,7 @@
 mod assembler;
 mod code;
 mod imports;
-mod linker;
+pub(crate) mod linker;
 mod loading;
 mod objects;
 mod ptx_compiler;

@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use sm121probe_cuda::{EntryPoint, Needs, cause, cublas_functions, entry_points};
+use sm121probe_cuda::{EntryPoint, Needs, cause, entry_points, library_functions};
 
 /// The lines of `docs/exec.md` between which the summary is.
 const BEGIN: &str = "<!-- written by crates/cuda/tests/entry_points -->";
@@ -89,22 +89,32 @@ fn page() -> String {
             needs(row)
         );
     }
-    text + &cublas_chapter()
+    let of = |library, tests| library_chapter(library, tests);
+    text + &of(
+        "cuBLAS",
+        "Programs of `tests/exec/blas.rs` and `tests/exec/blas_lt.rs` call every one that is served, and its form with sizes of 64 bits (`_64`), \
+         and compare it with its definition.",
+    ) + &of(
+        "cuFFT",
+        "A program of `tests/exec/fft.rs` calls every one that is served, and compares transforms with their definition.",
+    ) + &of(
+        "cuRAND",
+        "A program of `tests/exec/rand.rs` calls every one, and compares numbers with those of NVIDIA's generators on the host. What is not \
+             listed is NVIDIA's own.",
+    )
 }
 
-/// The chapter on cuBLAS and cublasLt. Names with sizes of 64 bits are those of 32 with `_64`.
-fn cublas_chapter() -> String {
+/// The chapter on a library of kernels. Names with sizes of 64 bits are those of 32 with `_64`.
+fn library_chapter(library: &str, tests: &str) -> String {
     let names = |is_wanted: bool| {
-        let of =
-            cublas_functions().filter(|(name, is_served)| *is_served == is_wanted && !name.ends_with("_64"));
-        of.map(|(name, _)| format!("`{name}`")).collect::<Vec<_>>().join(", ")
+        let of = library_functions().filter(|function| {
+            function.library == library && function.is_served == is_wanted && !function.name.ends_with("_64")
+        });
+        of.map(|function| format!("`{}`", function.name)).collect::<Vec<_>>().join(", ")
     };
-    format!(
-        "\n## cuBLAS\n\nPrograms of `tests/exec/blas.rs` and `tests/exec/blas_lt.rs` call every one that is served, and its form with sizes of 64 \
-         bits (`_64`), and compare it with its definition.\n\n| | |\n|---|---|\n| served | {} |\n| refused | {} |\n",
-        names(true),
-        names(false)
-    )
+    let refused = names(false);
+    let refused = if refused.is_empty() { refused } else { format!("| refused | {refused} |\n") };
+    format!("\n## {library}\n\n{tests}\n\n| | |\n|---|---|\n| served | {} |\n{refused}", names(true))
 }
 
 /// The summary for `docs/exec.md`.

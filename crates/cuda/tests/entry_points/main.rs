@@ -14,7 +14,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::process::Command;
 
 use object::{Object as _, ObjectSymbol as _};
-use sm121probe_cuda::{Call, EntryPoint, Needs, Status, cublas_functions, entry_points};
+use sm121probe_cuda::{Call, EntryPoint, LibraryFunction, Needs, Status, entry_points, library_functions};
 
 /// The exported names of the library.
 fn exported_names() -> BTreeSet<String> {
@@ -38,8 +38,8 @@ fn every_exported_function_has_one_row() {
     for name in OF_OTHER_LIBRARIES {
         assert!(exported.remove(name), "{name} is not exported");
     }
-    // `tests/exec/blas.rs` and `blas_lt.rs` call those that are served.
-    for (name, _) in cublas_functions() {
+    // `blas.rs`, `blas_lt.rs`, `fft.rs` and `rand.rs` of `tests/exec` call those that are served.
+    for LibraryFunction { name, .. } in library_functions() {
         assert!(exported.remove(name), "{name} is not exported, or is there twice");
     }
     assert!(exported.len() > 1000, "{}", exported.len());

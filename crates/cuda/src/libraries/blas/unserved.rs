@@ -1,10 +1,8 @@
 //! The functions of cuBLAS and cublasLt that are not served. Each reports its name once and returns `CUBLAS_STATUS_NOT_SUPPORTED`. The names are those that
 //! the libraries of CUDA 12.9 and 13.x export.
 
-use std::ffi::c_int;
-
-use super::handle::{Failure, answered};
-use crate::device::state::device;
+use super::super::answer::unserved;
+use super::handle::Failure;
 
 /// What works instead.
 const REMEDY: &str = "of cuBLAS, the products of dense matrices and vectors are served, and triangular systems; compute this on the host, or by \
@@ -14,25 +12,8 @@ const REMEDY: &str = "of cuBLAS, the products of dense matrices and vectors are 
 const REMEDY_OF_LT: &str =
     "of cublasLt, cublasLtMatmul and cublasLtMatrixTransform are served, and what describes their operands";
 
-macro_rules! unserved {
-    ($list:ident $remedy:ident: $($name:ident)*) => {
-        $(
-            #[unsafe(no_mangle)]
-            extern "C" fn $name() -> c_int {
-                answered(stringify!($name), || {
-                    device()?.miss(&format!("{}: {}", stringify!($name), $remedy));
-                    Err(Failure::NOT_SUPPORTED)
-                })
-            }
-        )*
-
-        /// Their names.
-        pub(super) const $list: &[&str] = &[$(stringify!($name)),*];
-    };
-}
-
 #[rustfmt::skip]
-unserved! { NAMES REMEDY:
+unserved! { NAMES Failure, REMEDY;
     cublasAlloc cublasAsumEx cublasAsumEx_64 cublasCaxpy cublasCbdmm cublasCcopy cublasCdotc cublasCdotu cublasCgbmv cublasCgbmv_v2 cublasCgbmv_v2_64
     cublasCgelsBatched cublasCgemm cublasCgemm3mBatched cublasCgemm3mBatched_64 cublasCgemm3mEx cublasCgemm3mEx_64 cublasCgemm3mStridedBatched
     cublasCgemm3mStridedBatched_64 cublasCgemv cublasCgeqrfBatched cublasCgerc cublasCgeru cublasCgetrfBatched cublasCgetriBatched cublasCgetrsBatched
@@ -89,7 +70,7 @@ unserved! { NAMES REMEDY:
 }
 
 #[rustfmt::skip]
-unserved! { OF_LT REMEDY_OF_LT:
+unserved! { OF_LT Failure, REMEDY_OF_LT;
     cublasLtAlgoCharacteristicGetAttribute cublasLtClearNvjetCache cublasLtCtxInit cublasLtEmulationDescCreate cublasLtEmulationDescDestroy
     cublasLtEmulationDescGetAttribute cublasLtEmulationDescInit_internal cublasLtEmulationDescSetAttribute cublasLtGetEnvironmentMode
     cublasLtGroupedMatrixLayoutCreate cublasLtGroupedMatrixLayoutInit_internal cublasLtHeuristicLutSerializeEntry cublasLtHeuristicsCacheCreate

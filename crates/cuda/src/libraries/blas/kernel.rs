@@ -1,18 +1,10 @@
 //! The kernels of `kernels.cu`: their arguments, and how they are launched.
 
-use std::sync::{Mutex, PoisonError};
-
+use super::super::kernels::Kernels;
+pub(super) use super::super::kernels::{Arguments, MOST, ctas};
 use super::handle::{Answer, Call, Failure};
-use crate::device::arguments::Packed;
-use crate::device::state::device;
-use crate::device::submit;
-use crate::device::work::Shape;
-use crate::program::image::Image;
 
-const PTX: &str = include_str!("kernels.ptx");
-
-/// The module of these kernels, once it is loaded.
-static MODULE: Mutex<Option<usize>> = Mutex::new(None);
+static KERNELS: Kernels = Kernels::new(include_str!("kernels.ptx"));
 
 /// The type of an element, a scalar or a result (`cudaDataType`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -231,29 +223,7 @@ impl Epilogue {
     pub(super) const NONE: Self = Self { bias: 0, batch: 0, ty: Type::F32, kind: 0 };
 }
 
-/// The arguments of a kernel, packed.
-#[derive(Debug, Default)]
-pub(super) struct Arguments(Vec<u8>);
-
 impl Arguments {
-    fn put(mut self, bytes: &[u8]) -> Self {
-        self.0.resize(self.0.len().next_multiple_of(bytes.len()), 0);
-        self.0.extend_from_slice(bytes);
-        self
-    }
-
-    pub(super) fn long(self, value: i64) -> Self {
-        self.put(&value.to_le_bytes())
-    }
-
-    pub(super) fn word(self, value: i32) -> Self {
-        self.put(&value.to_le_bytes())
-    }
-
-    pub(super) fn address(self, value: u64) -> Self {
-        self.put(&value.to_le_bytes())
-    }
-
     /// A vector: its address and distance.
     pub(super) fn vector(self, at: u64, n: i64, step: i64, ty: Type) -> Self {
         self.address(first(at, n, step, ty)).long(step)
@@ -285,24 +255,5 @@ pub(super) fn launch(
     block: [u32; 2],
     arguments: Arguments,
 ) -> Answer {
-    let symbol = {
-        let mut device = device()?;
-        let mut module = MODULE.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = match module.filter(|number| device.modules.contains_key(number)) {
-            Some(number) => number,
-            None => device.load(Image::from(PTX.as_bytes().to_vec()), None),
-        };
-        *module = Some(number);
-        device.function(number, kernel)
-    };
-    let shape = Shape { grid, block: [block[0], block[1], 1], ..Shape::default() };
-    Ok(submit::launch(call.settings.stream, symbol, shape, &Packed(arguments.0))?)
+    Ok(KERNELS.launch(call.settings.stream, kernel, grid, block, arguments)?)
 }
-
-/// CTAs of `per` for `n`, as many as a grid may have.
-pub(super) fn ctas(n: i64, per: i64, most: i64) -> u32 {
-    (n.max(1) as u64).div_ceil(per as u64).min(most as u64) as u32
-}
-
-/// The most CTAs of a grid in its second and third direction.
-pub(super) const MOST: i64 = 65_535;

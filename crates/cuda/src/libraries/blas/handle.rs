@@ -2,17 +2,17 @@
 
 use std::collections::HashMap;
 use std::ffi::c_int;
-use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use emulator::Rule;
 use emulator::events::ViolationRecord;
 
-use crate::device::contexts::{self, Needs};
+use super::super::answer;
+pub(super) use super::super::answer::refused;
 use crate::device::state::device;
 use crate::device::submit::submit;
 use crate::device::work::{CopyWork, Memory, Work};
-use crate::program::caller::{called_function, set_called_function};
+use crate::program::caller::set_called_function;
 use crate::program::host_memory;
 use crate::program::pointers::{In, Out};
 use crate::status::Status;
@@ -26,8 +26,16 @@ impl Failure {
     pub(super) const ALLOC_FAILED: Self = Self(3);
     pub(super) const INVALID_VALUE: Self = Self(7);
     pub(super) const EXECUTION_FAILED: Self = Self(13);
-    pub(super) const INTERNAL_ERROR: Self = Self(14);
     pub(super) const NOT_SUPPORTED: Self = Self(15);
+}
+
+impl answer::Failure for Failure {
+    const INTERNAL_ERROR: Self = Self(14);
+    const NOT_SUPPORTED: Self = Self(15);
+
+    fn code(self) -> c_int {
+        self.0
+    }
 }
 
 impl From<Status> for Failure {
@@ -98,17 +106,6 @@ pub(super) fn destroy(handle: u64) -> Answer {
         unsafe { cudaFree(gone.scratch) };
     }
     Ok(())
-}
-
-/// Reports what a function does not support, by name.
-pub(super) fn refused(name: &str, what: &str) -> Failure {
-    match device() {
-        Ok(mut device) => {
-            device.miss(&format!("{name}: {what}"));
-            Failure::NOT_SUPPORTED
-        }
-        Err(status) => status.into(),
-    }
 }
 
 /// A call with a handle.
@@ -212,26 +209,7 @@ impl Call {
 
 /// Runs the body of a function without a handle.
 pub(super) fn answered(name: &'static str, body: impl FnOnce() -> Answer) -> c_int {
-    let before = called_function();
-    set_called_function(name);
-    let prepared = || {
-        contexts::enter(Needs::Primary, None)?;
-        body()
-    };
-    let code = match catch_unwind(AssertUnwindSafe(prepared)) {
-        Ok(Ok(())) => 0,
-        Ok(Err(Failure(code))) => code,
-        Err(_) => {
-            if let Ok(mut device) = device() {
-                device
-                    .results
-                    .unchecked(format!("{name} failed by a defect of sm121probe: please report it"));
-            }
-            Failure::INTERNAL_ERROR.0
-        }
-    };
-    set_called_function(before);
-    code
+    answer::answered(name, body)
 }
 
 /// Runs the body of a function with a handle.
