@@ -1,5 +1,5 @@
-//! Lower bounds without an upper one in the code of a host, around what sm_90a and sm_100a alone have: `wgmma`, `tcgen05`, and code that
-//! is compiled for these targets. Such a bound lets SM12x in.
+//! Lower bounds without an upper one in the code of a host, around what sm_90a and sm_100a alone have: `wgmma`, `tcgen05`, code that is
+//! compiled for these targets, and functions that are named after 10.0 or 10.3. Such a bound lets SM12x in.
 
 use std::ops::Range;
 
@@ -8,7 +8,7 @@ use ptx::arch::{Suffix, Target};
 use super::around;
 use super::condition::Condition;
 use super::need::{Need, instructions, need};
-use super::refusal::{Text, fails_on};
+use super::refusal::{Text, consequence, fails_on};
 use super::token::{Kind, Language, Token};
 
 /// The number of bytes behind a test in which a mention of SM12x counts.
@@ -39,7 +39,8 @@ impl Test {
 /// Returns what SM12x lacks of the code that a test guards; `before` are the tests of the file before it.
 pub(super) fn lacking(file: &Text<'_>, test: &Test, before: &[Test]) -> Option<String> {
     let (Text { tokens, text, language }, range) = (*file, &test.range);
-    let fails = fails_on(tokens, range);
+    let skips = skips_on(tokens, range);
+    let fails = fails_on(tokens, range).or(skips);
     let is_message = fails.is_some_and(|value| test.bounds(!value));
     let guards = fails.is_none() && test.bounds(true);
     if !(is_message || guards) {
@@ -47,7 +48,8 @@ pub(super) fn lacking(file: &Text<'_>, test: &Test, before: &[Test]) -> Option<S
     }
     let function = around::function(tokens, text, range.start, language);
     let found = if is_message {
-        message(tokens, text, range, language)
+        let behind = || skips.and_then(|_| of_code(&tokens[decorated(tokens, text, range.end)?]));
+        message(tokens, text, range, language).or_else(behind)
     } else {
         guarded(tokens, text, range, language, function.as_ref().map(|(name, _)| *name))
     };
@@ -55,6 +57,31 @@ pub(super) fn lacking(file: &Text<'_>, test: &Test, before: &[Test]) -> Option<S
     let begin = function.map_or_else(|| lines_before(tokens, text, range.start), |(_, own)| own.start);
     let known = is_known(text, tokens[begin].at, tokens[range.end - 1].end(), language);
     (!known && !is_turned_away(tokens, text, range, begin, before)).then_some(found)
+}
+
+/// Returns the value of a test with which a test of pytest or unittest is skipped.
+fn skips_on(tokens: &[Token<'_>], range: &Range<usize>) -> Option<bool> {
+    let before = |n: usize| range.start.checked_sub(n).and_then(|n| tokens.get(n));
+    if before(1).is_some_and(|t| t.is("(")) {
+        match before(2)?.text {
+            "skipif" | "skipIf" => return Some(true),
+            "skipUnless" => return Some(false),
+            _ => {}
+        }
+    }
+    let next = consequence(tokens, range)?;
+    let call: Vec<&str> = tokens[next..].iter().take(4).map(|t| t.text).collect();
+    matches!(call.as_slice(), ["pytest", ".", "skip", "("] | ["self", ".", "skipTest", "("]).then_some(true)
+}
+
+/// Returns the function of Python behind a decorator that has a token.
+fn decorated(tokens: &[Token<'_>], text: &str, at: usize) -> Option<Range<usize>> {
+    let is_definition = |n: &usize| tokens[*n].is("def") || tokens[*n].is("class");
+    let start = (at..tokens.len()).find(is_definition)?;
+    let margin = around::column(text, tokens[around::first(tokens, start)].at);
+    let next = |n: &usize| is_definition(n) && around::column(text, tokens[*n].at) <= margin;
+    let end = (start + 1..tokens.len()).find(next).unwrap_or(tokens.len());
+    Some(start..end)
 }
 
 /// Returns the first token of the lines before a test outside of every function.
@@ -114,9 +141,11 @@ fn message(tokens: &[Token<'_>], text: &str, range: &Range<usize>, language: Lan
     });
     let texts = tokens[behind].iter().filter(|t| t.kind == Kind::Text);
     texts.map(|t| t.text.to_ascii_lowercase()).find_map(|words| {
-        let feature = ["wgmma", "tcgen05"].into_iter().find(|feature| words.contains(feature))?;
-        // "no wgmma: falls back", "wgmma or mma".
-        (!words.contains(" or mma") && !words.contains("fall")).then(|| feature.to_owned())
+        let features = ["wgmma", "tcgen05", "sm100", "sm_100", "sm103", "sm_103"];
+        let feature = features.into_iter().find(|feature| words.contains(feature))?;
+        // "no wgmma: falls back", "wgmma or mma", "SM100 or newer", "SM100+".
+        let others = [" or ", "fall", "+", "newer", "later", "above", "higher", "least", ">="];
+        (!others.iter().any(|word| words.contains(word))).then(|| feature.to_owned())
     })
 }
 
@@ -166,7 +195,8 @@ fn of_code(tokens: &[Token<'_>]) -> Option<String> {
             let is_off = is(Some(n + 1), &["="])
                 && is(Some(n + 2), &["False", "false", "None", "nullptr", "not"])
                 || is(n.checked_sub(1), &["not", "!"]);
-            of_name(token.text).filter(|_| !asks && !is_off).map(str::to_owned)
+            let of_call = || if is(Some(n + 1), &["("]) { of_function(token.text) } else { None };
+            of_name(token.text).or_else(of_call).filter(|_| !asks && !is_off).map(str::to_owned)
         }
         _ => None,
     };
@@ -176,12 +206,26 @@ fn of_code(tokens: &[Token<'_>]) -> Option<String> {
     tokens.iter().enumerate().take(ends).find_map(of)
 }
 
+/// What names contain that say that the feature is not needed, or not alone.
+const OTHERWISE: [&str; 16] = [
+    "no_", "not_", "disable", "without", "skip", "non_", "emulat", "fallback", "_or_", "plus", "later",
+    "newer", "above", "up_to", "before", "pre_",
+];
+
+/// What the name of a function that is called shows to be needed: `sm100_cutlass_mla_decode`. Kernels for 10.0 and 10.3 use `tcgen05`;
+/// those for 9.0 may use TMA alone, which SM12x has.
+fn of_function(name: &str) -> Option<&'static str> {
+    let lower = name.to_ascii_lowercase();
+    let part = lower.split('_').find_map(|part| match part {
+        "sm100" | "sm100a" | "sm100f" => Some("sm_100a"),
+        "sm103" | "sm103a" => Some("sm_103a"),
+        _ => None,
+    });
+    part.filter(|_| !OTHERWISE.iter().any(|word| lower.contains(word)) && !lower.contains("sm12"))
+}
+
 /// What the name of a function, a variable or a macro shows to be needed.
 pub(super) fn of_name(name: &str) -> Option<&'static str> {
-    const OTHERWISE: [&str; 16] = [
-        "no_", "not_", "disable", "without", "skip", "non_", "emulat", "fallback", "_or_", "plus", "later",
-        "newer", "above", "up_to", "before", "pre_",
-    ];
     let lower = name.to_ascii_lowercase();
     let features = [
         ("wgmma", "wgmma"),

@@ -89,7 +89,7 @@ pub(super) fn fails_on(tokens: &[Token<'_>], range: &Range<usize>) -> Option<boo
 }
 
 /// Returns the first token of what follows from the condition of an `if`.
-fn consequence(tokens: &[Token<'_>], range: &Range<usize>) -> Option<usize> {
+pub(super) fn consequence(tokens: &[Token<'_>], range: &Range<usize>) -> Option<usize> {
     let before = |n: usize| range.start.checked_sub(n).and_then(|n| tokens.get(n));
     let asks = before(1).is_some_and(|t| t.is("if") || t.is("elif"))
         || (before(1).is_some_and(|t| t.is("(")) && before(2).is_some_and(|t| t.is("if")));

@@ -592,7 +592,40 @@ fn lists_of_architectures_without_sm12x_are_refusals() {
 
 #[test]
 fn lower_bounds_around_what_sm12x_lacks_are_found() {
-    let bad: [(&str, &str, usize, &str); 17] = [
+    let bad: [(&str, &str, usize, &str); 24] = [
+        (
+            "a.py",
+            "if has_device_capability(100):\n    return ops.sm100_cutlass_mla_decode(q)\n",
+            1,
+            "sm_100a",
+        ),
+        ("a.cpp", "if (sm_version >= 100) {\n  cutlass_moe_sm100(a);\n}\n", 1, "sm_100a"),
+        (
+            "a.py",
+            "@pytest.mark.skipif(\n    not current_platform.has_device_capability(100),\n    reason=R,\n)\n\
+             def test_mla(b):\n    ops.sm100_cutlass_mla_get_workspace_size(b)\n",
+            2,
+            "sm_100a",
+        ),
+        (
+            "a.py",
+            "if not has_device_capability(100):\n    pytest.skip(\"needs the fused MoE (SM100)\", allow_module_level=True)\n",
+            1,
+            "sm100",
+        ),
+        (
+            "a.py",
+            "class T(TestCase):\n    def f(self):\n        if cc < 100:\n            self.skipTest('SM100 alone')\n",
+            3,
+            "sm100",
+        ),
+        (
+            "a.py",
+            "@unittest.skipUnless(cc >= 100, R)\ndef test_umma():\n    run_sm100_umma()\n",
+            1,
+            "sm_100a",
+        ),
+        ("a.py", "if cc < 100:\n    raise RuntimeError(\"this is a kernel for SM100\")\n", 1, "sm100"),
         ("a.py", "if cc >= (9, 0):\n    out = wgmma_gemm(a, b)\n", 1, "wgmma"),
         ("a.py", "if cc >= 90: run_wgmma(a)\n", 1, "wgmma"),
         (
@@ -637,7 +670,20 @@ fn lower_bounds_around_what_sm12x_lacks_are_found() {
         assert_eq!(short, [(line, GateRule::Absent, what.to_owned())], "{file}:\n{text}");
         assert_eq!(rows[0].admits.len(), if file == "a.cuh" { 6 } else { 2 }, "{text}");
     }
-    let legal: [(&str, &str); 28] = [
+    let legal: [(&str, &str); 38] = [
+        ("a.py", "if cc >= 100:\n    if is_sm100_supported():\n        f()\n"),
+        ("a.py", "if cc >= 100:\n    x = sm100_or_later()\n"),
+        ("a.py", "if cc >= 100:\n    x = configs.sm100\n"),
+        ("a.py", "if cc >= 90:\n    run_sm90_tma()\n"),
+        ("a.py", "if cc < 100:\n    pytest.skip(\"needs SM100 or newer\")\n"),
+        ("a.py", "if cc < 100:\n    raise RuntimeError(\"needs SM100+\")\n"),
+        ("a.py", "if cc == 100:\n    ops.sm100_cutlass_mla_decode(q)\n"),
+        ("a.py", "if cc >= 120:\n    mma()\nelif cc >= 100:\n    gemm_sm100(a)\n"),
+        ("a.py", "@pytest.mark.skipif(cc != 100, reason=R)\ndef test_mla(b):\n    ops.sm100_mla(b)\n"),
+        (
+            "a.py",
+            "@pytest.mark.skipif(cc < 100, reason=R)\ndef test_fp4(b):\n    fp4_gemm(b)\n\ndef other():\n    sm100_mla()\n",
+        ),
         ("a.py", "if cc >= (9, 0):\n    stages = 4\n"),
         ("a.py", "use_tma = cc >= 90\n"),
         ("a.py", "if cc >= 90 and cc < 120:\n    wgmma()\n"),
