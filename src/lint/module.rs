@@ -351,7 +351,13 @@ impl Bench<'_> {
         let (column, length, line_text, instruction) =
             place.map_or_else(Default::default, |p| (p.column, p.length, p.excerpt, p.form));
         let (excerpt_from, excerpt) = clipped(line_text, column);
-        let remedy = phrase::needed_version(&message, &also).or_else(|| meaning.map(|m| m.remedy.to_owned()));
+        // What other programs say of the same message, where the kinds of the matrix have none.
+        let known = || crate::doctor::known_messages(&message).ok()?.into_iter().next();
+        let (cause, remedy) = match meaning {
+            Some(meaning) => (Some(meaning.cause.to_owned()), Some(meaning.remedy.to_owned())),
+            None => known().map(|flag| (flag.meaning, flag.remedy)).unzip(),
+        };
+        let remedy = phrase::needed_version(&message, &also).or(remedy);
         ProblemRow {
             line,
             cuda: None,
@@ -363,7 +369,7 @@ impl Bench<'_> {
             message,
             also,
             kind: meaning.map(|m| m.kind),
-            cause: meaning.map(|m| m.cause),
+            cause,
             remedy,
             refused: refused.collect(),
             proposals: Vec::new(),

@@ -213,7 +213,7 @@ pub struct ProblemRow {
     /// Its kind; `None` if the message is unknown.
     pub kind: Option<&'static str>,
     /// The cause, in a sentence.
-    pub cause: Option<&'static str>,
+    pub cause: Option<String>,
     /// The remedy, in a sentence.
     pub remedy: Option<String>,
     /// The toolkits, targets and forms for which it is reported.

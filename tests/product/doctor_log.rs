@@ -193,6 +193,24 @@ fn an_absent_gpu_is_described() {
 }
 
 #[test]
+fn a_warning_with_which_a_log_ends_again_and_again_is_a_hang() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("hang.log");
+    let start = fs::read_to_string(log("vllm_rtx5090_nvfp4.log")).unwrap();
+    let waits = "INFO 01-26 10:05:05 [shm_broadcast.py:501] No available shared memory broadcast block found in 60 seconds.\n";
+    // Loading may take long; then the log goes on.
+    for (text, code, flags) in [
+        (format!("{start}{}", waits.repeat(3)), 100, &["worker_does_not_answer"][..]),
+        (format!("{start}{}", waits.repeat(2)), 0, &[]),
+        (format!("{}{start}", waits.repeat(5)), 0, &[]),
+    ] {
+        fs::write(&file, text).unwrap();
+        let (exit, _, found) = read(&file, &[]);
+        assert_eq!((exit, found), (Some(code), flags.iter().map(|f| (*f).to_owned()).collect::<Vec<_>>()));
+    }
+}
+
+#[test]
 fn what_follows_from_a_cause_and_what_good_logs_have_is_no_flag() {
     let dir = tempfile::tempdir().unwrap();
     let text = fs::read_to_string(log("vllm_rtx5090_nvfp4.log")).unwrap();

@@ -210,6 +210,11 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
             }
         }
     }
+    if let Some(hang) = hang(text, rules, facts)
+        && flags.iter().all(|flag| flag.name != hang.name)
+    {
+        flags.push(hang);
+    }
     without_consequences(&mut flags, rules, unknown.map(|(_, line)| line));
     let is_explained = |line: &str| {
         let read = straight(line);
@@ -237,6 +242,21 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
         *count <= MOST
     });
     (choices, flags)
+}
+
+/// The number of lines in which a log must repeat a warning, and end with it, to show that nothing else happens.
+const REPEATED: usize = 3;
+
+/// A warning with which a log ends again and again: the program hangs, which no error says.
+fn hang(text: &str, rules: &Rules, facts: &Facts) -> Option<Flag> {
+    let lines: Vec<_> = text.lines().zip(1..).filter(|(line, _)| !line.trim().is_empty()).collect();
+    let (last, _) = lines.last()?;
+    let sign = signs_of(&straight(last), true, rules, facts)
+        .into_iter()
+        .find(|sign| sign.weight == Weight::Warning)?;
+    let shown: Vec<_> = lines.iter().filter(|(line, _)| sign.is_in(&straight(line))).collect();
+    let (first, number) = shown.first()?;
+    (shown.len() >= REPEATED).then(|| Flag { count: shown.len(), ..flag(sign, *number, first) })
 }
 
 /// llama.cpp lists only features that are on.

@@ -18,11 +18,12 @@ pub(super) fn explained(lint: &Lint, problem: &ProblemRow) -> Vec<String> {
         out.insert(0, format!("source: {}:{} `{}`", cuda.file, cuda.line, cuda.text));
     }
     out.push(format!("refused {}", refusals(lint, problem)));
-    match (problem.cause, &problem.remedy) {
+    match (&problem.cause, &problem.remedy) {
         (Some(cause), Some(remedy)) => {
             out.push(format!("cause: {cause}"));
             out.push(format!("remedy: {remedy}"));
         }
+        (None, Some(remedy)) => out.push(format!("remedy: {remedy}")),
         _ => out.push("no known cause for this message".to_owned()),
     }
     let mut how = "";
