@@ -1,8 +1,9 @@
 //! Programs whose kernels call functions: recursion with a limit of the stack, and pointers that outlive a launch.
 
-use std::ffi::{c_int, c_void};
+use std::ffi::{CString, c_int, c_void};
 
-use crate::api::{Api, call};
+use crate::api::{ADD, Api, call};
+use crate::exec;
 
 /// `down` stores the sum of the numbers up to `count` by recursion; `take` stores a function's address, and `use` calls the one that
 /// it finds.
@@ -115,4 +116,44 @@ fn program_that_recurses_beyond_its_limit() {
     // Each activation takes 8 bytes at least.
     assert_eq!(s.launch("down", 100), 0);
     assert_eq!(s.launch("down", 1000), 700);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_reads_logs() {
+    let api = Api::open("libcuda.so.1");
+    api.enter();
+    let names = [3u32, 4, 5, 6];
+    // The buffers hold what was there before.
+    let load = |ptx: &str| {
+        let (mut info, mut error, mut module) = ([b'x'; 64], [b'x'; 64], 0u64);
+        let mut values = [info.as_mut_ptr() as u64, 64, error.as_mut_ptr() as u64, 64];
+        let text = CString::new(ptx).unwrap();
+        let status = call!(
+            api, "cuModuleLoadDataEx", &raw mut module => *mut u64, text.as_ptr() as u64 => u64, 4 => u32, names.as_ptr() => *const u32,
+            values.as_mut_ptr() as u64 => u64,
+        );
+        let shown =
+            |bytes: &[u8]| String::from_utf8_lossy(bytes.split(|b| *b == 0).next().unwrap()).into_owned();
+        (status, [shown(&info), shown(&error)], [values[1], values[3]])
+    };
+    assert_eq!(load(ADD), (0, [String::new(), String::new()], [0, 0]));
+    let (status, [info, error], sizes) =
+        load(".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry k( {\n");
+    assert_eq!((status, info.as_str(), sizes[0]), (218, "", 0));
+    assert!(error.starts_with("a module cannot be loaded") && error.len() == 63, "{error}");
+    assert_eq!(sizes[1], 64);
+    // A link writes its logs when it begins.
+    let (mut info, mut link) = ([b'x'; 8], 0u64);
+    let values = [info.as_mut_ptr() as u64, 8];
+    let begun = call!(
+        api, "cuLinkCreate_v2", 2 => u32, names.as_ptr() => *const u32, values.as_ptr() as u64 => u64, &raw mut link => *mut u64,
+    );
+    assert_eq!((begun, info[0], values[1]), (0, 0, 0));
+}
+
+#[test]
+fn logs_of_a_compilation_at_run_time_are_written() {
+    let output = exec(&[], "calls::program_that_reads_logs");
+    assert!(String::from_utf8_lossy(&output.stdout).contains("1 passed"), "{output:?}");
 }

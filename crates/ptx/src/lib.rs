@@ -7,6 +7,7 @@ mod ast;
 pub mod contraction;
 mod error;
 pub mod folding;
+pub mod legacy;
 mod lexer;
 pub mod link;
 mod meaning;

@@ -3,10 +3,11 @@
 
 use std::ffi::c_int;
 
+use crate::api::jit_options::JitOptions;
 use crate::api::table::entry_points;
 use crate::device::links::InputKind;
 use crate::device::state::device;
-use crate::program::pointers::{Out, Text, host_bytes};
+use crate::program::pointers::{In, Out, Text, host_bytes};
 use crate::status::{Answer, Status};
 
 /// The kind of a `CUjitInputType`.
@@ -36,28 +37,31 @@ entry_points! {
 
     [cuLinkCreate: (Current, zeros INVALID_VALUE, since 5_050)]
     [cuLinkCreate_v2: (Current, zeros INVALID_VALUE, since 6_050)]
-    fn (_number: u32, _options: u64, _values: u64, link: Out<u64>) {
+    fn (count: u32, names: In<u32>, values: u64, link: Out<u64>) {
         if link.is_null() {
             return Err(Status::INVALID_VALUE);
         }
+        JitOptions::new(count, names, values).log(None);
         let made = device()?.links.begin();
         link.set(made)
     }
     [cuLinkAddData: (Current, zeros INVALID_HANDLE, since 5_050)]
     [cuLinkAddData_v2: (Current, zeros INVALID_HANDLE, since 6_050)]
-    fn (link: u64, input: c_int, data: u64, len: usize, name: Text, _number: u32, _options: u64, _values: u64) {
+    fn (link: u64, input: c_int, data: u64, len: usize, name: Text, count: u32, names: In<u32>, values: u64) {
         if link == 0 {
             return Err(Status::INVALID_HANDLE);
         }
+        JitOptions::new(count, names, values).log(None);
         let name = name.text().unwrap_or_else(|_| "an input without a name".to_owned());
         add(link, kind_of(input)?, &name, host_bytes(data, len)?.to_vec())
     }
     [cuLinkAddFile: (Current, zeros INVALID_HANDLE, since 5_050)]
     [cuLinkAddFile_v2: (Current, zeros INVALID_HANDLE, since 6_050)]
-    fn (link: u64, input: c_int, path: Text, _number: u32, _options: u64, _values: u64) {
+    fn (link: u64, input: c_int, path: Text, count: u32, names: In<u32>, values: u64) {
         if link == 0 {
             return Err(Status::INVALID_HANDLE);
         }
+        JitOptions::new(count, names, values).log(None);
         let path = path.text()?;
         let bytes = std::fs::read(&path).map_err(|_| Status::FILE_NOT_FOUND)?;
         add(link, kind_of(input)?, &path, bytes)

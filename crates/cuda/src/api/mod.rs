@@ -12,6 +12,7 @@ mod error_calls;
 mod graph_calls;
 mod graph_instance_calls;
 mod graph_parameters;
+mod jit_options;
 mod launch_calls;
 mod launch_parameters;
 mod link_calls;

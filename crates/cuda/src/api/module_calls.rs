@@ -5,13 +5,14 @@ use std::ffi::{c_char, c_int};
 
 use emulator::Stop;
 
+use crate::api::jit_options::JitOptions;
 use crate::api::table::entry_points;
 use crate::device::contexts;
 use crate::device::handles::Handle;
 use crate::device::registry::kernel;
 use crate::device::state::{Device, device};
 use crate::program::image::{Image, image};
-use crate::program::pointers::{Out, Text, put_host_bytes};
+use crate::program::pointers::{In, Out, Text, put_host_bytes};
 use crate::status::{Answer, Status};
 
 fn file(path: Text) -> Result<Vec<u8>, Status> {
@@ -24,24 +25,40 @@ fn module_of(handle: u64) -> Result<usize, Status> {
 
 /// Loads a module at the program's request, for one GPU, or for all if it is a library. If it contains only machine code, this is reported here: none of its kernels can run.
 fn load(module: Out<u64>, image: Image, gpu: Option<u8>) -> Answer {
+    load_logged(module, image, gpu, &JitOptions::none())
+}
+
+/// [`load`], with the log that the program asks for.
+fn load_logged(module: Out<u64>, image: Image, gpu: Option<u8>, options: &JitOptions) -> Answer {
     if module.is_null() {
         return Err(Status::INVALID_VALUE);
     }
     let mut device = device()?;
     let number = device.load(image, gpu);
-    let usable = is_usable(&mut device, number);
-    if usable.is_err() {
+    if let Err(unusable) = is_usable(&mut device, number) {
         device.unload(number)?;
+        options.log(Some(&unusable.why));
+        return Err(unusable.status);
     }
-    usable?;
+    options.log(None);
     module.set(Handle::Module.make(number))
 }
 
-fn is_usable(device: &mut Device, number: usize) -> Answer {
-    let module = device.modules.get_mut(&number).ok_or(Status::INVALID_HANDLE)?;
+/// Why a module cannot be used.
+struct Unusable {
+    status: Status,
+    why: String,
+}
+
+/// Whether a module can be used; if not, it is reported.
+fn is_usable(device: &mut Device, number: usize) -> Result<(), Unusable> {
+    let Some(module) = device.modules.get_mut(&number) else {
+        return Err(Unusable { status: Status::INVALID_HANDLE, why: String::new() });
+    };
     if module.is_empty() {
-        device.results.unchecked("a module that the program loads has neither PTX nor kernels".to_owned());
-        return Err(Status::INVALID_IMAGE);
+        let why = "a module that the program loads has neither PTX nor kernels".to_owned();
+        device.results.unchecked(why.clone());
+        return Err(Unusable { status: Status::INVALID_IMAGE, why });
     }
     if let Some((kernels, why)) = module.unrunnable() {
         let why = if module.is_of_library() {
@@ -59,15 +76,14 @@ fn is_usable(device: &mut Device, number: usize) -> Answer {
         for kernel in kernels {
             device.refuse(&kernel, why.clone());
         }
-        return Err(Status::NO_BINARY);
+        return Err(Unusable { status: Status::NO_BINARY, why });
     }
     if let Err(stop) = module.program("") {
-        device.results.unchecked(format!("a module cannot be loaded: {stop}"));
-        return Err(if matches!(stop, Stop::Launch(_)) {
-            Status::INVALID_PTX
-        } else {
-            Status::NOT_SUPPORTED
-        });
+        let status =
+            if matches!(stop, Stop::Launch(_)) { Status::INVALID_PTX } else { Status::NOT_SUPPORTED };
+        let why = format!("a module cannot be loaded: {stop}");
+        device.results.unchecked(why.clone());
+        return Err(Unusable { status, why });
     }
     Ok(())
 }
@@ -188,9 +204,12 @@ entry_points! {
     [cuModuleLoad: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (module: Out<u64>, path: Text) { load(module, file(path)?.into(), Some(contexts::current_gpu())) }
     [cuModuleLoadData: (Current, zeros INVALID_VALUE, since 2_000)]
-    [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
     [cuModuleLoadFatBinary: (Current, zeros INVALID_VALUE, since 2_000)]
     fn (module: Out<u64>, code: u64) { load(module, image(code)?, Some(contexts::current_gpu())) }
+    [cuModuleLoadDataEx: (Current, zeros INVALID_VALUE, since 2_010)]
+    fn (module: Out<u64>, code: u64, count: u32, names: In<u32>, values: u64) {
+        load_logged(module, image(code)?, Some(contexts::current_gpu()), &JitOptions::new(count, names, values))
+    }
     [cuModuleUnload: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuLibraryUnload: (Init, zeros INVALID_HANDLE, since 12_000)]
     [cudaLibraryUnload, _cudaLibraryUnload: (Primary, zeros INVALID_HANDLE)]
@@ -233,8 +252,8 @@ entry_points! {
     [cuLibraryLoadData: (Init, zeros INVALID_VALUE, since 12_000)]
     [cudaLibraryLoadData, _cudaLibraryLoadData: (Primary, zeros INVALID_VALUE)]
     [_cuLibraryLoadData: (Init, zeros INVALID_VALUE)]
-    fn (library: Out<u64>, code: u64, _a: u64, _b: u64, _c: u32, _d: u64, _e: u64, _f: u32) {
-        load(library, image(code)?, None)
+    fn (library: Out<u64>, code: u64, names: In<u32>, values: u64, count: u32, _d: u64, _e: u64, _f: u32) {
+        load_logged(library, image(code)?, None, &JitOptions::new(count, names, values))
     }
     [cuLibraryLoadFromFile: (Init, zeros INVALID_VALUE, since 12_000)]
     [cudaLibraryLoadFromFile, _cudaLibraryLoadFromFile: (Primary, zeros INVALID_VALUE)]

@@ -79,7 +79,8 @@ fn load_chosen(
     contraction: &Contraction,
     wanted: impl Fn(&str) -> bool,
 ) -> Result<Program, Stop> {
-    let module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
+    let mut module = ptx::parse(text).map_err(|error| Stop::Launch(error.to_string()))?;
+    ptx::legacy::complete(&mut module);
     let module = contraction.applied(module);
     let arch = module.targets.first().and_then(|target| Target::written(target)).map(Arch::from_target);
     let arch = arch.ok_or_else(|| {
