@@ -1,5 +1,7 @@
 //! What the table of rules says of messages: each of its kinds of message has a row here, and ordinary lines have none.
 
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::rules::{Weight, table};
 use super::{Flag, general_message, known_messages};
 
@@ -741,11 +743,44 @@ fn messages_have_one_rule() {
     }
 }
 
+/// Messages by the name of a sign that they show.
+fn examples() -> BTreeMap<String, Vec<String>> {
+    serde_yaml::from_str(include_str!("examples.yaml")).unwrap()
+}
+
+#[test]
+fn each_example_shows_its_sign() {
+    let all = examples();
+    assert!(all.len() > 100);
+    let wrong: Vec<String> = all
+        .iter()
+        .flat_map(|(name, messages)| messages.iter().map(move |message| (name, message)))
+        .filter_map(|(name, message)| {
+            let said: Vec<String> = explanations(message).into_iter().map(|flag| flag.name).collect();
+            (!said.contains(name)).then(|| format!("{name}: {message}: {said:?}"))
+        })
+        .collect();
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+}
+
 #[test]
 fn every_general_rule_says_so_and_has_a_row() {
+    let examples = examples();
     for sign in table().unwrap().signs.iter().filter(|sign| sign.weight == Weight::General) {
         assert!(sign.meaning.starts_with("In general: "), "{}", sign.name);
-        assert!(RULES.iter().any(|(_, rule)| *rule == sign.name), "{}", sign.name);
+        let has_row = RULES.iter().any(|(_, rule)| *rule == sign.name) || examples.contains_key(&sign.name);
+        assert!(has_row, "{}", sign.name);
+    }
+}
+
+#[test]
+fn signs_have_names_of_their_own() {
+    let mut names = BTreeSet::new();
+    for sign in &table().unwrap().signs {
+        assert!(names.insert(sign.name.as_str()), "{} is there twice", sign.name);
+    }
+    for name in examples().keys() {
+        assert!(names.contains(name.as_str()), "{name} is no sign");
     }
 }
 

@@ -3,13 +3,17 @@
 use std::path::Path as FilePath;
 use std::sync::OnceLock;
 
-use regex::Regex;
+use regex::{Regex, bytes};
 use serde::{Deserialize, Serialize};
 
 use super::Engine;
 use crate::header::{self, HeaderError};
 
+/// What servers say of their start.
 const TABLE: &str = include_str!("rules.yaml");
+
+/// What is written when something is wrong.
+const SIGNS: &str = include_str!("signs.yaml");
 
 /// What a server chooses a kernel for.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
@@ -138,11 +142,11 @@ impl Weight {
 #[serde(deny_unknown_fields)]
 pub(super) struct Sign {
     pub(super) name: String,
-    #[serde(deserialize_with = "regex")]
-    pub(super) line: Regex,
+    #[serde(deserialize_with = "of_bytes")]
+    line: bytes::Regex,
     /// Lines that have another cause, and another sign.
-    #[serde(default, deserialize_with = "some_regex")]
-    pub(super) except: Option<Regex>,
+    #[serde(default, deserialize_with = "some_of_bytes")]
+    except: Option<bytes::Regex>,
     /// Only for these architectures.
     #[serde(default)]
     pub(super) gpus: Vec<u16>,
@@ -160,6 +164,7 @@ pub(super) struct Sign {
 impl Sign {
     /// Whether a line shows it; its quotes are plain ones.
     pub(super) fn is_in(&self, line: &str) -> bool {
+        let line = line.as_bytes();
         self.line.is_match(line) && !self.except.as_ref().is_some_and(|except| except.is_match(line))
     }
 
@@ -199,6 +204,7 @@ pub(super) struct Rules {
     pub(super) tells: Vec<Telling>,
     pub(super) names: Vec<Naming>,
     pub(super) backends: Vec<Backend>,
+    #[serde(skip)]
     pub(super) signs: Vec<Sign>,
     /// Lines with which a server, a compiler or Python reports an error that ends it.
     #[serde(deserialize_with = "regexes")]
@@ -219,8 +225,14 @@ fn regex<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Regex, D::Error> {
     Regex::new(&text).map_err(serde::de::Error::custom)
 }
 
-fn some_regex<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<Regex>, D::Error> {
-    regex(from).map(Some)
+/// A regular expression whose classes are of ASCII: with those of Unicode, all signs take three times as long to compile.
+fn of_bytes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<bytes::Regex, D::Error> {
+    let text = String::deserialize(from)?;
+    bytes::RegexBuilder::new(&text).unicode(false).build().map_err(serde::de::Error::custom)
+}
+
+fn some_of_bytes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Option<bytes::Regex>, D::Error> {
+    of_bytes(from).map(Some)
 }
 
 fn regexes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Regex>, D::Error> {
@@ -231,7 +243,12 @@ fn regexes<'de, D: serde::Deserializer<'de>>(from: D) -> Result<Vec<Regex>, D::E
 /// Returns the table.
 pub(super) fn table() -> Result<&'static Rules, &'static HeaderError> {
     static ALL: OnceLock<Result<Rules, HeaderError>> = OnceLock::new();
-    ALL.get_or_init(|| header::parse_file(FilePath::new("src/doctor/log/rules.yaml"), TABLE)).as_ref()
+    let read = || {
+        let signs = header::parse_file(FilePath::new("src/doctor/log/signs.yaml"), SIGNS)?;
+        let rules: Rules = header::parse_file(FilePath::new("src/doctor/log/rules.yaml"), TABLE)?;
+        Ok(Rules { signs, ..rules })
+    };
+    ALL.get_or_init(read).as_ref()
 }
 
 #[cfg(test)]
