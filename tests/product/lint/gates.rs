@@ -670,6 +670,10 @@ fn lower_bounds_around_what_sm12x_lacks_are_found() {
         assert_eq!(short, [(line, GateRule::Absent, what.to_owned())], "{file}:\n{text}");
         assert_eq!(rows[0].admits.len(), if file == "a.cuh" { 6 } else { 2 }, "{text}");
     }
+}
+
+#[test]
+fn lower_bounds_around_what_sm12x_has_are_none() {
     let legal: [(&str, &str); 38] = [
         ("a.py", "if cc >= 100:\n    if is_sm100_supported():\n        f()\n"),
         ("a.py", "if cc >= 100:\n    x = sm100_or_later()\n"),
