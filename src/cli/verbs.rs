@@ -178,6 +178,15 @@ fn explained_in_general(query: &str, asked: &str) -> Result<bool, CliError> {
     Ok(general.is_some())
 }
 
+/// Whether a library has a variant; if not, the nearest names are part of the error.
+fn is_variant(library: &Library, name: &str) -> Result<(), CliError> {
+    if library.variants.iter().any(|v| v.id == name.trim_end_matches(AS_WRITTEN)) {
+        return Ok(());
+    }
+    let ids = library.variants.iter().map(|v| v.id.as_str());
+    Err(report::ExplainError::unknown(name, ids).into())
+}
+
 /// Runs `explain`.
 pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), CliError> {
     if args.from.is_none() && args.job.snippets.is_none() && looked_up(&args.variant)? {
@@ -190,15 +199,16 @@ pub(super) fn explain(args: &ExplainArgs, context: &Context<'_>) -> Result<(), C
             if asked.targets.is_empty() {
                 asked.targets = vec!["all".to_owned()];
             }
+            // What is no variant needs no toolkit, which would be fetched first.
+            if args.job.snippets.is_none() {
+                is_variant(&Library::embedded(), &args.variant)?;
+            }
             let job = Job::prepare(&asked, context)?;
             // One variant costs little, so every toolkit is queried.
             if asked.toolkits.is_empty() {
                 asked.toolkits = vec!["all".to_owned()];
             }
-            if !job.library.variants.iter().any(|v| v.id == args.variant.trim_end_matches(AS_WRITTEN)) {
-                let ids = job.library.variants.iter().map(|v| v.id.as_str());
-                return Err(report::ExplainError::unknown(&args.variant, ids).into());
-            }
+            is_variant(&job.library, &args.variant)?;
             asked.filters = vec![args.variant.clone()];
             let (record, figures) = job.run(&asked, false)?;
             output::figures(&args.job, &figures);

@@ -91,7 +91,9 @@ impl<'a> Job<'a> {
             rayon::ThreadPoolBuilder::new().num_threads(jobs).build_global()?;
         }
         let mut library = snippets(options.snippets.as_deref(), context.sink)?;
+        // Before a download.
         check_filters(&library, &options.filters)?;
+        options.selection()?;
         if let Some(shard) = options.shard {
             shard.of_snippets(&mut library);
         }

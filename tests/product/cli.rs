@@ -548,6 +548,22 @@ fn explain_looks_up_what_people_write() {
 }
 
 #[test]
+fn what_leads_to_nothing_fetches_nothing() {
+    let desk = Desk::new();
+    for arguments in [
+        &["explain", "worked in 3.3.0, broken since 3.3.1"][..],
+        &["explain", "no.such.variant"],
+        &["matrix", "--target", "sm_1x"],
+        &["matrix", "--filter", "nothing_like_this"],
+    ] {
+        let out = desk.run(arguments);
+        let said = stderr(&out);
+        assert!(!out.status.success(), "{arguments:?}");
+        assert!(!said.contains("etching") && !said.contains("has no toolkit"), "{arguments:?}: {said}");
+    }
+}
+
+#[test]
 fn explain_knows_near_ids() {
     let desk = Desk::new();
     desk.kernel("my_kernel", "BAD");
