@@ -2,8 +2,8 @@
 
 use numerics::convert::{self as num, nan};
 use numerics::float::{
-    canonical_bf16, canonical_f16, canonical_f32, flush_f32, saturate_bf16, saturate_f16, saturate_f32,
-    saturate_f64,
+    canonical_bf16, canonical_f16, canonical_f32, flush_f32, quiet_f64, saturate_bf16, saturate_f16,
+    saturate_f32, saturate_f64,
 };
 use numerics::{Format, Rounding};
 use ptx::{Instruction, Type};
@@ -13,6 +13,7 @@ use super::convert::{Integer, by_bank, is_float, origin, target, whole_rounding}
 use super::float::rounding;
 use super::lanewise::{by_lane, operands, w};
 use super::operations::Operation;
+use super::quotient::may_be_flushed;
 use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
@@ -63,9 +64,10 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
     let target = target(d, out, to)?;
     let row = Row { d: target.slot, a, ..Row::new(|_, _| Flow::Next) };
     let rounding = whole.or(rounded).unwrap_or(Rounding::NearestEven);
-    let common = !(ftz || sat || relu || satfinite) && target.mask.count_ones() as usize == to.bytes() * 8;
+    let common = !(sat || relu || satfinite) && target.mask.count_ones() as usize == to.bytes() * 8;
+    let chosen = if ftz { fast_flushing } else { fast };
     if let Some(exec) =
-        common.then(|| fast(to, from, rounding, whole.is_some(), (wide, target.wide))).flatten()
+        common.then(|| chosen(to, from, rounding, whole.is_some(), (wide, target.wide))).flatten()
     {
         d.push(Row { exec, ..row });
         return Ok(());
@@ -90,17 +92,90 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
     Ok(())
 }
 
-/// Conversions that the host's own match bit for bit, and the usual widenings.
-fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool)) -> Option<Exec> {
-    use Rounding::{Down, NearestEven, Up, Zero};
-    let exec: Exec = match (to, from, rounding, wide) {
-        (Type::S32, Type::F32, Zero, (false, false)) => w!(|a| f32::from_bits(a) as i32 as u32),
-        (Type::U32, Type::F32, Zero, (false, false)) => w!(|a| f32::from_bits(a) as u32),
-        (Type::S32, Type::F32, NearestEven, (false, false)) => {
-            w!(|a| f32::from_bits(a).round_ties_even() as i32 as u32)
+/// A conversion of the value that a function of the host's floats rounds to an integer.
+macro_rules! rounded_by {
+    ($round:ident; |$a:ident: $from:ty| -> $to:ty, |$value:ident: $float:ty| $body:expr) => {
+        by_lane!(|$a: $from| -> $to {
+            let $value = <$float>::from_bits($a).$round();
+            $body
+        })
+    };
+}
+
+/// Conversions of values that are rounded to an integer as the modifier says.
+macro_rules! whole {
+    ($rounding:expr; $($conversion:tt)*) => {
+        match $rounding {
+            Rounding::Zero => rounded_by!(trunc; $($conversion)*),
+            Rounding::NearestEven => rounded_by!(round_ties_even; $($conversion)*),
+            Rounding::Down => rounded_by!(floor; $($conversion)*),
+            Rounding::Up => rounded_by!(ceil; $($conversion)*),
+            _ => return None,
         }
-        (Type::S32, Type::F32, Down, (false, false)) => w!(|a| f32::from_bits(a).floor() as i32 as u32),
-        (Type::S32, Type::F32, Up, (false, false)) => w!(|a| f32::from_bits(a).ceil() as i32 as u32),
+    };
+}
+
+/// The integer of a NaN, except of a float of 32 bits as an integer of as many: the sign bit alone.
+const NAN_S32: u32 = 1 << 31;
+const NAN_S64: u64 = 1 << 63;
+
+/// Conversions that the host's own match bit for bit, and the usual widenings.
+#[expect(clippy::too_many_lines, reason = "a row for each")]
+fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool)) -> Option<Exec> {
+    use Rounding::NearestEven;
+    let exec: Exec = match (to, from, rounding, wide) {
+        (Type::S32, Type::F32, _, (false, false)) => {
+            whole!(rounding; |a: u32| -> u32, |x: f32| x as i32 as u32)
+        }
+        (Type::U32, Type::F32, _, (false, false)) => whole!(rounding; |a: u32| -> u32, |x: f32| x as u32),
+        (Type::S64, Type::F32, _, (false, true)) => whole!(rounding; |a: u32| -> u64, |x: f32| {
+            if x.is_nan() { NAN_S64 } else { x as i64 as u64 }
+        }),
+        (Type::U64, Type::F32, _, (false, true)) => whole!(rounding; |a: u32| -> u64, |x: f32| {
+            if x.is_nan() { NAN_S64 } else { x as u64 }
+        }),
+        (Type::S32, Type::F64, _, (true, false)) => whole!(rounding; |a: u64| -> u32, |x: f64| {
+            if x.is_nan() { NAN_S32 } else { x as i32 as u32 }
+        }),
+        (Type::U32, Type::F64, _, (true, false)) => whole!(rounding; |a: u64| -> u32, |x: f64| {
+            if x.is_nan() { NAN_S32 } else { x as u32 }
+        }),
+        (Type::S64, Type::F64, _, (true, true)) => whole!(rounding; |a: u64| -> u64, |x: f64| {
+            if x.is_nan() { NAN_S64 } else { x as i64 as u64 }
+        }),
+        (Type::U64, Type::F64, _, (true, true)) => whole!(rounding; |a: u64| -> u64, |x: f64| {
+            if x.is_nan() { NAN_S64 } else { x as u64 }
+        }),
+        (Type::F32, Type::F32, _, (false, false)) if whole => whole!(rounding; |a: u32| -> u32, |x: f32| {
+            canonical_f32(x.to_bits())
+        }),
+        (Type::F64, Type::F64, _, (true, true)) if whole => whole!(rounding; |a: u64| -> u64, |x: f64| {
+            if x.is_nan() { quiet_f64(a) } else { x.to_bits() }
+        }),
+        (Type::F32, Type::U8, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { f32::from(a as u8).to_bits() })
+        }
+        (Type::F32, Type::S8, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { f32::from(a as i8).to_bits() })
+        }
+        (Type::F32, Type::U16, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { f32::from(a as u16).to_bits() })
+        }
+        (Type::F32, Type::S16, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { f32::from(a as i16).to_bits() })
+        }
+        (Type::F32, Type::S64, NearestEven, (true, false)) => {
+            by_lane!(|a: u64| -> u32 { (a as i64 as f32).to_bits() })
+        }
+        (Type::F32, Type::U64, NearestEven, (true, false)) => {
+            by_lane!(|a: u64| -> u32 { (a as f32).to_bits() })
+        }
+        (Type::F64, Type::S64, NearestEven, (true, true)) => {
+            by_lane!(|a: u64| -> u64 { (a as i64 as f64).to_bits() })
+        }
+        (Type::F64, Type::U64, NearestEven, (true, true)) => {
+            by_lane!(|a: u64| -> u64 { (a as f64).to_bits() })
+        }
         (Type::F32, Type::S32, NearestEven, (false, false)) => Operation::FloatOfS32.exec(),
         (Type::F32, Type::U32, NearestEven, (false, false)) => Operation::FloatOfU32.exec(),
         (Type::F64, Type::S32, NearestEven, (false, true)) => {
@@ -127,12 +202,92 @@ fn fast(to: Type, from: Type, rounding: Rounding, whole: bool, wide: (bool, bool
         }
         (Type::F32, Type::F16, _, (false, false)) => w!(|a| num::f16_to_f32(a as u16)),
         (Type::F32, Type::Bf16, _, (false, false)) => w!(|a| num::bf16_to_f32(a as u16)),
+        (Type::S32, Type::F16, _, (false, false)) => {
+            whole!(rounding; |a: u32| -> u32, |x: Half| x as i32 as u32)
+        }
+        (Type::U32, Type::F16, _, (false, false)) => whole!(rounding; |a: u32| -> u32, |x: Half| x as u32),
+        (Type::U16, Type::F32, _, (false, false)) => {
+            whole!(rounding; |a: u32| -> u32, |x: f32| u32::from(x as u16))
+        }
+        // Exact in 64 bits, so that it is rounded once.
+        (Type::F16, Type::S32, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { u32::from(num::fast::f64_to_f16(f64::from(a as i32))) })
+        }
+        (Type::F16, Type::U32, NearestEven, (false, false)) => {
+            by_lane!(|a: u32| -> u32 { u32::from(num::fast::f64_to_f16(f64::from(a))) })
+        }
+        (Type::F16, Type::F64, NearestEven, (true, false)) => {
+            by_lane!(|a: u64| -> u32 {
+                u32::from(num::fast::f64_to_f16(f64::from_bits(a)))
+            } unless |quick| {
+                quick & 0x7FFF > 0x7C00
+            } => {
+                u32::from(nan::f64_to_16(Format::F16, a))
+            })
+        }
         (Type::F16, Type::F32, NearestEven, (false, false)) => w!(|a| u32::from(num::fast::f32_to_f16(a))),
         (Type::Bf16, Type::F32, NearestEven, (false, false)) => w!(|a| u32::from(num::fast::f32_to_bf16(a))),
         (Type::F32, Type::F32, _, (false, false)) if !whole => w!(|a| a),
         _ => return None,
     };
     Some(exec)
+}
+
+/// [`fast`] with `.ftz`, which flushes sources and results of 32 bits, and makes a NaN canonical.
+fn fast_flushing(
+    to: Type,
+    from: Type,
+    rounding: Rounding,
+    is_whole: bool,
+    wide: (bool, bool),
+) -> Option<Exec> {
+    let exec: Exec = match (to, from, wide) {
+        (Type::S32, Type::F32, (false, false)) => {
+            whole!(rounding; |a: u32| -> u32, |x: Flushed| x as i32 as u32)
+        }
+        (Type::U32, Type::F32, (false, false)) => whole!(rounding; |a: u32| -> u32, |x: Flushed| x as u32),
+        (Type::F32, Type::F32, (false, false)) if is_whole => {
+            whole!(rounding; |a: u32| -> u32, |x: Flushed| {
+                canonical_f32(x.to_bits())
+            })
+        }
+        (Type::F32, Type::F32, (false, false)) => w!(|a| canonical_f32(flush_f32(a, true))),
+        (Type::F32, Type::F64, (true, false)) if rounding == Rounding::NearestEven => {
+            by_lane!(|a: u64| -> u32 {
+                (f64::from_bits(a) as f32).to_bits()
+            } unless |quick| {
+                f32::from_bits(quick).is_nan() | may_be_flushed(quick)
+            } => {
+                num::f64_to_f32(f64::from_bits(a), Rounding::NearestEven, true)
+            })
+        }
+        // An integer is no subnormal number.
+        (Type::F32, Type::S32 | Type::U32, (false, false)) => {
+            return fast(to, from, rounding, is_whole, wide);
+        }
+        _ => return None,
+    };
+    Some(exec)
+}
+
+/// A float of 16 bits.
+struct Half;
+
+impl Half {
+    #[inline(always)]
+    fn from_bits(bits: u32) -> f32 {
+        f32::from_bits(num::f16_to_f32(bits as u16))
+    }
+}
+
+/// A float of 32 bits whose subnormal numbers are flushed.
+struct Flushed;
+
+impl Flushed {
+    #[inline(always)]
+    fn from_bits(bits: u32) -> f32 {
+        f32::from_bits(flush_f32(bits, true))
+    }
 }
 
 fn format(ty: Type) -> Format {

@@ -56,7 +56,7 @@ impl Mode {
         Self { rounding, ftz: imm & FTZ != 0, sat: imm & SAT != 0 }
     }
 
-    fn is_nearest(self) -> bool {
+    pub(super) fn is_nearest(self) -> bool {
         self.rounding == Rounding::NearestEven
     }
 

@@ -2,7 +2,7 @@
 //! `ex2`, `tanh`.
 
 use numerics::Rounding;
-use numerics::float;
+use numerics::float::{self, flush_f32};
 use ptx::{Instruction, Type};
 
 use super::float::Mode;
@@ -12,7 +12,7 @@ use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::words::Refusal;
 use crate::run::machine::{Flow, Machine};
-use crate::run::vectors::by_warp;
+use crate::run::vectors::{by_lane, by_warp};
 
 const CHAPTER: &str = "Floating Point: quotients, roots, approximated functions";
 
@@ -62,11 +62,33 @@ pub(super) fn div(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Some(_), Type::F32, true) => {
             by_warp!(|a: u32, b: u32| -> u32 { float::div_full_f32_lanes(&a, &b, true) })
         }
+        (None, Type::F32, false) if mode.is_nearest() => by_lane!(|a: u32, b: u32| -> u32 {
+            (f32::from_bits(a) / f32::from_bits(b)).to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() } => {
+            float::div_f32(a, b, Rounding::NearestEven, false)
+        }),
+        (None, Type::F32, true) if mode.is_nearest() => by_lane!(|a: u32, b: u32| -> u32 {
+            (f32::from_bits(flush_f32(a, true)) / f32::from_bits(flush_f32(b, true))).to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() | may_be_flushed(quick) } => {
+            float::div_f32(a, b, Rounding::NearestEven, true)
+        }),
         (None, Type::F32, _) => div_f32,
+        (None, Type::F64, false) if mode.is_nearest() => by_lane!(|a: u64, b: u64| -> u64 {
+            (f64::from_bits(a) / f64::from_bits(b)).to_bits()
+        } unless |quick| { f64::from_bits(quick).is_nan() } => {
+            float::div_f64(a, b, Rounding::NearestEven)
+        }),
         (None, Type::F64, false) => div_f64,
         _ => return refuse(i),
     };
     push(d, i, ty, &[ty; 2], exec, mode.imm())
+}
+
+/// Whether a result is subnormal, or the smallest normal number, to which a smaller one may have been rounded.
+#[inline(always)]
+pub(super) const fn may_be_flushed(bits: u32) -> bool {
+    let size = bits & 0x7FFF_FFFF;
+    (size != 0) & (size <= 0x0080_0000)
 }
 
 fn div_f32(m: &mut Machine<'_>, row: &Row) -> Flow {
@@ -93,9 +115,24 @@ fn rcp(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
             by_warp!(|a: u32| -> u32 { float::rcp_approx_f32_lanes(&a, true) })
         }
         (Some("approx"), Type::F64, true) => d!(|a| float::rcp_approx_ftz_f64(a)),
+        (None, Type::F32, false) if mode.is_nearest() => by_lane!(|a: u32| -> u32 {
+            (1.0 / f32::from_bits(a)).to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() } => {
+            float::rcp_f32(a, Rounding::NearestEven, false)
+        }),
+        (None, Type::F32, true) if mode.is_nearest() => by_lane!(|a: u32| -> u32 {
+            (1.0 / f32::from_bits(flush_f32(a, true))).to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() | may_be_flushed(quick) } => {
+            float::rcp_f32(a, Rounding::NearestEven, true)
+        }),
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::rcp_f32(a, mode.rounding, mode.ftz))
         }
+        (None, Type::F64, false) if mode.is_nearest() => by_lane!(|a: u64| -> u64 {
+            (1.0 / f64::from_bits(a)).to_bits()
+        } unless |quick| { f64::from_bits(quick).is_nan() } => {
+            float::rcp_f64(a, Rounding::NearestEven)
+        }),
         (None, Type::F64, false) => |m, row| rounded_wide(m, row, float::rcp_f64),
         _ => return refuse(i),
     };
@@ -115,9 +152,25 @@ fn sqrt(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
         (Some("approx"), Type::F32, true) => {
             by_warp!(|a: u32| -> u32 { float::sqrt_approx_f32_lanes(&a, true) })
         }
+        (None, Type::F32, false) if mode.is_nearest() => by_lane!(|a: u32| -> u32 {
+            f32::from_bits(a).sqrt().to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() } => {
+            float::sqrt_f32(a, Rounding::NearestEven, false)
+        }),
+        // The root of a normal number is one.
+        (None, Type::F32, true) if mode.is_nearest() => by_lane!(|a: u32| -> u32 {
+            f32::from_bits(flush_f32(a, true)).sqrt().to_bits()
+        } unless |quick| { f32::from_bits(quick).is_nan() } => {
+            float::sqrt_f32(a, Rounding::NearestEven, true)
+        }),
         (None, Type::F32, _) => {
             |m, row| rounded(m, row, |a, mode| float::sqrt_f32(a, mode.rounding, mode.ftz))
         }
+        (None, Type::F64, false) if mode.is_nearest() => by_lane!(|a: u64| -> u64 {
+            f64::from_bits(a).sqrt().to_bits()
+        } unless |quick| { f64::from_bits(quick).is_nan() } => {
+            float::sqrt_f64(a, Rounding::NearestEven)
+        }),
         (None, Type::F64, false) => |m, row| rounded_wide(m, row, float::sqrt_f64),
         _ => return refuse(i),
     };

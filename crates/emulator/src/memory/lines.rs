@@ -9,7 +9,7 @@ use pulp::NullaryFnOnce;
 use crate::memory::spans::Place;
 use crate::memory::window::GLOBAL_BASE;
 use crate::rules::order::{Scope, Strong};
-use crate::rules::shadow::{LINE, WORD, WordsOfLine};
+use crate::rules::shadow::{BytesOfLine, LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World, lanes};
 use crate::run::touched::Kind;
 
@@ -121,6 +121,23 @@ impl Lines {
     }
 
     fn words(&self) -> &[WordsOfLine] {
+        &self.all[..self.count]
+    }
+}
+
+/// Accesses to parts of words.
+struct Parts {
+    /// The allocation.
+    index: usize,
+    /// By lane, the offset in the allocation.
+    places: [usize; LANES],
+    /// Their bytes by line of the allocation. A line may occur more than once.
+    all: [BytesOfLine; LANES],
+    count: usize,
+}
+
+impl Parts {
+    fn bytes(&self) -> &[BytesOfLine] {
         &self.all[..self.count]
     }
 }
@@ -256,15 +273,10 @@ impl Machine<'_> {
         self.region(place).view(at, T)?.first_chunk().copied()
     }
 
-    /// By lane, the offset in its allocation of an access of `T` bytes, less than a word; `None` if the accesses are not all aligned and in
-    /// one allocation, or if words matter to somebody: the race detector knows no part of one.
+    /// The accesses of `T` bytes, less than a word, of the masked lanes; `None` if they are not all aligned and in one allocation, or if words
+    /// matter to somebody: the race detector knows no part of one.
     #[inline(always)]
-    fn find_parts<const T: usize>(
-        &mut self,
-        space: Space,
-        slot: u32,
-        offset: u64,
-    ) -> Option<(usize, [usize; LANES])> {
+    fn find_parts<const T: usize>(&mut self, space: Space, slot: u32, offset: u64) -> Option<Parts> {
         if T >= WORD || self.mask == 0 || self.strong.is_some() || !self.world.checks_apart() {
             return None;
         }
@@ -280,7 +292,21 @@ impl Machine<'_> {
         else {
             return None;
         };
-        Some((index, distances.map(|distance| at + distance.wrapping_sub(low) as usize)))
+        let places = distances.map(|distance| at + distance.wrapping_sub(low) as usize);
+        let mut parts = Parts { index, places, all: [BytesOfLine { line: 0, bytes: 0 }; LANES], count: 0 };
+        for lane in lanes(self.mask) {
+            let place = places[lane];
+            let line = u32::try_from(place / LINE).ok()?;
+            let bytes = ((1u128 << T) - 1) << (place % LINE);
+            match parts.count.checked_sub(1).and_then(|last| parts.all.get_mut(last)) {
+                Some(last) if last.line == line => last.bytes |= bytes,
+                _ => {
+                    parts.all[parts.count] = BytesOfLine { line, bytes };
+                    parts.count += 1;
+                }
+            }
+        }
+        Some(parts)
     }
 
     /// [`Machine::read_lines`] of parts of words.
@@ -291,20 +317,21 @@ impl Machine<'_> {
         slot: u32,
         offset: u64,
     ) -> Option<[[u8; T]; LANES]> {
-        let (index, places) = self.find_parts::<T>(space, slot, offset)?;
+        let parts = self.find_parts::<T>(space, slot, offset)?;
         let mut out = [[0; T]; LANES];
-        let region = self.world.global.region(index);
-        for lane in lanes(self.mask) {
-            if self.world.check_init && !region.is_written(places[lane], T) {
-                return None;
-            }
-            out[lane] = region.get::<T>(places[lane])?;
+        let region = self.world.global.region(parts.index);
+        let unwritten = |lane: usize| !region.is_written(parts.places[lane], T);
+        if self.world.check_init
+            && !region.lines_are_written(parts.bytes())
+            && lanes(self.mask).any(unwritten)
+        {
+            return None;
         }
-        let who = self.in_epoch();
         for lane in lanes(self.mask) {
-            let own = self.world.touch_at((index, places[lane]), T, false, who)?;
-            self.met_apart(own);
+            out[lane] = region.get::<T>(parts.places[lane])?;
         }
+        let own = self.world.touch_lines(parts.index, parts.bytes(), Kind::Read, self.in_epoch())?;
+        self.met_apart(own);
         Some(out)
     }
 
@@ -323,12 +350,10 @@ impl Machine<'_> {
         if self.cta.drafts.is_some() {
             return None;
         }
-        let (index, places) = self.find_parts::<T>(space, slot, offset)?;
-        let who = self.in_epoch();
-        for lane in lanes(self.mask) {
-            let own = self.world.touch_at((index, places[lane]), T, true, who)?;
-            self.met_apart(own);
-        }
+        let parts = self.find_parts::<T>(space, slot, offset)?;
+        let own = self.world.touch_lines(parts.index, parts.bytes(), Kind::Write, self.in_epoch())?;
+        self.met_apart(own);
+        let Parts { index, places, .. } = parts;
         let region = self.world.global.region_mut(index);
         if let Some(races) = &self.cta.races {
             races.settle_store(|| lanes(self.mask).any(|lane| region.changes(places[lane], &bytes[lane])));

@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use crate::memory::lent::{HostBytes, Lent};
 use crate::memory::marks::Marks;
-use crate::rules::shadow::WordsOfLine;
+use crate::rules::shadow::{OfLine, WordsOfLine};
 
 /// The words of a bitmap with one bit per byte that a range touches, with the range's bits in each.
 #[inline(always)]
@@ -232,15 +232,15 @@ impl Region {
         }
     }
 
-    /// Whether every byte of these words has been written; lines are counted from the region's begin.
-    pub(crate) fn lines_are_written(&self, lines: &[WordsOfLine]) -> bool {
+    /// Whether every one of these bytes has been written; lines are counted from the region's begin.
+    pub(crate) fn lines_are_written(&self, lines: &[impl OfLine]) -> bool {
         self.init.is_empty()
             || lines.iter().all(|of| {
                 let bytes = of.bytes();
                 let has = |n: usize, mask: u64| {
                     mask == 0 || self.init.word(n).is_some_and(|word| word & mask == mask)
                 };
-                has(2 * of.line as usize, bytes as u64) && has(2 * of.line as usize + 1, (bytes >> 64) as u64)
+                has(2 * of.line(), bytes as u64) && has(2 * of.line() + 1, (bytes >> 64) as u64)
             })
     }
 

@@ -6,6 +6,34 @@ pub(crate) const LINE: usize = 128;
 const CHUNK: usize = 16;
 pub(crate) const WORD: usize = 4;
 
+/// Bytes of one line that a warp accesses.
+pub(crate) trait OfLine {
+    /// The line.
+    fn line(&self) -> usize;
+
+    /// One bit for each byte of the line.
+    fn bytes(&self) -> u128;
+}
+
+/// Bytes of one line, parts of words.
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+pub(crate) struct BytesOfLine {
+    pub(crate) line: u32,
+    pub(crate) bytes: u128,
+}
+
+impl OfLine for BytesOfLine {
+    #[inline]
+    fn line(&self) -> usize {
+        self.line as usize
+    }
+
+    #[inline]
+    fn bytes(&self) -> u128 {
+        self.bytes
+    }
+}
+
 /// Words of one line that a warp accesses.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 pub(crate) struct WordsOfLine {
@@ -14,10 +42,14 @@ pub(crate) struct WordsOfLine {
     pub(crate) words: u32,
 }
 
-impl WordsOfLine {
-    /// One bit for each byte of the line.
+impl OfLine for WordsOfLine {
     #[inline]
-    pub(crate) fn bytes(self) -> u128 {
+    fn line(&self) -> usize {
+        self.line as usize
+    }
+
+    #[inline]
+    fn bytes(&self) -> u128 {
         /// The 32 bits of eight words' bytes, by the words.
         const BYTES: [u32; 256] = {
             let mut all = [0; 256];

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory::global::GlobalMemory;
-use crate::rules::shadow::{LINE, WordsOfLine};
+use crate::rules::shadow::{LINE, OfLine};
 use crate::run::journal::Journal;
 use crate::run::touched::{By, CHUNK, Kind, Met, Touched};
 
@@ -167,7 +167,7 @@ impl Apart {
         &mut self,
         memory: &GlobalMemory,
         allocation: usize,
-        lines: &[WordsOfLine],
+        lines: &[impl OfLine],
         kind: Kind,
         who: (u32, u32),
     ) -> bool {
@@ -176,7 +176,7 @@ impl Apart {
         if kind.changes()
             && let Some(journal) = &mut self.journal
         {
-            for chunk in lines.iter().map(|of| of.line as usize * LINE / CHUNK) {
+            for chunk in lines.iter().map(|of| of.line() * LINE / CHUNK) {
                 if self.touched.must_keep(place, chunk) {
                     journal.keep(memory, allocation, chunk);
                     self.gives_up |= journal.is_full();
@@ -184,9 +184,8 @@ impl Apart {
             }
         }
         if self.read_only {
-            let written =
-                |of: &WordsOfLine| self.touched.is_written(allocation, of.line as usize * LINE, LINE);
-            self.gives_up |= lines.iter().any(written);
+            let written = |line: usize| self.touched.is_written(allocation, line * LINE, LINE);
+            self.gives_up |= lines.iter().any(|of| written(of.line()));
         }
         let met = self.touched.lines(place, lines, kind, self.by(who));
         self.met(met)
@@ -220,6 +219,7 @@ impl Apart {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::rules::shadow::WordsOfLine;
 
     fn memory() -> GlobalMemory {
         let mut memory = GlobalMemory::default();

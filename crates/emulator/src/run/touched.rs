@@ -12,7 +12,7 @@
 //! * Accesses of one warp may be those of two lanes. Any byte that its cluster has accessed before is reported as met ([`Met::own`]), and the
 //!   logs of the lanes decide.
 
-use crate::rules::shadow::{LINE, WORD, WordsOfLine};
+use crate::rules::shadow::{LINE, OfLine, WORD};
 use crate::run::spare::Spare;
 
 /// Bytes of memory of a chunk: what is allocated, and what a journal keeps, at a time.
@@ -432,18 +432,18 @@ impl Touched {
         }
     }
 
-    /// Records an access to words of lines, counted from the start of their allocation.
+    /// Records an access to bytes of lines, counted from the start of their allocation.
     #[inline]
     pub(crate) fn lines(
         &mut self,
         (allocation, bytes): (usize, usize),
-        lines: &[WordsOfLine],
+        lines: &[impl OfLine],
         kind: Kind,
         by: By,
     ) -> Met {
         let mut met = Met::default();
         for of in lines {
-            let line = of.line as usize;
+            let line = of.line();
             // What is there is found once for all lines, as far as it is there.
             let places = self.allocations.get(allocation).map_or(&[][..], |all| &all.places);
             let place = places.get(line / LINES).copied().unwrap_or(0) as usize;

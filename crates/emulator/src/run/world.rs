@@ -7,7 +7,7 @@ use crate::memory::global::{GlobalMemory, Region};
 use crate::rules::lanes::LaneRaces;
 use crate::rules::races::GlobalRaces;
 use crate::rules::remarks::Remarks;
-use crate::rules::shadow::WordsOfLine;
+use crate::rules::shadow::OfLine;
 use crate::rules::undefined::stores;
 use crate::run::apart::Apart;
 use crate::run::cta::Cta;
@@ -173,7 +173,7 @@ impl World {
     pub(crate) fn touch_lines(
         &mut self,
         allocation: usize,
-        lines: &[WordsOfLine],
+        lines: &[impl OfLine],
         kind: Kind,
         who: (u32, u32),
     ) -> Option<bool> {

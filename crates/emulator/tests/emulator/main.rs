@@ -2,6 +2,7 @@
 //! expected outcome are in `tests/filetests`.
 
 mod conflicts;
+mod conversions;
 mod cores;
 mod foreign;
 mod foreign_calls;

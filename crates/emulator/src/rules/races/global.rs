@@ -18,7 +18,7 @@ use super::same::Same;
 use super::sync::Place;
 use crate::api::trap::{Fault, Rule};
 use crate::memory::window::GLOBAL_BASE;
-use crate::rules::shadow::{LINE, WordsOfLine};
+use crate::rules::shadow::{LINE, OfLine, WordsOfLine};
 use crate::run::stream::Stream;
 
 /// A warp of a CTA at a time: the CTA from 1 (0 is none), the warp's clock, and the warp with flags.
