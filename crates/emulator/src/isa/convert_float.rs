@@ -72,6 +72,15 @@ pub(super) fn decode(d: &mut Decoder<'_>, i: &Instruction, to: Type, from: Type)
         d.push(Row { exec, ..row });
         return Ok(());
     }
+    if (to, from) == (Type::F32, Type::F32)
+        && sat
+        && whole.is_none()
+        && !ftz
+        && target.mask.count_ones() == 32
+    {
+        d.push(Row { exec: w!(|a| saturate_f32(a)), ..row });
+        return Ok(());
+    }
     let conversion = Conversion {
         from,
         to,

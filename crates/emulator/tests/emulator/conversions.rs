@@ -91,6 +91,7 @@ fn cases() -> Vec<Case> {
     all.push(case("cvt.rn.ftz.f32.f64 %r8, %q0;".to_owned(), |a, _| {
         convert::f64_to_f32(f64::from_bits(a), NearestEven, true).into()
     }));
+    all.push(case("cvt.sat.f32.f32 %r8, %r0;".to_owned(), |a, _| float::saturate_f32(a as u32).into()));
     all.push(case("cvt.ftz.f32.f32 %r8, %r0;".to_owned(), |a, _| {
         float::canonical_f32(float::flush_f32(a as u32, true)).into()
     }));
