@@ -12,7 +12,7 @@ use sm121probe::record::{CheckResult, Record, Standing, Verdict};
 
 /// Folders whose modules may use only modules before them in the list; Cargo orders the crates.
 const MODULES: [(&str, &[&str]); 4] = [
-    ("crates/cuda/src", &["status", "program", "device", "blas", "api", "preload"]),
+    ("crates/cuda/src", &["status", "program", "device", "libraries", "api", "preload"]),
     ("crates/toolchain/src", &["event", "near", "header", "store", "worker", "snippet", "toolkit", "matrix"]),
     ("crates/pipeline/src", &["kernel", "frame", "product", "kv_cache", "attention", "moe", "families"]),
     (
@@ -20,9 +20,9 @@ const MODULES: [(&str, &[&str]); 4] = [
         &[
             "assumptions",
             "selftest",
+            "doctor",
             "lint",
             "lookup",
-            "doctor",
             "execute",
             "mutants",
             "bench",
@@ -266,8 +266,8 @@ fn no_file_that_a_run_has_kept_lies_in_the_root() {
 }
 
 /// Crates that are named for their features alone, so that `cargo test` compiles nothing again (`.ci/built-once`).
-const FOR_FEATURES: [&str; 6] =
-    ["getrandom", "hashbrown", "num-complex", "num-traits", "regex-automata", "syn"];
+const FOR_FEATURES: [&str; 7] =
+    ["getrandom", "hashbrown", "num-complex", "num-integer", "num-traits", "regex-automata", "syn"];
 
 #[test]
 fn every_dependency_is_used_where_it_is_declared() {

@@ -1,6 +1,7 @@
 //! What the table of rules says of messages: each of its kinds of message has a row here, and ordinary lines have none.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
 
 use super::rules::{Weight, table};
 use super::{Flag, general_message, known_messages};
@@ -745,7 +746,8 @@ fn messages_have_one_rule() {
 
 /// Messages by the name of a sign that they show.
 fn examples() -> BTreeMap<String, Vec<String>> {
-    serde_yaml::from_str(include_str!("examples.yaml")).unwrap()
+    crate::header::parse_file(Path::new("src/doctor/log/examples.yaml"), include_str!("examples.yaml"))
+        .unwrap()
 }
 
 #[test]

@@ -93,7 +93,7 @@ mod tests {
         assert_eq!(unsafe { libc::sched_yield() }, 77);
         for import in &all {
             // SAFETY: the function of C itself.
-            unsafe { import.lead_to(super::super::linker::symbol(libc::RTLD_NEXT, c"sched_yield")) };
+            unsafe { import.lead_to(crate::program::linker::symbol(libc::RTLD_NEXT, c"sched_yield")) };
         }
     }
 }

@@ -12,8 +12,8 @@ use std::os::unix::ffi::OsStrExt as _;
 use std::path::{Path, PathBuf};
 use std::ptr;
 
-use super::linker::{SYMBOL, find_symbol_of_c, loaded_library, open_of_c, symbol};
 use super::{run_time_compilers, static_runtime};
+use crate::program::linker::{SYMBOL, find_symbol_of_c, loaded_library, open_of_c, symbol};
 
 /// Whether the program finds this library's `dlopen`: it was loaded before C's library.
 pub(super) fn is_preloaded() -> bool {

@@ -9,8 +9,8 @@
 //!
 //! A run-time compiler, NVRTC or nvJitLink, returns machine code. It has the PTX too: `run_time_compilers.rs` returns that instead, as
 //! `exec`'s ptxas does. Those libraries are found by name, so that `loading.rs` answers for them; in a file that is linked with nvJitLink,
-//! whose names differ from version to version, the addresses of its functions are replaced (`imports.rs`). `linker.rs` has the functions of C
-//! that stand behind.
+//! whose names differ from version to version, the addresses of its functions are replaced (`imports.rs`). `crate::program::linker` has the
+//! functions of C that stand behind.
 //!
 //! In the process of a ptxas, `assembler.rs` keeps the PTX of what it assembles.
 #![expect(unsafe_code, reason = "a constructor")]
@@ -18,7 +18,6 @@
 mod assembler;
 mod code;
 mod imports;
-pub(crate) mod linker;
 mod loading;
 mod objects;
 mod ptx_compiler;

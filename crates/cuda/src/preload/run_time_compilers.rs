@@ -11,10 +11,10 @@ use std::ptr;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
 use super::imports::imports;
-use super::linker::{loaded_library, symbol};
 use super::objects::Loaded;
 use crate::device::links::{InputKind, Links};
 use crate::device::results::say;
+use crate::program::linker::{loaded_library, symbol};
 use emulator::gpus::{GPUS, Gpu};
 
 /// The kinds of nvJitLink's inputs that matter here (`nvJitLinkInputType`).

@@ -4,5 +4,6 @@
 pub(crate) mod caller;
 pub(crate) mod host_memory;
 pub(crate) mod image;
+pub(crate) mod linker;
 mod pages;
 pub(crate) mod pointers;

@@ -13,8 +13,8 @@ use super::answer::{self, answered, refused};
 use crate::device::state::device;
 use crate::device::submit::submit;
 use crate::device::work::{CopyWork, LibraryWork, Memory, Work};
-use crate::preload::linker::{loaded_library, symbol};
 use crate::program::caller::{called_function, set_called_function};
+use crate::program::linker::{loaded_library, symbol};
 use crate::program::pointers::Out;
 use crate::status::{self, Status};
 

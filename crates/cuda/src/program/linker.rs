@@ -10,7 +10,7 @@ type Symbol = unsafe extern "C" fn(*mut c_void, *const c_char) -> *mut c_void;
 
 /// C's own functions; null until the first use.
 static OPEN: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
-pub(super) static SYMBOL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
+pub(crate) static SYMBOL: AtomicPtr<c_void> = AtomicPtr::new(ptr::null_mut());
 
 /// The versions of C's interface in which these functions appeared, per architecture and since they are part of `libc.so`.
 const VERSIONS: [&CStr; 3] = [c"GLIBC_2.34", c"GLIBC_2.2.5", c"GLIBC_2.17"];
@@ -29,7 +29,7 @@ fn of_c(place: &AtomicPtr<c_void>, name: &CStr) -> *mut c_void {
 }
 
 /// Looks C's `dlsym` up, for code that jumps to it.
-pub(super) fn find_symbol_of_c() {
+pub(crate) fn find_symbol_of_c() {
     of_c(&SYMBOL, c"dlsym");
 }
 
@@ -52,7 +52,7 @@ pub(crate) fn loaded_library(name: &CStr) -> Option<*mut c_void> {
 }
 
 /// Opens a library as C does.
-pub(super) fn open_of_c(path: *const c_char, flags: c_int) -> *mut c_void {
+pub(crate) fn open_of_c(path: *const c_char, flags: c_int) -> *mut c_void {
     let found = of_c(&OPEN, c"dlopen");
     if found.is_null() {
         return ptr::null_mut();
