@@ -103,13 +103,13 @@ struct Place {
 }
 
 impl Place {
-    fn of(around: &[usize], stride: usize, distance: usize) -> Self {
+    fn new(around: &[usize], stride: usize, distance: usize) -> Self {
         Self { around: around.to_vec(), stride, distance }
     }
 
     /// Elements without gaps.
     fn dense(size: &[usize]) -> Self {
-        Self::of(size, 1, size.iter().product())
+        Self::new(size, 1, size.iter().product())
     }
 
     /// The place of element `n` of an array of these sizes, in elements.
@@ -387,11 +387,11 @@ impl Fft<'_> {
     /// Plans with placements, in sizes of 32 and of 64 bits, and of types of 16 bits.
     fn placed(&self) {
         let places: [(&[usize], Place, Place); 4] = [
-            (&[8], Place::of(&[8], 2, 17), Place::of(&[8], 3, 30)),
+            (&[8], Place::new(&[8], 2, 17), Place::new(&[8], 3, 30)),
             // Columns of a matrix.
-            (&[6], Place::of(&[6], 5, 1), Place::of(&[6], 5, 1)),
-            (&[4, 6], Place::of(&[5, 7], 1, 40), Place::of(&[9, 8], 2, 90)),
-            (&[2, 3, 4], Place::of(&[2, 4, 5], 2, 90), Place::of(&[9, 5, 6], 1, 101)),
+            (&[6], Place::new(&[6], 5, 1), Place::new(&[6], 5, 1)),
+            (&[4, 6], Place::new(&[5, 7], 1, 40), Place::new(&[9, 8], 2, 90)),
+            (&[2, 3, 4], Place::new(&[2, 4, 5], 2, 90), Place::new(&[9, 5, 6], 1, 101)),
         ];
         for (size, input, output) in &places {
             let rank = size.len() as i32;

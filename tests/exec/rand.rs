@@ -170,6 +170,9 @@ fn program_that_calls_curand() {
         assert_eq!(cuda.words(at, 4), [first, first + 1, first + 2, first + 3]);
     }
     assert_eq!(rand!(rand, "curandDestroyGenerator", generator => u64), 0);
+    // A graph does not generate with a generator that is gone.
+    assert_ne!(call!(cuda, "cuGraphLaunch", instance => u64, stream => u64), 0);
+    assert_eq!(cuda.words(at, 1), [74]);
 
     let quasi = rand.create(203);
     assert_eq!(rand!(rand, "curandGenerateLongLong", quasi => u64, at => u64, 2usize => usize), 0);

@@ -89,15 +89,14 @@ fn page() -> String {
             needs(row)
         );
     }
-    let of = |library, tests| library_chapter(library, tests);
-    text + &of(
+    text + &library_chapter(
         "cuBLAS",
         "Programs of `tests/exec/blas.rs` and `tests/exec/blas_lt.rs` call every one that is served, and its form with sizes of 64 bits (`_64`), \
          and compare it with its definition.",
-    ) + &of(
+    ) + &library_chapter(
         "cuFFT",
         "A program of `tests/exec/fft.rs` calls every one that is served, and compares transforms with their definition.",
-    ) + &of(
+    ) + &library_chapter(
         "cuRAND",
         "A program of `tests/exec/rand.rs` calls every one, and compares numbers with those of NVIDIA's generators on the host. What is not \
              listed is NVIDIA's own.",

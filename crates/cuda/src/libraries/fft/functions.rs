@@ -104,10 +104,6 @@ fn typed(handle: c_int, ty: Type, input: u64, output: u64, direction: c_int) -> 
     execute(handle, input, output, direction)
 }
 
-const fn of(kind: Kind, number: Number) -> Type {
-    Type { kind, number }
-}
-
 /// The version of the library that a program finds.
 fn version() -> c_int {
     if runtime_is_12() { 11_401 } else { 12_500 }
@@ -231,11 +227,11 @@ functions! {
         let ty = Type::from_data_types(of_input, of_output, computation)?;
         sized(many((rank, size), [given(around_in, stride_in, distance_in), given(around_out, stride_out, distance_out)], ty, batch), work)
     };
-    cufftExecC2C(handle: c_int, input: u64, output: u64, direction: c_int) typed(handle, of(Kind::Complex, Number::F32), input, output, direction);
-    cufftExecR2C(handle: c_int, input: u64, output: u64) typed(handle, of(Kind::RealToComplex, Number::F32), input, output, -1);
-    cufftExecC2R(handle: c_int, input: u64, output: u64) typed(handle, of(Kind::ComplexToReal, Number::F32), input, output, 1);
-    cufftExecZ2Z(handle: c_int, input: u64, output: u64, direction: c_int) typed(handle, of(Kind::Complex, Number::F64), input, output, direction);
-    cufftExecD2Z(handle: c_int, input: u64, output: u64) typed(handle, of(Kind::RealToComplex, Number::F64), input, output, -1);
-    cufftExecZ2D(handle: c_int, input: u64, output: u64) typed(handle, of(Kind::ComplexToReal, Number::F64), input, output, 1);
+    cufftExecC2C(handle: c_int, input: u64, output: u64, direction: c_int) typed(handle, Type::new(Kind::Complex, Number::F32), input, output, direction);
+    cufftExecR2C(handle: c_int, input: u64, output: u64) typed(handle, Type::new(Kind::RealToComplex, Number::F32), input, output, -1);
+    cufftExecC2R(handle: c_int, input: u64, output: u64) typed(handle, Type::new(Kind::ComplexToReal, Number::F32), input, output, 1);
+    cufftExecZ2Z(handle: c_int, input: u64, output: u64, direction: c_int) typed(handle, Type::new(Kind::Complex, Number::F64), input, output, direction);
+    cufftExecD2Z(handle: c_int, input: u64, output: u64) typed(handle, Type::new(Kind::RealToComplex, Number::F64), input, output, -1);
+    cufftExecZ2D(handle: c_int, input: u64, output: u64) typed(handle, Type::new(Kind::ComplexToReal, Number::F64), input, output, 1);
     cufftXtExec(handle: c_int, input: u64, output: u64, direction: c_int) execute(handle, input, output, direction);
 }

@@ -51,6 +51,10 @@ pub(super) struct Type {
 }
 
 impl Type {
+    pub(super) const fn new(kind: Kind, number: Number) -> Self {
+        Self { kind, number }
+    }
+
     /// The type with a number of `cufftType`.
     pub(super) const fn from_number(number: i32) -> Result<Self, Failure> {
         let (kind, number) = match number {

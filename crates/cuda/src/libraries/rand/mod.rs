@@ -86,11 +86,12 @@ impl Number for f64 {}
 
 /// Numbers for memory of the device.
 struct Generation<T, F> {
+    generator: u64,
     to: u64,
     count: usize,
     /// Lets NVIDIA's library write the numbers to the host.
     generate: F,
-    /// The status of NVIDIA's library when this ran last.
+    /// The status of NVIDIA's library when this ran last, for the call that submits it.
     code: Arc<AtomicI32>,
     name: &'static str,
     of: std::marker::PhantomData<fn() -> T>,
@@ -104,18 +105,23 @@ impl<T, F> std::fmt::Debug for Generation<T, F> {
 
 impl<T: Number, F: Fn(*mut T) -> c_int + Send + Sync> LibraryWork for Generation<T, F> {
     fn run(&self) -> status::Answer {
+        // A graph may outlive the generator.
+        if !streams().contains_key(&self.generator) {
+            return Err(Status::INVALID_HANDLE);
+        }
         let mut numbers = vec![T::default(); self.count];
         let code = (self.generate)(numbers.as_mut_ptr());
         self.code.store(code, Ordering::Relaxed);
         if code != 0 {
-            return Ok(());
+            return Err(Status::LAUNCH_FAILED);
         }
         let before = called_function();
         set_called_function(self.name);
         let host = numbers.as_ptr() as u64;
         let copy = CopyWork::plain(self.to, host, size_of_val(numbers.as_slice()));
         // SAFETY: the numbers are there during the copy.
-        let done = unsafe { device()?.copy_box(&copy.between(Memory::Device, Memory::Any)) };
+        let done = device()
+            .and_then(|mut device| unsafe { device.copy_box(&copy.between(Memory::Device, Memory::Any)) });
         set_called_function(before);
         done
     }
@@ -133,10 +139,13 @@ fn generate<T: Number>(
     };
     let code = Arc::new(AtomicI32::new(0));
     let of = std::marker::PhantomData;
-    let work = Generation { to, count, generate, code: Arc::clone(&code), name: called_function(), of };
+    let work =
+        Generation { generator, to, count, generate, code: Arc::clone(&code), name: called_function(), of };
     // SAFETY: the work copies from memory of its own.
-    unsafe { submit(stream, Work::Library(Arc::new(work))) }?;
-    checked(code.load(Ordering::Relaxed))
+    let done = unsafe { submit(stream, Work::Library(Arc::new(work))) };
+    // The status of NVIDIA's library says more than that of the work.
+    checked(code.load(Ordering::Relaxed))?;
+    Ok(done?)
 }
 
 /// Defines the functions that generate numbers of a type.
