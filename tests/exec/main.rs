@@ -629,6 +629,7 @@ fn objects_of_separate_compilation_are_linked() {
     assert_eq!(output.status.code(), Some(4), "{text}{}", String::from_utf8_lossy(&output.stdout));
     assert!(text.contains("multiple definition of `calls` in two.ptx, first defined in one.ptx"), "{text}");
     assert!(text.contains("k: 1 launch"), "{text}");
+    passes("separate::program_that_synchronizes_a_grid");
 }
 
 #[test]

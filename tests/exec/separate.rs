@@ -113,6 +113,81 @@ fn add(api: &Api, link: u64, text: &str, name: &str) -> c_int {
     )
 }
 
+/// Each thread stores its number in the grid, and behind the grid's barrier adds that of the thread at the other end.
+const GRID: &str = ".extern .func (.param .b64 r) cudaCGGetIntrinsicHandle(.param .b32 scope);
+.extern .func (.param .b32 r) cudaCGSynchronize(.param .b64 handle, .param .b32 flags);
+.extern .func (.param .b32 r) cudaCGGetSize(.param .b64 threads, .param .b64 grids, .param .b64 handle);
+.extern .func (.param .b32 r) cudaCGGetRank(.param .b64 thread, .param .b64 grid, .param .b64 handle);
+.visible .entry k(.param .u64 numbers, .param .u64 sums, .param .u32 scope) {
+    .local .align 4 .b8 own[8];
+    .reg .b32 r, x, n; .reg .b64 to, p, q, h;
+    .param .b32 a; .param .b64 b; .param .b64 c; .param .b64 d; .param .b32 s; .param .b32 flags;
+    ld.param.u32 r, [scope];
+    st.param.b32 [a], r;
+    call.uni (b), cudaCGGetIntrinsicHandle, (a);
+    ld.param.b64 h, [b];
+    mov.u64 p, own;
+    cvta.local.u64 p, p;
+    add.u64 q, p, 4;
+    st.param.b64 [b], p;
+    st.param.b64 [c], q;
+    st.param.b64 [d], h;
+    call.uni (s), cudaCGGetRank, (b, c, d);
+    ld.u32 r, [p];
+    st.param.b64 [b], p;
+    st.param.b64 [c], 0;
+    st.param.b64 [d], h;
+    call.uni (s), cudaCGGetSize, (b, c, d);
+    ld.u32 n, [p];
+    ld.param.u64 p, [numbers];
+    mad.wide.u32 q, r, 4, p;
+    st.global.u32 [q], r;
+    st.param.b64 [d], h;
+    st.param.b32 [flags], 0;
+    call.uni (s), cudaCGSynchronize, (d, flags);
+    ld.param.b32 x, [s];
+    sub.u32 n, n, r;
+    sub.u32 n, n, 1;
+    max.s32 n, n, 0;
+    mad.wide.u32 q, n, 4, p;
+    ld.global.u32 n, [q];
+    mad.lo.u32 x, x, 1000, n;
+    add.u32 x, x, r;
+    ld.param.u64 p, [sums];
+    mad.wide.u32 q, r, 4, p;
+    st.global.u32 [q], x;
+    ret;
+}\n";
+
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_synchronizes_a_grid() {
+    let api = Api::open("libcuda.so.1");
+    api.enter();
+    let (mut link, none) = (0u64, std::ptr::null::<c_void>());
+    let made = call!(
+        api, "cuLinkCreate_v2", 0 => u32, none => *const c_void, none => *const c_void, &raw mut link => *mut u64,
+    );
+    assert_eq!((made, add(&api, link, GRID, "grid.ptx")), (0, 0));
+    let (mut image, mut len, mut module) = (0u64, 0usize, 0u64);
+    assert_eq!(call!(api, "cuLinkComplete", link => u64, &raw mut image => *mut u64, &raw mut len => *mut usize), 0);
+    assert_eq!(call!(api, "cuModuleLoadData", &raw mut module => *mut u64, image => u64), 0);
+    let kernel = api.kernel(module, "k");
+    let (numbers, sums) = (api.allocate(4 * 3 * 64), api.allocate(4 * 3 * 64));
+    for scope in [1, 2u32] {
+        // Without a handle every thread is number 0, and nothing is synchronized; one thread shows the status.
+        let (grid, threads) = if scope == 1 { (3, 64) } else { (1, 1) };
+        let arguments = [(&raw const numbers).cast::<c_void>(), (&raw const sums).cast(), (&raw const scope).cast()];
+        let status = call!(
+            api, "cuLaunchCooperativeKernel", kernel => u64, grid => u32, 1 => u32, 1 => u32, threads => u32, 1 => u32,
+            1 => u32, 0 => u32, 0 => u64, arguments.as_ptr() => *const *const c_void,
+        );
+        assert_eq!(status, 0);
+        let expected = if scope == 1 { vec![191; 192] } else { vec![999_000] };
+        assert_eq!(api.words(sums, expected.len()), expected);
+    }
+}
+
 #[test]
 #[ignore = "a program for `exec`"]
 fn program_that_links() {

@@ -14,6 +14,10 @@ use emulator::gpus::Gpu;
 /// library.
 const OF_DEVICE_RUNTIME: &str = "__cuda_syscall_cnpv2GetParameterBufferV2";
 
+/// How the names of the functions of `libcudadevrt.a` begin that find and synchronize a grid, and a file with them.
+const OF_GRIDS: &str = "cudaCG";
+const GRIDS: &str = include_str!("cooperative_groups.ptx");
+
 /// The PTX of a program's objects.
 #[derive(Debug, Default)]
 pub(crate) struct Separate {
@@ -53,8 +57,11 @@ impl Separate {
         if texts.is_empty() {
             return linked;
         }
-        let texts: Vec<Object<'_>> = texts.iter().map(|(name, text)| Object { name, text }).collect();
-        match link(&texts) {
+        let mut objects: Vec<Object<'_>> = texts.iter().map(|(name, text)| Object { name, text }).collect();
+        if texts.iter().any(|(_, text)| text.contains(OF_GRIDS)) {
+            objects.push(Object { name: "libcudadevrt.a", text: GRIDS });
+        }
+        match link(&objects) {
             Ok(text) => linked.text = Some(text.into()),
             Err(LinkError::Nothing) => {}
             Err(error) => linked.problem = Some(error.to_string()),
