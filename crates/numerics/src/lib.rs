@@ -6,7 +6,6 @@
 #![doc = include_str!("../README.md")]
 
 pub mod convert;
-mod eight;
 pub mod fixed;
 pub mod float;
 pub mod format;
@@ -20,6 +19,7 @@ pub mod special;
 pub mod stochastic;
 pub mod tensor_core;
 pub mod texture;
+mod wide;
 
 pub use format::Format;
 pub use operands::{OperandKind, Regime, UnknownKind};

@@ -6,7 +6,7 @@ use std::cell::Cell;
 
 use pulp::{Arch, NullaryFnOnce, WithSimd};
 
-use crate::eight::{Eight, Plain};
+use crate::wide::{Plain, Transpose, Wide};
 
 /// A set of vector instructions.
 #[derive(Debug, Clone, Copy)]
@@ -79,33 +79,33 @@ pub fn dispatch<Op: WithSimd>(op: Op) -> Op::Output {
     FORCED.get().unwrap_or_default().dispatch(op)
 }
 
-/// A hot loop that processes eight numbers at a time.
-pub(crate) trait EightLoop {
+/// A hot loop that processes eight or sixteen numbers at a time.
+pub(crate) trait WideLoop {
     type Output;
 
-    fn run(self, eight: impl Eight) -> Self::Output;
+    fn run(self, eight: impl Wide<8> + Transpose, sixteen: impl Wide<16>) -> Self::Output;
 }
 
-struct With<L, T>(L, T);
+struct With<L, E, S>(L, E, S);
 
-impl<L: EightLoop, T: Eight> NullaryFnOnce for With<L, T> {
+impl<L: WideLoop, E: Wide<8> + Transpose, S: Wide<16>> NullaryFnOnce for With<L, E, S> {
     type Output = L::Output;
 
     #[inline(always)]
     fn call(self) -> L::Output {
-        self.0.run(self.1)
+        self.0.run(self.1, self.2)
     }
 }
 
-/// [`dispatch`] for an [`EightLoop`].
+/// [`dispatch`] for a [`WideLoop`].
 #[inline]
-pub(crate) fn dispatch_eight<L: EightLoop>(hot: L) -> L::Output {
+pub(crate) fn dispatch_wide<L: WideLoop>(hot: L) -> L::Output {
     let arch = FORCED.get().unwrap_or_default();
     match arch {
         #[cfg(target_arch = "x86_64")]
-        Arch::V3(simd) => arch.dispatch(With(hot, simd)),
+        Arch::V3(simd) => arch.dispatch(With(hot, simd, simd)),
         #[cfg(target_arch = "x86_64")]
-        Arch::V4(simd) => arch.dispatch(With(hot, *simd)),
-        _ => arch.dispatch(With(hot, Plain)),
+        Arch::V4(simd) => arch.dispatch(With(hot, *simd, simd)),
+        _ => arch.dispatch(With(hot, Plain, Plain)),
     }
 }
