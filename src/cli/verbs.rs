@@ -156,8 +156,16 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
         return Ok(true);
     }
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
-    let Some(mut found) = Index::new(&library, &record.matrix)?.find(&asked) else {
-        return if known.is_empty() { explained_in_general(query, &asked) } else { Ok(true) };
+    let index = Index::new(&library, &record.matrix)?;
+    let Some(mut found) = index.find(&asked) else {
+        if !known.is_empty() || explained_in_general(query, &asked)? {
+            return Ok(true);
+        }
+        let within = index.find_within(&asked);
+        if let Some((word, found)) = &within {
+            output::print(&report::lookup(&record.matrix, word, found, &output::styles(false)))?;
+        }
+        return Ok(within.is_some());
     };
     if !known.is_empty() {
         if found.hits.is_empty() {

@@ -169,13 +169,45 @@ impl<'a> Index<'a> {
         if let Some(found) = self.message(query) {
             return Some(found);
         }
-        let form =
-            spoken(query).filter(|form| self.is_instruction(form)).unwrap_or_else(|| instruction(query));
-        if self.is_instruction(&form) {
-            let hits = self.nearest(&form);
-            return Some(Found::without_cause(Meaning::Instruction(form), hits));
+        let written = instruction(query);
+        let is_prose = is_prose(query, &written);
+        let form = self.spoken(query).or_else(|| (!is_prose).then_some(written));
+        if let Some(form) = form.as_ref().filter(|form| self.is_instruction(form)) {
+            let hits = self.nearest(form);
+            return Some(Found::without_cause(Meaning::Instruction(form.clone()), hits));
         }
-        self.name(query).or_else(|| self.opcode(query)).or_else(|| self.modifier(&form))
+        let found = self.name(query).or_else(|| self.opcode(query));
+        found.or_else(|| self.modifier(form.as_ref()?))
+    }
+
+    /// An instruction of which words are said, such as `mma mxf4nvf4`, as one form: its modifiers among them. `None` if there are none, as
+    /// in a sentence that begins with `add` or `exit`.
+    fn spoken(&self, query: &str) -> Option<String> {
+        let (first, modifiers) = words_of(query)?;
+        let of: BTreeSet<&str> = self
+            .forms
+            .iter()
+            .filter(|(_, form)| root(form) == root(first))
+            .flat_map(|(_, form)| form.split('.').skip(1))
+            .collect();
+        let is_one = |word: &&&str| of.iter().any(|modifier| is_stem_of(word, modifier));
+        let known: Vec<&str> = modifiers.iter().filter(is_one).copied().collect();
+        (!known.is_empty()).then(|| format!("{first}.{}", known.join(".")))
+    }
+
+    /// What a word of a sentence leads to that is written as an instruction with modifiers, a CUDA intrinsic or a CUTLASS atom, and that word.
+    #[must_use]
+    pub fn find_within(&self, sentence: &str) -> Option<(String, Found)> {
+        let words = sentence.split(|c: char| c.is_whitespace() || ",;()[]{}<>'\"`".contains(c));
+        let words = words.map(|word| word.trim_end_matches(['.', ':', '?', '!']));
+        words.filter(|word| word.contains(['.', '_'])).find_map(|word| {
+            let form = word.split_once('.').and_then(|(first, rest)| {
+                let spoken = self.spoken(&format!("{first} {rest}"))?;
+                // `match.py` names no modifier, and `cp.async.bulk` nothing else.
+                (spoken == word).then(|| self.find(word)).flatten()
+            });
+            Some((word.to_owned(), form.or_else(|| self.name(word))?))
+        })
     }
 
     /// The instructions that have a modifier, if it is one.
@@ -427,14 +459,24 @@ fn is_stem_of(word: &str, modifier: &str) -> bool {
     is_word_of(word, modifier) || modifier.strip_prefix(word).is_some_and(|rest| rest.starts_with('_'))
 }
 
-/// An instruction of which only words are said, such as `mma mxf4nvf4`, as one form. `None` if there is one word, or one that is no modifier.
-fn spoken(query: &str) -> Option<String> {
+/// The first word of several, and the modifiers that the others may be. `None` if there is one word, or one that has other characters than names
+/// of PTX.
+fn words_of(query: &str) -> Option<(&str, Vec<&str>)> {
     let words: Vec<&str> = query.split_whitespace().map(|word| word.trim_start_matches('.')).collect();
     let is_word = |word: &&str| {
         word.starts_with(|c: char| c.is_ascii_alphanumeric())
             && word.chars().all(|c| c.is_ascii_alphanumeric() || "._:".contains(c))
     };
-    (words.len() > 1 && words.iter().all(is_word)).then(|| words.join("."))
+    let (first, rest) = words.split_first()?;
+    let is_spoken = !rest.is_empty() && words.iter().all(is_word);
+    is_spoken.then(|| (*first, rest.iter().flat_map(|word| word.split('.')).collect()))
+}
+
+/// Whether a query of several words is a sentence and no line of PTX, although its first word may be one of PTX: `wait`, `add`, `exit`.
+fn is_prose(query: &str, first: &str) -> bool {
+    let has_operand = |word: &str| word.starts_with(['%', '[', '{', '"']) || word.ends_with(';');
+    let behind = query.split_once(first).map_or("", |(_, rest)| rest).split_whitespace().next();
+    !first.contains('.') && behind.is_some_and(|word| !has_operand(word)) && !query.ends_with(';')
 }
 
 /// The first word of an instruction.
@@ -631,12 +673,14 @@ mod tests {
 
     #[test]
     fn words_of_an_instruction_are_one_form() {
-        assert_eq!(spoken("mma mxf4nvf4"), Some("mma.mxf4nvf4".to_owned()));
-        assert_eq!(spoken("mma.sync .kind::mxf4"), Some("mma.sync.kind::mxf4".to_owned()));
-        assert_eq!(spoken("mma"), None);
-        assert_eq!(spoken("add.u32 %r1, %r2, 3;"), None);
         let (library, record) = (Library::embedded(), committed());
         let index = Index::new(&library, &record.matrix).unwrap();
+        let spoken = |query| index.spoken(query);
+        assert_eq!(spoken("mma mxf4nvf4"), Some("mma.mxf4nvf4".to_owned()));
+        assert_eq!(spoken("mma.sync .kind::mxf4"), Some("mma.sync.kind::mxf4".to_owned()));
+        assert_eq!(spoken("mma m16n8k32 is not accepted on sm_121"), Some("mma.m16n8k32".to_owned()));
+        assert_eq!(spoken("mma"), None);
+        assert_eq!(spoken("add.u32 %r1, %r2, 3;"), None);
         for query in ["mma mxf4nvf4", "mxf4nvf4", "mma.sync.aligned.kind::mxf4nvf4"] {
             let hits = index.find(query).unwrap().hits;
             assert!(hits.iter().all(|hit| hit.is_whole && hit.form.contains("kind::mxf4nvf4")), "{hits:?}");
@@ -655,6 +699,35 @@ mod tests {
             instruction("\"ldmatrix.sync.aligned.m8n8.x4.shared.b16 {%0}, [%1];\""),
             "ldmatrix.sync.aligned.m8n8.x4.shared.b16"
         );
+    }
+
+    #[test]
+    fn a_sentence_is_no_instruction() {
+        let (library, record) = (Library::embedded(), committed());
+        let index = Index::new(&library, &record.matrix).unwrap();
+        for query in [
+            "a and b must have same reduction dim, but got [32, 64] X [128, 32]",
+            "wait loop never ends in my kernel",
+            "store fails",
+            "copy of scale factors is slow",
+            "tensor parallel prefetch is broken",
+            "add a load balancer to my server",
+            "exit code 139 after an hour",
+            "init failure on RTX 6000 PRO Blackwell",
+        ] {
+            let found = index.find(query);
+            assert!(found.is_none(), "{query}: {found:?}");
+        }
+        for query in ["add %r1, %r2, 3;", "trap;", "bar sync", "wait"] {
+            assert!(index.find(query).is_some(), "{query}");
+        }
+        let within = |sentence| index.find_within(sentence).map(|(word, _)| word);
+        assert_eq!(
+            within("Triton emits `cvt.rn.satfinite.e2m1x2.f32`, which stops on my Spark").as_deref(),
+            Some("cvt.rn.satfinite.e2m1x2.f32")
+        );
+        assert_eq!(within("is SM90_TMA_LOAD on the 5090?").as_deref(), Some("SM90_TMA_LOAD"));
+        assert_eq!(within("match.py and torch.compile fail in add.cu, see set.me"), None);
     }
 
     #[test]
