@@ -140,6 +140,32 @@ fn program_that_reads_what_nothing_wrote() {
 
 #[test]
 #[ignore = "a program for `exec`"]
+fn program_that_looks_at_memory_before_it_fills_it() {
+    let s = Setup::new();
+    let (x, y) = (s.api.allocate(256), s.api.allocate(256));
+    s.fill(x, &[1; 64]);
+    s.run("twice", 1, 64, x, x);
+    s.api.words(y, 64);
+    s.fill(y, &[1; 64]);
+    s.run("twice", 1, 64, y, x);
+    s.free(&[x, y]);
+}
+
+/// The result is read too early: a kernel writes it later.
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_that_reads_a_result_before_it_is_there() {
+    let s = Setup::new();
+    let (x, y) = (s.api.allocate(256), s.api.allocate(256));
+    s.fill(x, &[1; 64]);
+    s.run("twice", 1, 64, x, x);
+    s.api.words(y, 64);
+    s.run("move", 1, 32, y, x);
+    s.free(&[x, y]);
+}
+
+#[test]
+#[ignore = "a program for `exec`"]
 fn program_that_sums_what_nothing_wrote() {
     let s = Setup::new();
     let x = s.api.allocate(4);

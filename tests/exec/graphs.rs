@@ -2,6 +2,7 @@
 
 use std::ffi::c_void;
 use std::ptr;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use crate::api::{ADD, Api, call};
 
@@ -234,6 +235,67 @@ fn program_that_builds_a_graph() {
         0
     );
     assert_eq!(call!(s.api, "cuMemFree_v2", s.buffer => u64), 0);
+}
+
+/// The number of objects that were destroyed.
+static DESTROYED: AtomicU32 = AtomicU32::new(0);
+
+extern "C" fn destroy(data: *mut c_void) {
+    assert_eq!(data as u64, 0x77);
+    DESTROYED.fetch_add(1, Ordering::Relaxed);
+}
+
+/// By the names of the driver and of the runtime.
+#[test]
+#[ignore = "a program for `exec`"]
+fn program_whose_graphs_keep_objects() {
+    let driver = setup();
+    let runtime = Api::open("libcudart.so.13");
+    for (api, of) in [(&driver.api, "cu"), (&runtime, "cuda")] {
+        let name = |rest: &str| format!("{of}{rest}");
+        let destroyed = || DESTROYED.swap(0, Ordering::Relaxed);
+        let create = |count: u32, flags: u32| {
+            let mut object = 0u64;
+            let code = call!(
+                api, &name("UserObjectCreate"), &raw mut object => *mut u64, 0x77 => u64, destroy as *const () => *const (), count => u32,
+                flags => u32,
+            );
+            (code, object)
+        };
+        let graph = || {
+            let mut graph = 0u64;
+            assert_eq!(call!(driver.api, "cuGraphCreate", &raw mut graph => *mut u64, 0 => u32), 0);
+            graph
+        };
+        let give = |graph: u64, object: u64, count: u32, flags: u32| {
+            call!(api, &name("GraphRetainUserObject"), graph => u64, object => u64, count => u32, flags => u32)
+        };
+        let take = |graph: u64, object: u64, count: u32| {
+            call!(api, &name("GraphReleaseUserObject"), graph => u64, object => u64, count => u32)
+        };
+        let retain = |object: u64, count: u32| call!(api, &name("UserObjectRetain"), object => u64, count => u32);
+        let release = |object: u64, count: u32| call!(api, &name("UserObjectRelease"), object => u64, count => u32);
+        assert_eq!((create(1, 0).0, create(0, 1).0), (1, 1));
+        // A graph, a copy of it and an instance keep an object of which the program has given its only reference.
+        let (object, first) = (create(1, 1).1, graph());
+        assert_eq!(give(first, object, 1, 1), 0);
+        let mut copy = 0u64;
+        assert_eq!(call!(driver.api, "cuGraphClone", &raw mut copy => *mut u64, first => u64), 0);
+        let instance = driver.instantiate(first);
+        for gone in [first, copy] {
+            assert_eq!(call!(driver.api, "cuGraphDestroy", gone => u64), 0);
+            assert_eq!(destroyed(), 0);
+        }
+        assert_eq!(call!(driver.api, "cuGraphExecDestroy", instance => u64), 0);
+        assert_eq!((destroyed(), release(object, 1)), (1, 1));
+        // References of the program beside those of a graph.
+        let (object, second) = (create(1, 1).1, graph());
+        assert_eq!((retain(object, 2), give(second, object, 2, 0), give(second, object, 9, 1)), (0, 0, 1));
+        assert_eq!((take(second, object, 3), take(second, object, 2), destroyed()), (1, 0, 0));
+        assert_eq!((release(object, 2), destroyed(), release(object, 1), destroyed()), (0, 0, 0, 1));
+        assert_eq!(call!(driver.api, "cuGraphDestroy", second => u64), 0);
+        assert_eq!((retain(object, 1), give(second, object, 1, 0), destroyed()), (1, 1, 0));
+    }
 }
 
 #[test]

@@ -188,6 +188,7 @@ fn graphs_do_what_streams_would() {
     assert!(text.contains("add: 20 launches") && !text.contains("not supported"), "{text}");
     assert!(!text.contains("not freed"), "{text}");
     passes("graphs::program_that_builds_a_graph");
+    passes_without_a_launch("graphs::program_whose_graphs_keep_objects");
     passes_without_a_launch("graphs::program_whose_captures_fail_as_they_should");
     let output = exec(&[], "graphs::program_with_a_violation_in_a_graph");
     assert_eq!(output.status.code(), Some(100), "{}", told(&output));
@@ -444,7 +445,9 @@ fn undefined_bytes_that_reach_the_host_are_reported_with_their_kernel() {
     let part = "64 of 64 bytes to the host that are undefined, between bytes 512 and 719";
     read("program_that_moves_undefined_bytes_before_it_reads_them", "twice", "cudaMemcpy2D", part);
     read("program_whose_kernel_moves_data_that_nothing_wrote", "move", copy, "128 of 256 bytes");
-    read("program_that_reads_what_nothing_wrote", "", copy, "neither the host nor a kernel has ever written");
+    for program in ["program_that_reads_what_nothing_wrote", "program_that_reads_a_result_before_it_is_there"] {
+        read(program, "", copy, "neither the host nor a kernel has ever written");
+    }
     let (all, _) =
         read("program_that_sums_what_nothing_wrote", "sum", copy, "they come from line 45 `ld.shared.u32");
     // The atomic of the second CTA finds what the first one left, not a word that nobody wrote.
@@ -466,6 +469,9 @@ fn what_nobody_needs_is_a_remark() {
             .contains("3696 of 4096 bytes to the host that nothing has written, between bytes 400 and 4095"),
         "{all:?}"
     );
+    let (code, all) = report(&[], "definedness::program_that_looks_at_memory_before_it_fills_it");
+    let said = remarks(&all);
+    assert!(code == 0 && said.len() == 1 && said[0].contains("the host fills it afterwards"), "{code} {said:?}");
     let (code, all) = report(&[], "definedness::program_with_an_input_that_no_kernel_reads");
     assert_eq!(
         (code, remarks(&all)),

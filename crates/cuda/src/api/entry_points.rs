@@ -8,7 +8,7 @@ use crate::api::table::{Call, EntryPoint, entry_points};
 use crate::api::{
     array_calls, conditional_calls, cute_dsl, device_calls, error_calls, graph_calls, graph_instance_calls,
     launch_calls, link_calls, managed_calls, memory_calls, module_calls, registration, stream_calls,
-    tensor_map_calls, texture_calls, unserved, virtual_memory_calls, word_calls,
+    tensor_map_calls, texture_calls, unserved, user_object_calls, virtual_memory_calls, word_calls,
 };
 use crate::device::module::is_of_nvidia;
 use crate::device::state::device;
@@ -17,7 +17,7 @@ use crate::program::pointers::{In, Out, Text};
 use crate::status::{Answer, Status};
 
 /// The tables of all files, with how to call their functions.
-static TABLES: [(&[EntryPoint], &[Call]); 22] = [
+static TABLES: [(&[EntryPoint], &[Call]); 23] = [
     (device_calls::DEVICE, device_calls::DEVICE_CALLS),
     (memory_calls::MEMORY, memory_calls::MEMORY_CALLS),
     (virtual_memory_calls::VIRTUAL_MEMORY, virtual_memory_calls::VIRTUAL_MEMORY_CALLS),
@@ -26,6 +26,7 @@ static TABLES: [(&[EntryPoint], &[Call]); 22] = [
     (launch_calls::LAUNCH, launch_calls::LAUNCH_CALLS),
     (stream_calls::STREAM, stream_calls::STREAM_CALLS),
     (word_calls::WORD, word_calls::WORD_CALLS),
+    (user_object_calls::USER_OBJECT, user_object_calls::USER_OBJECT_CALLS),
     (graph_calls::GRAPH, graph_calls::GRAPH_CALLS),
     (conditional_calls::CONDITIONAL_HANDLE, conditional_calls::CONDITIONAL_HANDLE_CALLS),
     (graph_instance_calls::GRAPH_INSTANCE, graph_instance_calls::GRAPH_INSTANCE_CALLS),

@@ -17,6 +17,7 @@ use crate::device::allocations::Kind;
 use crate::device::conditionals::CONDITIONAL;
 use crate::device::handles::Handle;
 use crate::device::state::device;
+use crate::device::user_objects::Gone;
 use crate::device::work::{CopyWork, Work};
 use crate::program::caller::runtime_is_12;
 use crate::program::pointers::{In, Out};
@@ -171,7 +172,11 @@ entry_points! {
     }
     [cudaGraphDestroy, _cudaGraphDestroy: (Primary, zeros INVALID_VALUE)]
     [cuGraphDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
-    fn (graph: u64) { device()?.destroy_graph(graph_of(graph)?) }
+    fn (graph: u64) {
+        let gone = device()?.destroy_graph(graph_of(graph)?)?;
+        gone.into_iter().for_each(Gone::destroy);
+        Ok(())
+    }
     [cudaGraphClone: (Primary, zeros INVALID_VALUE)]
     [cuGraphClone: (Init, zeros INVALID_VALUE, since 10_000)]
     fn (to: Out<u64>, graph: u64) {

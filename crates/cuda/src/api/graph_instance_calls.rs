@@ -16,6 +16,7 @@ use crate::device::graphs::{Mismatch, Step};
 use crate::device::handles::Handle;
 use crate::device::instances::perform_instance;
 use crate::device::state::device;
+use crate::device::user_objects::Gone;
 use crate::device::work::{CopyWork, Work};
 use crate::program::pointers::{In, Out};
 use crate::status::{Answer, Status};
@@ -125,7 +126,11 @@ entry_points! {
     }
     [cudaGraphExecDestroy, _cudaGraphExecDestroy: (Primary, zeros INVALID_VALUE)]
     [cuGraphExecDestroy: (Init, zeros INVALID_VALUE, since 10_000)]
-    fn (instance: u64) { device()?.destroy_instance(instance_of(instance)?) }
+    fn (instance: u64) {
+        let gone = device()?.destroy_instance(instance_of(instance)?)?;
+        gone.into_iter().for_each(Gone::destroy);
+        Ok(())
+    }
     [cudaGraphUpload, cudaGraphUpload_ptsz: (Primary, zeros INVALID_VALUE)]
     [cuGraphUpload, cuGraphUpload_ptsz: (Init, zeros INVALID_VALUE, since 11_010)]
     fn (instance: u64, stream: u64) {

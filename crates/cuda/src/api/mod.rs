@@ -28,5 +28,6 @@ pub(crate) mod table;
 mod tensor_map_calls;
 mod texture_calls;
 mod unserved;
+mod user_object_calls;
 mod virtual_memory_calls;
 mod word_calls;

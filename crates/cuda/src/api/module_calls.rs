@@ -126,6 +126,9 @@ fn enumerate(list: Out<u64>, count: u32, module: u64) -> Answer {
 /// The attributes of a kernel.
 struct Known {
     static_shared: u32,
+    /// Constant memory of the module, and local memory of a thread, in bytes.
+    constant: u32,
+    local: u32,
     threads: u32,
     /// The architecture that the PTX was compiled for, and that of the GPU: 120 and 121 for `compute_120f` on GB10.
     ptx_arch: u32,
@@ -141,17 +144,21 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
     let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
     let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
-    Ok(Known { static_shared: kernel.shared_bytes, threads, ptx_arch: program.arch(), arch, optin })
+    let (static_shared, local) = (kernel.shared_bytes, u32::try_from(kernel.local_bytes).unwrap_or(u32::MAX));
+    let constant = program.constant_bytes() as u32;
+    Ok(Known { static_shared, constant, local, threads, ptx_arch: program.arch(), arch, optin })
 }
 
 /// No compiler has allocated registers, so this is a number with which every launch fits.
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
-    let Known { static_shared, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
+    let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
     let found = match attribute {
         0 => threads,
         1 => static_shared,
+        2 => constant,
+        3 => local,
         4 => REGISTERS,
         5 => ptx_arch,
         6 => arch,
@@ -322,8 +329,8 @@ entry_points! {
     }
     [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (to: Out<u8>, symbol: u64) {
-        let Known { static_shared, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
-        let longs = [u64::from(static_shared), 0, 0].map(u64::to_le_bytes).concat();
+        let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
+        let longs = [static_shared, constant, local].map(|size| u64::from(size).to_le_bytes()).concat();
         let dynamic = optin.saturating_sub(static_shared);
         let words = [threads, REGISTERS, ptx_arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
         let mut bytes = [longs, words].concat();

@@ -29,7 +29,6 @@ const CAUSES: &[(&str, &str)] = &[
     ("cudaGL", "there is no graphics API; use memory of cudaMalloc"),
     ("EGL", "there is no graphics API; use memory of cudaMalloc"),
     ("VDPAU", "there is no graphics API; use memory of cudaMalloc"),
-    ("UserObject", "a graph keeps no object of the program; keep it until the graph is destroyed"),
     ("Multicast", "there is no NVLink switch; use peer copies (cudaMemcpyPeer)"),
     ("LogicalEndpoint", "there is no fabric; use peer copies (cudaMemcpyPeer)"),
     ("Fabric", "there is no fabric; use peer copies (cudaMemcpyPeer)"),

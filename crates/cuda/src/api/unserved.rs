@@ -50,7 +50,7 @@ unserved! {
     cuGraphExecBatchMemOpNodeSetParams, cuGraphExecExternalSemaphoresSignalNodeSetParams, cuGraphExecExternalSemaphoresWaitNodeSetParams,
     cuGraphExecGetId, cuGraphExternalSemaphoresSignalNodeGetParams, cuGraphExternalSemaphoresSignalNodeSetParams,
     cuGraphExternalSemaphoresWaitNodeGetParams, cuGraphExternalSemaphoresWaitNodeSetParams, cuGraphGetId, cuGraphNodeGetLocalId, cuGraphNodeGetParams,
-    cuGraphNodeGetToolsId, cuGraphReleaseUserObject, cuGraphRetainUserObject, cuGraphicsMapResources, cuGraphicsMapResources_ptsz,
+    cuGraphNodeGetToolsId, cuGraphicsMapResources, cuGraphicsMapResources_ptsz,
     cuGraphicsResourceGetMappedMipmappedArray, cuGraphicsResourceGetMappedPointer, cuGraphicsResourceGetMappedPointer_v2,
     cuGraphicsResourceSetMapFlags, cuGraphicsResourceSetMapFlags_v2, cuGraphicsSubResourceGetMappedArray, cuGraphicsUnmapResources,
     cuGraphicsUnmapResources_ptsz, cuGraphicsUnregisterResource, cuGreenCtxCreate, cuGreenCtxDestroy, cuGreenCtxGetDevResource, cuGreenCtxGetId,
@@ -82,7 +82,7 @@ unserved! {
     cuTexRefGetMipmappedArray, cuTexRefSetAddress, cuTexRefSetAddress2D, cuTexRefSetAddress2D_v2, cuTexRefSetAddress2D_v3, cuTexRefSetAddressMode,
     cuTexRefSetAddress_v2, cuTexRefSetArray, cuTexRefSetBorderColor, cuTexRefSetFilterMode, cuTexRefSetFlags, cuTexRefSetFormat,
     cuTexRefSetMaxAnisotropy, cuTexRefSetMipmapFilterMode, cuTexRefSetMipmapLevelBias, cuTexRefSetMipmapLevelClamp, cuTexRefSetMipmappedArray,
-    cuUserObjectCreate, cuUserObjectRelease, cuUserObjectRetain, cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
+    cuWaitExternalSemaphoresAsync, cuWaitExternalSemaphoresAsync_ptsz,
 }
 
 #[rustfmt::skip]
@@ -106,7 +106,7 @@ unserved! {
     cudaGraphExecMemcpyNodeSetParamsToSymbol, cudaGraphExternalSemaphoresSignalNodeGetParams, cudaGraphExternalSemaphoresSignalNodeSetParams,
     cudaGraphExternalSemaphoresWaitNodeGetParams, cudaGraphExternalSemaphoresWaitNodeSetParams, cudaGraphGetId,
     cudaGraphMemcpyNodeSetParamsFromSymbol, cudaGraphMemcpyNodeSetParamsToSymbol, cudaGraphNodeGetLocalId, cudaGraphNodeGetParams,
-    cudaGraphNodeGetToolsId, cudaGraphReleaseUserObject, cudaGraphRetainUserObject, cudaGraphicsEGLRegisterImage, cudaGraphicsGLRegisterBuffer,
+    cudaGraphNodeGetToolsId, cudaGraphicsEGLRegisterImage, cudaGraphicsGLRegisterBuffer,
     cudaGraphicsGLRegisterImage, cudaGraphicsMapResources, cudaGraphicsResourceGetMappedEglFrame, cudaGraphicsResourceGetMappedMipmappedArray,
     cudaGraphicsResourceGetMappedPointer, cudaGraphicsResourceSetMapFlags, cudaGraphicsSubResourceGetMappedArray, cudaGraphicsUnmapResources,
     cudaGraphicsUnregisterResource, cudaGraphicsVDPAURegisterOutputSurface, cudaGraphicsVDPAURegisterVideoSurface, cudaGreenCtxCreate,
@@ -119,6 +119,6 @@ unserved! {
     cudaMemcpyWithAttributesAsync_ptsz, cudaMipmappedArrayGetMemoryRequirements, cudaMipmappedArrayGetSparseProperties,
     cudaSignalExternalSemaphoresAsync, cudaSignalExternalSemaphoresAsync_ptsz, cudaStreamBeginRecaptureToGraph, cudaStreamBeginRecaptureToGraph_ptsz,
     cudaStreamGetDevResource, cudaStreamGetDevResource_ptsz, cudaSubgridCreate, cudaSubgridWorkerGridCreate, cudaSubgridWorksetCreate,
-    cudaUserObjectCreate, cudaUserObjectRelease, cudaUserObjectRetain, cudaVDPAUGetDevice, cudaVDPAUSetVDPAUDevice, cudaWaitExternalSemaphoresAsync,
+    cudaVDPAUGetDevice, cudaVDPAUSetVDPAUDevice, cudaWaitExternalSemaphoresAsync,
     cudaWaitExternalSemaphoresAsync_ptsz,
 }

@@ -5,6 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::device::conditionals::{Choice, Condition, Conditional, Conditions};
+use crate::device::user_objects::UserObjects;
 use crate::device::work::Work;
 use crate::status::{Answer, Status};
 
@@ -59,6 +60,7 @@ pub(crate) struct Graphs {
     /// Graphs of which an instance, or another graph, has taken the work.
     taken: BTreeSet<u64>,
     pub(crate) conditions: Conditions,
+    pub(crate) objects: UserObjects,
 }
 
 /// Why an instance cannot be updated.
@@ -151,6 +153,7 @@ impl Graphs {
             Work::Child(child) => {
                 let copy = self.clone_graph(child)?;
                 self.conditions.put_into(copy, graph, false);
+                self.objects.hand_over(copy, graph);
                 Work::Child(copy)
             }
             other => other,
@@ -299,6 +302,7 @@ impl Graphs {
         let index = steps.iter().enumerate().rev().map(|(at, step)| (step.node, at)).collect();
         self.instances.insert(instance, Instance { steps, flags, graph, conditions, launched: false, index });
         self.taken.insert(graph);
+        self.objects.keep_too(graph, instance);
         Ok(instance)
     }
 
@@ -423,6 +427,7 @@ impl Graphs {
             let node = self.node_mut(new[node])?;
             (node.original, node.after) = (original, after);
         }
+        self.objects.keep_too(graph, copy);
         Ok(copy)
     }
 

@@ -13,6 +13,7 @@ pub(crate) enum Handle {
     Texture = 8,
     Link = 9,
     Physical = 10,
+    UserObject = 11,
 }
 
 const HANDLE: u64 = 0x0057_0000_0000_0000;

@@ -86,6 +86,7 @@ impl Device {
         printed: &mut Vec<String>,
     ) -> Result<(), Status> {
         self.healthy()?;
+        self.report_unwritten();
         self.results.begins(&function.name);
         let began = Instant::now();
         let progress = self.progress(function);

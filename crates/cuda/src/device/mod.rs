@@ -38,5 +38,6 @@ mod launch;
 pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;
+pub(crate) mod user_objects;
 pub(crate) mod virtual_memory;
 mod words;

@@ -25,6 +25,8 @@ use crate::device::pools::Pools;
 use crate::device::record::Recorder;
 use crate::device::results::{REPORTED, Results, say};
 use crate::device::streams::Streams;
+use crate::device::undefined::Unwritten;
+use crate::device::user_objects::Gone;
 use crate::device::work::Function;
 use crate::program::host_memory;
 use crate::program::host_memory::WINDOW_END;
@@ -84,6 +86,8 @@ pub(crate) struct Device {
     /// Bytes in use of each GPU.
     used: [u64; MOST_GPUS as usize],
     missing: HashSet<String>,
+    /// Copies to the host that are not judged yet.
+    pub(crate) unwritten: Vec<Unwritten>,
     /// Names to which the program has pointers.
     texts: HashMap<Arc<str>, CString>,
     pid: u32,
@@ -119,6 +123,7 @@ pub(crate) fn end() {
         return;
     }
     let Some(Ok(mut device)) = DEVICE.get().map(Mutex::try_lock) else { return };
+    device.report_unwritten();
     let bases: Vec<u64> = device.allocations.keys().copied().collect();
     bases.into_iter().for_each(|base| device.remark_unread(base));
     let unlaunched = device.graphs.unlaunched();
@@ -173,6 +178,7 @@ impl Device {
             results,
             recorder: Recorder::of_environment(),
             used: [0; MOST_GPUS as usize],
+            unwritten: Vec::new(),
             missing: HashSet::new(),
             texts: HashMap::new(),
             pid,
@@ -299,6 +305,7 @@ impl Device {
             Some(found) if found.kind == Kind::Graph => return Ok(()),
             _ => return Err(Status::INVALID_VALUE),
         }
+        self.report_unwritten();
         self.remark_unread(address);
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
         self.memory.free(address);
@@ -326,19 +333,19 @@ impl Device {
     }
 
     /// Destroys an instance of a graph.
-    pub(crate) fn destroy_instance(&mut self, instance: u64) -> Answer {
+    pub(crate) fn destroy_instance(&mut self, instance: u64) -> Result<Vec<Gone>, Status> {
         let of = self.graphs.unlaunched_instance(instance);
         self.graphs.destroy_instance(instance)?;
         self.remark_unlaunched(of);
-        Ok(())
+        Ok(self.graphs.objects.forget(instance))
     }
 
     /// Destroys a graph.
-    pub(crate) fn destroy_graph(&mut self, graph: u64) -> Answer {
+    pub(crate) fn destroy_graph(&mut self, graph: u64) -> Result<Vec<Gone>, Status> {
         let of = self.graphs.unlaunched_graph(graph);
         self.graphs.destroy(graph)?;
         self.remark_unlaunched(of);
-        Ok(())
+        Ok(self.graphs.objects.forget(graph))
     }
 
     /// Remarks that no kernel has used what the host has copied to an allocation.

@@ -34,6 +34,15 @@ struct Origin {
     range: Range<u64>,
 }
 
+/// A copy to the host of memory that nobody had written, until it shows what the memory is for: if the host fills it next, the program has only
+/// looked at it too early, as numba does for the shape of an array.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    base: u64,
+    call: &'static str,
+    what: String,
+}
+
 /// The undefined bytes of a copy to the host.
 #[derive(Debug, Default)]
 pub(crate) struct UndefinedBytes {
@@ -99,12 +108,24 @@ impl Device {
                     let what = format!(
                         "it copies {bytes} to the host, {place} that neither the host nor a kernel has ever written to"
                     );
-                    self.results.violated(vec![ViolationRecord::of_call(call, Rule::Uninitialised, what)]);
+                    self.unwritten.push(Unwritten { base, call, what });
                 }
                 None => {
                     let what = format!("{call} copies {bytes} to the host that nothing has written, {place}");
                     self.results.remark(what);
                 }
+            }
+        }
+    }
+
+    /// Reports the copies of memory that nobody had written. Before a launch, before the memory is freed and at the end of the process it is
+    /// known whether the host has filled the memory since.
+    pub(crate) fn report_unwritten(&mut self) {
+        for Unwritten { base, call, what } in std::mem::take(&mut self.unwritten) {
+            if self.memory.is_touched(base) {
+                self.results.remark(format!("{call}: {what}; the host fills it afterwards"));
+            } else {
+                self.results.violated(vec![ViolationRecord::of_call(call, Rule::Uninitialised, what)]);
             }
         }
     }

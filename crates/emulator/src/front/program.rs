@@ -358,7 +358,7 @@ pub struct Kernel {
     /// The alignment that it declares for dynamic shared memory.
     pub(crate) dynamic_align: u32,
     /// Bytes of the entry's frame in the local memory of one thread.
-    pub(crate) local_bytes: usize,
+    pub local_bytes: usize,
     /// Local memory with which a thread begins: enough for all frames if no function calls itself.
     pub(crate) stack_bytes: usize,
     /// The functions that it calls, by number in [`CallSite`](crate::front::calls::CallSite).
@@ -447,6 +447,12 @@ impl Program {
     #[must_use]
     pub fn arch(&self) -> u32 {
         self.arch
+    }
+
+    /// The bytes of its constant memory.
+    #[must_use]
+    pub const fn constant_bytes(&self) -> usize {
+        self.constants.len()
     }
 
     /// The line of the text, from 1, in which a byte is.
