@@ -170,14 +170,18 @@ fn program_that_synchronizes_a_grid() {
     );
     assert_eq!((made, add(&api, link, GRID, "grid.ptx")), (0, 0));
     let (mut image, mut len, mut module) = (0u64, 0usize, 0u64);
-    assert_eq!(call!(api, "cuLinkComplete", link => u64, &raw mut image => *mut u64, &raw mut len => *mut usize), 0);
+    assert_eq!(
+        call!(api, "cuLinkComplete", link => u64, &raw mut image => *mut u64, &raw mut len => *mut usize),
+        0
+    );
     assert_eq!(call!(api, "cuModuleLoadData", &raw mut module => *mut u64, image => u64), 0);
     let kernel = api.kernel(module, "k");
     let (numbers, sums) = (api.allocate(4 * 3 * 64), api.allocate(4 * 3 * 64));
     for scope in [1, 2u32] {
         // Without a handle every thread is number 0, and nothing is synchronized; one thread shows the status.
         let (grid, threads) = if scope == 1 { (3, 64) } else { (1, 1) };
-        let arguments = [(&raw const numbers).cast::<c_void>(), (&raw const sums).cast(), (&raw const scope).cast()];
+        let arguments =
+            [(&raw const numbers).cast::<c_void>(), (&raw const sums).cast(), (&raw const scope).cast()];
         let status = call!(
             api, "cuLaunchCooperativeKernel", kernel => u64, grid => u32, 1 => u32, 1 => u32, threads => u32, 1 => u32,
             1 => u32, 0 => u32, 0 => u64, arguments.as_ptr() => *const *const c_void,
