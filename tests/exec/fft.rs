@@ -44,7 +44,7 @@ fn defined(size: &[usize], numbers: &[Number], sign: f64) -> Vec<Number> {
 
 /// Numbers of the types that plans have.
 #[derive(Clone, Copy, PartialEq, Debug)]
-enum Width {
+pub(crate) enum Width {
     F16,
     BF16,
     F32,
@@ -56,7 +56,7 @@ fn short(format: Format, x: f64) -> Vec<u8> {
 }
 
 impl Width {
-    fn bytes(self, numbers: &[f64]) -> Vec<u8> {
+    pub(crate) fn bytes(self, numbers: &[f64]) -> Vec<u8> {
         let of = |x: &f64| match self {
             Self::F16 => short(Format::F16, *x).to_vec(),
             Self::BF16 => short(Format::Bf16, *x).to_vec(),
@@ -66,7 +66,7 @@ impl Width {
         numbers.iter().flat_map(of).collect()
     }
 
-    fn numbers(self, bytes: &[u8]) -> Vec<f64> {
+    pub(crate) fn numbers(self, bytes: &[u8]) -> Vec<f64> {
         let of = |b: &[u8]| match self {
             Self::F16 => f64::from(Format::F16.decode(u16::from_le_bytes([b[0], b[1]]).into())),
             Self::BF16 => f64::from(Format::Bf16.decode(u16::from_le_bytes([b[0], b[1]]).into())),
@@ -76,7 +76,7 @@ impl Width {
         bytes.chunks_exact(self.size()).map(of).collect()
     }
 
-    const fn size(self) -> usize {
+    pub(crate) const fn size(self) -> usize {
         match self {
             Self::F16 | Self::BF16 => 2,
             Self::F32 => 4,
@@ -84,7 +84,7 @@ impl Width {
         }
     }
 
-    const fn unit(self) -> f64 {
+    pub(crate) const fn unit(self) -> f64 {
         match self {
             Self::F16 => 1.0 / 1024.0,
             Self::BF16 => 1.0 / 128.0,

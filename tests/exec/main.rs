@@ -27,6 +27,7 @@ mod rand;
 mod record;
 mod robustness;
 mod separate;
+mod sparse;
 mod static_runtime;
 mod stream_words;
 mod textures;

@@ -354,15 +354,23 @@ fn library(context: &Context<'_>) -> Result<PathBuf, ExecError> {
 }
 
 /// Creates the library under the names that programs load. `libcudart` has versioned symbols, and the dynamic linker checks the
-/// versions in a file of that name; so `libcudart` is a stub that depends on `libcuda.so.1`, and so are `libcublas`, `libcublasLt`
-/// and `libcufft`. `libcurand` is none: its generators on the host are needed.
+/// versions in a file of that name; so `libcudart` is a stub that depends on `libcuda.so.1`, and so are `libcublas`, `libcublasLt`,
+/// `libcufft` and `libcusparse`. `libcurand` is none: its generators on the host are needed.
 fn libraries(folder: &Path, library: &Path) -> io::Result<()> {
     for name in [DRIVER, "libcuda.so"] {
         symlink(library, folder.join(name))?;
     }
     let of_blas = ["libcublas", "libcublasLt"].into_iter();
     let of_blas = of_blas.flat_map(|name| [11, 12, 13].map(|version| format!("{name}.so.{version}")));
-    let others = ["libcudart.so.12", "libcudart.so.13", "libcufft.so.10", "libcufft.so.11", "libcufft.so.12"];
+    let others = [
+        "libcudart.so.12",
+        "libcudart.so.13",
+        "libcufft.so.10",
+        "libcufft.so.11",
+        "libcufft.so.12",
+        "libcusparse.so.11",
+        "libcusparse.so.12",
+    ];
     for name in others.map(str::to_owned).into_iter().chain(of_blas) {
         fs::write(folder.join(&name), stub::library(&name, DRIVER))?;
     }

@@ -170,14 +170,83 @@ impl Device {
         }
     }
 
-    /// Remembers who has filled and read allocations.
-    fn note_copy(&mut self, to: u64, from: u64, source: Home) {
-        let launches = self.launches;
-        let base = |device: &Self, at| device.around(at).map(|(base, _)| base);
-        if let Some(read) = base(self, from).and_then(|base| self.allocations.get_mut(&base)) {
+    /// Reads memory of the device for a function of a library that computes on the host. Bytes whose offsets it uses, and that are undefined,
+    /// are a violation; `name` is the operand that they belong to.
+    ///
+    /// # Safety
+    /// As [`Device::copy_box`].
+    pub(crate) unsafe fn read_operand(
+        &mut self,
+        address: u64,
+        len: usize,
+        name: &str,
+        is_used: impl Fn(usize) -> bool,
+    ) -> Result<Vec<u8>, Status> {
+        self.healthy()?;
+        let (mut bytes, mut undefined) = (Vec::new(), UndefinedBytes::default());
+        while bytes.len() < len {
+            let (done, at) = (bytes.len(), address.wrapping_add(bytes.len() as u64));
+            let piece = self.piece(at, len - done);
+            let home = self.home(Span { address: at, len: piece, memory: Memory::Device, does: "reads" })?;
+            self.note_read(at);
+            undefined.add_used(&self.memory, at, piece, |offset| is_used(done + offset));
+            bytes.extend_from_slice(match home {
+                Home::Device => self.memory.range(at, piece).ok_or(Status::INVALID_VALUE)?,
+                // SAFETY: `home` found memory of the program there, as promised by the caller.
+                Home::Host => unsafe { host_bytes(at, piece) }?,
+            });
+        }
+        self.report_used(undefined, name);
+        Ok(bytes)
+    }
+
+    /// Writes a result of a function of a library that computes on the host to memory of the device.
+    ///
+    /// # Safety
+    /// As [`Device::copy_box`].
+    pub(crate) unsafe fn write_result(&mut self, address: u64, bytes: &[u8]) -> Answer {
+        self.healthy()?;
+        let mut done = 0;
+        while done < bytes.len() {
+            let at = address.wrapping_add(done as u64);
+            let piece = &bytes[done..done + self.piece(at, bytes.len() - done)];
+            let span = Span { address: at, len: piece.len(), memory: Memory::Device, does: "writes" };
+            match self.home(span)? {
+                Home::Device => self.put(at, piece)?,
+                // SAFETY: `home` found memory of the program there, as promised by the caller.
+                Home::Host => unsafe { put_host_bytes(at, piece) }?,
+            }
+            done += piece.len();
+        }
+        Ok(())
+    }
+
+    /// Checks that there is memory that a function of a library is to read or to write.
+    pub(crate) fn expect_memory(&mut self, address: u64, len: usize, does: &'static str) -> Answer {
+        let mut done = 0;
+        while done < len {
+            let at = address.wrapping_add(done as u64);
+            let piece = self.piece(at, len - done);
+            self.home(Span { address: at, len: piece, memory: Memory::Device, does })?;
+            done += piece;
+        }
+        Ok(())
+    }
+
+    /// Remembers that an allocation is read.
+    fn note_read(&mut self, from: u64) {
+        let base = self.around(from).map(|(base, _)| base);
+        if let Some(read) = base.and_then(|base| self.allocations.get_mut(&base)) {
             read.copied.read = true;
         }
-        if let Some(filled) = base(self, to).and_then(|base| self.allocations.get_mut(&base))
+    }
+
+    /// Remembers who has filled and read allocations.
+    fn note_copy(&mut self, to: u64, from: u64, source: Home) {
+        self.note_read(from);
+        let launches = self.launches;
+        let base = self.around(to).map(|(base, _)| base);
+        if let Some(filled) = base.and_then(|base| self.allocations.get_mut(&base))
             && source == Home::Host
         {
             filled.copied.filled_after = Some(launches);

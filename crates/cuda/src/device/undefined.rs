@@ -10,6 +10,8 @@
 //!   that the kernel moves: a remark. More are data: a violation.
 //! * Nothing wrote it. If something wrote to other bytes of the allocation, the rest may be unused: a remark. If nothing ever wrote to any
 //!   of it, although kernels ran, nobody can want what the host reads: a violation.
+//!
+//! A function of a library that computes on the host says which bytes it uses. Any of these that is undefined is a violation.
 
 use std::ops::Range;
 
@@ -43,51 +45,113 @@ pub(crate) struct Unwritten {
     what: String,
 }
 
-/// The undefined bytes of a copy to the host.
+/// The undefined bytes of what is read to the host.
 #[derive(Debug, Default)]
 pub(crate) struct UndefinedBytes {
     origins: Vec<Origin>,
     copied: u64,
 }
 
+/// The part of a run of undefined bytes that counts, and how many of its bytes do.
+type Counted = Option<(Range<u64>, u64)>;
+
+/// What the value was computed from that a store left undefined.
+fn cause_of(trap: &Trap) -> String {
+    let cause = trap.what.split_once("; they come from").map_or("", |(_, cause)| cause);
+    if cause.is_empty() { String::new() } else { format!("; they come from{cause}") }
+}
+
+/// A violation of a call by bytes that a store left undefined.
+fn of_store(call: &str, trap: &Trap) -> ViolationRecord {
+    ViolationRecord { call: Some(call.to_owned()), ..ViolationRecord::from_trap(trap, 1) }
+}
+
 impl UndefinedBytes {
     /// Adds those of a range in device memory.
     pub(crate) fn add(&mut self, memory: &GlobalMemory, address: u64, len: usize) {
+        self.add_counted(memory, address, len, |run| Some((run.clone(), run.end - run.start)));
+    }
+
+    /// Adds those of a range in device memory whose offsets in it are used.
+    pub(crate) fn add_used(
+        &mut self,
+        memory: &GlobalMemory,
+        address: u64,
+        len: usize,
+        is_used: impl Fn(usize) -> bool,
+    ) {
+        let is_used = |at: &u64| is_used((at - address) as usize);
+        self.add_counted(memory, address, len, |run| {
+            let [first, last] = [run.clone().find(is_used)?, run.clone().rfind(is_used)?];
+            Some((first..last + 1, run.clone().filter(is_used).count() as u64))
+        });
+    }
+
+    fn add_counted(
+        &mut self,
+        memory: &GlobalMemory,
+        address: u64,
+        len: usize,
+        counted: impl Fn(&Range<u64>) -> Counted,
+    ) {
         self.copied += len as u64;
         let origins = &mut self.origins;
         memory.each_undefined(address, len, |run| {
-            let count = run.range.end - run.range.start;
-            let padding = run.moved && count < PADDING;
+            let padding = run.moved && run.range.end - run.range.start < PADDING;
+            let Some((range, count)) = counted(&run.range) else { return };
             let same =
                 |origin: &&mut Origin| origin.left.as_ref().map(|t| &t.place) == run.left.map(|t| &t.place);
             match origins.iter_mut().find(same) {
                 Some(origin) => {
                     origin.count += count;
                     origin.padding &= padding;
-                    origin.range =
-                        origin.range.start.min(run.range.start)..origin.range.end.max(run.range.end);
+                    origin.range = origin.range.start.min(range.start)..origin.range.end.max(range.end);
                 }
-                None => origins.push(Origin { left: run.left.cloned(), padding, count, range: run.range }),
+                None => origins.push(Origin { left: run.left.cloned(), padding, count, range }),
             }
         });
     }
 }
 
 impl Device {
+    /// The allocation with these bytes, and where they lie in it.
+    fn place_of(&self, range: &Range<u64>) -> Option<(u64, String)> {
+        let (base, len) = self.memory.buffer_around(range.start)?;
+        let (first, last) = (range.start - base, range.end - 1 - base);
+        Some((base, format!("between bytes {first} and {last} of an allocation of {len} bytes")))
+    }
+
+    /// Reports the undefined bytes that a function of a library computes with. `name` is the operand that they belong to.
+    pub(crate) fn report_used(&mut self, undefined: UndefinedBytes, name: &str) {
+        for Origin { left, count, range, .. } in undefined.origins {
+            let Some((_, place)) = self.place_of(&range) else { continue };
+            let call = called_function();
+            let bytes = if count == 1 { "1 byte".to_owned() } else { format!("{count} bytes") };
+            let record = match left {
+                Some(trap) => {
+                    let cause = cause_of(&trap);
+                    let what = format!("{call} reads {bytes} of {name} that are undefined, {place}{cause}");
+                    of_store(call, &Trap { what, ..trap })
+                }
+                None => {
+                    let what = format!("it reads {bytes} of {name} that nothing has written, {place}");
+                    ViolationRecord::of_call(call, Rule::Uninitialised, what)
+                }
+            };
+            self.results.violated(vec![record]);
+        }
+    }
+
     /// Reports the undefined bytes that a copy has carried to the host.
     pub(crate) fn report_undefined(&mut self, undefined: UndefinedBytes) {
         let UndefinedBytes { origins, copied } = undefined;
         for Origin { left, padding, count, range } in origins {
-            let Some((base, len)) = self.memory.buffer_around(range.start) else { continue };
+            let Some((base, place)) = self.place_of(&range) else { continue };
             let call = called_function();
-            let (first, last) = (range.start - base, range.end - 1 - base);
             let bytes = format!("{count} of {copied} bytes");
-            let place = format!("between bytes {first} and {last} of an allocation of {len} bytes");
             match left {
                 Some(trap) => {
-                    let cause = trap.what.split_once("; they come from").map_or("", |(_, cause)| cause);
-                    let cause =
-                        if cause.is_empty() { String::new() } else { format!("; they come from{cause}") };
+                    let cause = cause_of(&trap);
                     let what =
                         format!("{call} copies {bytes} to the host that are undefined, {place}{cause}");
                     let trap = Trap { what, ..trap };
@@ -97,11 +161,7 @@ impl Device {
                             trap.what, trap.place
                         ));
                     } else {
-                        let record = ViolationRecord {
-                            call: Some(call.to_owned()),
-                            ..ViolationRecord::from_trap(&trap, 1)
-                        };
-                        self.results.violated(vec![record]);
+                        self.results.violated(vec![of_store(call, &trap)]);
                     }
                 }
                 None if self.launches > 0 && !self.memory.is_touched(base) => {
@@ -133,9 +193,9 @@ impl Device {
     /// Remarks that a kernel left undefined bytes in memory that the host reads without a copy, if it does.
     pub(crate) fn remark_shared_undefined(&mut self, address: u64, len: usize) {
         if let Some(trap) = self.memory.undefined(address) {
-            let cause = trap.what.split_once("; they come from").map_or("", |(_, cause)| cause);
+            let cause = cause_of(trap);
             let what = format!(
-                "undefined bytes are left in an allocation of {len} bytes that the host can read; they come from{cause}; {}",
+                "undefined bytes are left in an allocation of {len} bytes that the host can read{cause}; {}",
                 trap.place
             );
             self.results.remark(what);

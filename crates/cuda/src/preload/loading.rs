@@ -115,7 +115,7 @@ fn folders_of(address: *const c_void) -> Vec<PathBuf> {
 /// Whether this library has the function of a library of kernels with a name, as the first one in which a name is searched.
 fn is_of_library(name: &CStr) -> bool {
     let Ok(name) = name.to_str() else { return false };
-    ["cublas", "cufft", "curand"].iter().any(|library| name.starts_with(library))
+    ["cublas", "cufft", "curand", "cusparse"].iter().any(|library| name.starts_with(library))
         && crate::library_functions().any(|function| function.name == name)
 }
 

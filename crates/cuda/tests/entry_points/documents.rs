@@ -97,6 +97,9 @@ fn page() -> String {
         "cuFFT",
         "A program of `tests/exec/fft.rs` calls every one that is served, and compares transforms with their definition.",
     ) + &library_chapter(
+        "cuSPARSE",
+        "A program of `tests/exec/sparse.rs` calls every one that is served, and compares results with their definition.",
+    ) + &library_chapter(
         "cuRAND",
         "A program of `tests/exec/rand.rs` calls every one, and compares numbers with those of NVIDIA's generators on the host. What is not \
              listed is NVIDIA's own.",

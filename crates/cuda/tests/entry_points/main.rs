@@ -38,7 +38,7 @@ fn every_exported_function_has_one_row() {
     for name in OF_OTHER_LIBRARIES {
         assert!(exported.remove(name), "{name} is not exported");
     }
-    // `blas.rs`, `blas_lt.rs`, `fft.rs` and `rand.rs` of `tests/exec` call those that are served.
+    // `blas.rs`, `blas_lt.rs`, `fft.rs`, `sparse.rs` and `rand.rs` of `tests/exec` call those that are served.
     for LibraryFunction { name, .. } in library_functions() {
         assert!(exported.remove(name), "{name} is not exported, or is there twice");
     }

@@ -4,16 +4,12 @@ use std::collections::HashMap;
 use std::ffi::c_int;
 use std::sync::{LazyLock, Mutex, MutexGuard, PoisonError};
 
-use emulator::Rule;
-use emulator::events::ViolationRecord;
-
 use super::super::answer;
 pub(super) use super::super::answer::refused;
-use crate::device::state::device;
+use super::super::pointer_mode;
 use crate::device::submit::submit;
 use crate::device::work::{CopyWork, Memory, Work};
 use crate::program::caller::set_called_function;
-use crate::program::host_memory;
 use crate::program::pointers::{In, Out};
 use crate::status::Status;
 
@@ -131,27 +127,11 @@ impl Call {
 
     /// Reports a scalar or a result that is not where the pointer mode says.
     fn misplaced(&self, address: u64, what: &str) -> Failure {
-        if let Ok(mut device) = device() {
-            let setting = if self.name.starts_with("cublasLt") {
-                "the attribute POINTER_MODE of its descriptor"
-            } else {
-                "cublasSetPointerMode"
-            };
-            let text = format!(
-                "{what} at {address:#x}, a device address, but the pointer mode is that of the host ({setting})"
-            );
-            device.results.violated(vec![ViolationRecord::of_call(self.name, Rule::OutOfBounds, text)]);
-        }
+        let of_lt = self.name.starts_with("cublasLt");
+        let setting =
+            if of_lt { "the attribute POINTER_MODE of its descriptor" } else { "cublasSetPointerMode" };
+        pointer_mode::misplaced(self.name, address, what, setting);
         Failure::INVALID_VALUE
-    }
-
-    /// Whether the host has no memory at an address.
-    fn is_of_device_alone(address: u64) -> bool {
-        let Ok(device) = device() else { return false };
-        match device.around(address) {
-            Some((_, allocation)) => !allocation.kind.on_host(),
-            None => host_memory::is_in_window(address),
-        }
     }
 
     /// A number of the host.
@@ -159,7 +139,7 @@ impl Call {
     /// # Safety
     /// The address is null, in the device's window, or that of a `T` of the program.
     pub(super) unsafe fn of_host<T: Copy>(&self, address: u64) -> Result<T, Failure> {
-        if Self::is_of_device_alone(address) {
+        if pointer_mode::is_of_device_alone(address) {
             return Err(self.misplaced(address, "it reads a scalar"));
         }
         // SAFETY: as promised by the caller.
@@ -182,7 +162,7 @@ impl Call {
         if self.settings.on_device {
             return kernel(address);
         }
-        if Self::is_of_device_alone(address) {
+        if pointer_mode::is_of_device_alone(address) {
             return Err(self.misplaced(address, "it writes a result"));
         }
         let scratch = self.scratch()?;
