@@ -446,7 +446,8 @@ fn undefined_bytes_that_reach_the_host_are_reported_with_their_kernel() {
     let part = "64 of 64 bytes to the host that are undefined, between bytes 512 and 719";
     read("program_that_moves_undefined_bytes_before_it_reads_them", "twice", "cudaMemcpy2D", part);
     read("program_whose_kernel_moves_data_that_nothing_wrote", "move", copy, "128 of 256 bytes");
-    for program in ["program_that_reads_what_nothing_wrote", "program_that_reads_a_result_before_it_is_there"] {
+    for program in ["program_that_reads_what_nothing_wrote", "program_that_reads_a_result_before_it_is_there"]
+    {
         read(program, "", copy, "neither the host nor a kernel has ever written");
     }
     let (all, _) =
@@ -472,7 +473,10 @@ fn what_nobody_needs_is_a_remark() {
     );
     let (code, all) = report(&[], "definedness::program_that_looks_at_memory_before_it_fills_it");
     let said = remarks(&all);
-    assert!(code == 0 && said.len() == 1 && said[0].contains("the host fills it afterwards"), "{code} {said:?}");
+    assert!(
+        code == 0 && said.len() == 1 && said[0].contains("the host fills it afterwards"),
+        "{code} {said:?}"
+    );
     let (code, all) = report(&[], "definedness::program_with_an_input_that_no_kernel_reads");
     assert_eq!(
         (code, remarks(&all)),

@@ -153,7 +153,8 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
-    let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
+    let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } =
+        known(&mut *device()?, symbol)?;
     let found = match attribute {
         0 => threads,
         1 => static_shared,

@@ -252,6 +252,13 @@ pub(super) const fn operation(number: u32) -> Result<Operation, Failure> {
     }
 }
 
+/// The operation with a number, on a matrix or a vector of a type. Of real numbers there is no conjugate transpose: an H200 refuses it.
+pub(super) fn operation_on(number: u32, ty: Type) -> Result<Operation, Failure> {
+    let operation = operation(number)?;
+    expect(ty.is_complex() || operation != Operation::ConjugateTranspose)?;
+    Ok(operation)
+}
+
 /// The bytes of a buffer for a matrix of so many lines. Nothing here uses it.
 pub(super) const fn buffer_size(lines: usize) -> usize {
     lines.saturating_mul(16).saturating_add(512) & !255

@@ -108,6 +108,10 @@ impl Type {
         Self { real, is_complex: true }
     }
 
+    pub(super) const fn is_complex(self) -> bool {
+        self.is_complex
+    }
+
     pub(super) fn from_number(number: u32) -> Result<Self, Failure> {
         let found = Self::NUMBERS.iter().find(|(known, _)| *known == number);
         found.map(|(_, ty)| *ty).ok_or(Failure::INVALID_VALUE)

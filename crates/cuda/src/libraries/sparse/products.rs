@@ -3,8 +3,8 @@
 use std::ffi::c_int;
 
 use super::algebra::{Dense, Operation, ZERO, combined, product, sampled_product, times};
-use super::call::{Call, Scalar, buffer_size, expect, functions_with_handle, operation, used_factor};
-use super::matrix::{DenseMatrix, SparseMatrix, SparseVector};
+use super::call::{Call, Scalar, buffer_size, expect, functions_with_handle, operation_on, used_factor};
+use super::matrix::{DenseMatrix, Format, SparseMatrix, SparseVector};
 use super::memory::{Array, Name, Number, Type, no_such_types, put_numbers, put_raw, put_some};
 use super::objects::{DenseVector, get};
 use super::{Answer, Failure};
@@ -71,8 +71,8 @@ impl Product {
         (a, b, c): (u64, DenseMatrix, DenseMatrix),
         by: u32,
     ) -> Result<Self, Failure> {
-        let operations = [operation(operations[0])?, operation(operations[1])?];
         let (a, by) = (stored_whole(call, a)?, Type::from_number(by)?);
+        let operations = [operation_on(operations[0], a.ty)?, operation_on(operations[1], b.ty)?];
         let [rows, inner] = operations[0].swapped([a.rows, a.columns]);
         let [also_inner, columns] = operations[1].swapped([b.rows, b.columns]);
         expect(inner == also_inner && [rows, columns] == [c.rows, c.columns])?;
@@ -142,9 +142,12 @@ struct SampledProduct {
 
 impl SampledProduct {
     fn new(call: &Call, operations: [u32; 2], [a, b]: [u64; 2], c: u64, by: u32) -> Result<Self, Failure> {
-        let operations = [operation(operations[0])?, operation(operations[1])?];
         let (a, b) = (get::<DenseMatrix>(a)?, get::<DenseMatrix>(b)?);
+        let operations = [operation_on(operations[0], a.ty)?, operation_on(operations[1], b.ty)?];
         let (c, by) = (stored_whole(call, c)?, Type::from_number(by)?);
+        if c.format != Format::Rows {
+            return Err(call.unsupported("a result that is not stored by rows (CSR)"));
+        }
         let [rows, inner] = operations[0].swapped([a.rows, a.columns]);
         let [also_inner, columns] = operations[1].swapped([b.rows, b.columns]);
         expect(inner == also_inner && [rows, columns] == [c.rows, c.columns])?;
@@ -272,7 +275,7 @@ fn rotate(call: &Call, [c, s]: [u64; 2], x: u64, y: u64) -> Answer {
 fn scalar_product(of_x: u32, x: u64, y: u64, by: u32) -> Result<(SparseVector, DenseMatrix, Type), Failure> {
     let (x, DenseVector(y)) = (get::<SparseVector>(x)?, get(y)?);
     let by = Type::from_number(by)?;
-    expect(x.size == y.rows && operation(of_x)? != Operation::Transpose)?;
+    expect(x.size == y.rows && operation_on(of_x, x.ty)? != Operation::Transpose)?;
     // The result has the type of the computation.
     let is_mixed = x.ty == Type::I8 && [Type::I32, Type::F32].contains(&by);
     if x.ty != y.ty || !(is_mixed || x.ty.computed_in() == by && x.ty != Type::I32) {
@@ -290,9 +293,10 @@ functions_with_handle! { WITH_HANDLE, Failure::INVALID_VALUE;
         scalar_product(of_x, x, y, by)?;
         Ok(size.set(buffer_size(0))?)
     };
-    cusparseSpVV(call, of_x: u32, x: u64, y: u64, result: u64, by: u32, _buffer: u64) {
+    cusparseSpVV(call, of_x: u32, x: u64, y: u64, result: u64, by: u32, buffer: u64) {
         let (x, y, by) = scalar_product(of_x, x, y, by)?;
-        let (of_x, result) = (operation(of_x)?, call.result(result)?);
+        expect(buffer != 0)?;
+        let (of_x, result) = (operation_on(of_x, x.ty)?, call.result(result)?);
         call.submit(move || {
             let (places, is_used) = met(&x, &y)?;
             let values = x.values("x").numbers(x.ty, |_| true)?;
@@ -308,8 +312,11 @@ functions_with_handle! { WITH_HANDLE, Failure::INVALID_VALUE;
     cusparseSpMV_preprocess(
         call, of_a: u32, _alpha: u64, a: u64, x: u64, _beta: u64, y: u64, by: u32, _algorithm: c_int, _buffer: u64,
     ) vector_product(call, of_a, a, [x, y], by).map(|_| ());
-    cusparseSpMV(call, of_a: u32, alpha: u64, a: u64, x: u64, beta: u64, y: u64, by: u32, _algorithm: c_int, _buffer: u64)
-        vector_product(call, of_a, a, [x, y], by)?.submit(call, alpha, beta);
+    cusparseSpMV(call, of_a: u32, alpha: u64, a: u64, x: u64, beta: u64, y: u64, by: u32, _algorithm: c_int, buffer: u64) {
+        let product = vector_product(call, of_a, a, [x, y], by)?;
+        expect(buffer != 0)?;
+        product.submit(call, alpha, beta)
+    };
     cusparseSpMM_bufferSize(
         call, of_a: u32, of_b: u32, _alpha: u64, a: u64, b: u64, _beta: u64, c: u64, by: u32, _algorithm: c_int, size: Out<usize>,
     ) matrix_product(call, [of_a, of_b], a, [b, c], by)?.buffer_size(size);

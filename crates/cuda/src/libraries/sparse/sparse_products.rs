@@ -124,9 +124,11 @@ functions_with_handle! { WITH_HANDLE, Failure::INVALID_VALUE;
         if asks_for_size(&problem, size, buffer)? { Ok(()) } else { estimate(call, problem, descriptor) }
     };
     cusparseSpGEMM_estimateMemory(
-        call, of_a: u32, of_b: u32, _alpha: u64, a: u64, b: u64, _beta: u64, c: u64, by: u32, _algorithm: c_int, descriptor: u64, _fraction: f32,
+        call, of_a: u32, of_b: u32, _alpha: u64, a: u64, b: u64, _beta: u64, c: u64, by: u32, algorithm: c_int, descriptor: u64, _fraction: f32,
         size: Out<usize>, buffer: u64, of_computation: Out<usize>,
     ) {
+        // `CUSPARSE_SPGEMM_ALG2` and `CUSPARSE_SPGEMM_ALG3`, which compute in parts.
+        expect([4, 5].contains(&algorithm))?;
         get::<SparseProduct>(descriptor)?;
         let (problem, _) = Problem::new(call, [of_a, of_b], [a, b, c])?.in_type(by)?;
         if asks_for_size(&problem, size, buffer)? {

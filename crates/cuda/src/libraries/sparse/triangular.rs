@@ -4,8 +4,8 @@ use std::ffi::c_int;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use super::algebra::{Dense, Operation, Triangle, solution};
-use super::call::{Call, Scalar, buffer_size, expect, functions_with_handle, operation};
-use super::matrix::{DenseMatrix, SparseMatrix};
+use super::call::{Call, Scalar, buffer_size, expect, functions_with_handle, operation_on};
+use super::matrix::{DenseMatrix, Format, SparseMatrix};
 use super::memory::{Array, Name, Type, no_such_types};
 use super::objects::{self, DenseVector, Kind, MatrixSystem, NewValues, System, get};
 use super::products::stored_whole;
@@ -30,8 +30,11 @@ impl Problem {
         (a, b, c): (u64, DenseMatrix, DenseMatrix),
         by: u32,
     ) -> Result<Self, Failure> {
-        let operations = [operation(operations[0])?, operation(operations[1])?];
         let (a, by) = (stored_whole(call, a)?, Type::from_number(by)?);
+        let operations = [operation_on(operations[0], a.ty)?, operation_on(operations[1], b.ty)?];
+        if a.format == Format::Columns {
+            return Err(call.unsupported("a matrix that is stored by columns (CSC)"));
+        }
         let [rows, columns] = operations[1].swapped([b.rows, b.columns]);
         expect(a.rows == a.columns && a.rows == c.rows && [rows, columns] == [c.rows, c.columns])?;
         let types = [a.ty, b.ty, c.ty, by];
@@ -71,7 +74,9 @@ impl Problem {
     fn run(&self, alpha: Scalar, new: &NewValues) -> status::Answer {
         let Self { operations: [of_a, of_b], a, b, c, .. } = self;
         c.expect_room(0)?;
-        let triangle = self.triangle();
+        let mut triangle = self.triangle();
+        // As on an H200, a new diagonal counts, also where the matrix was said to have ones there.
+        triangle.is_unit &= new.diagonal.is_none();
         let pattern = a.pattern(0, "A")?;
         let is_replaced = |[row, column]: [usize; 2]| row == column && new.diagonal.is_some();
         let mut values = match &new.all {
