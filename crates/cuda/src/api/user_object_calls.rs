@@ -27,8 +27,8 @@ fn object_of(handle: u64) -> Result<u64, Status> {
 entry_points! {
     USER_OBJECT, USER_OBJECT_CALLS;
 
-    [cudaUserObjectCreate: (Primary, zeros INVALID_VALUE)]
-    [cuUserObjectCreate: (Init, zeros INVALID_VALUE, since 11_030)]
+    [cudaUserObjectCreate: (Primary, zeros INVALID_VALUE, valid INVALID_VALUE)]
+    [cuUserObjectCreate: (Init, zeros INVALID_VALUE, valid INVALID_VALUE, since 11_030)]
     fn (object: Out<u64>, data: u64, destroy: HostFunction, count: u32, flags: u32) {
         if destroy.is_none() || flags != NO_SYNC {
             return Err(Status::INVALID_VALUE);
@@ -36,18 +36,18 @@ entry_points! {
         let made = device()?.graphs.objects.create(destroy, data, references(count)?);
         object.set(Handle::UserObject.make(made as usize))
     }
-    [cudaUserObjectRetain: (Primary, zeros INVALID_VALUE)]
-    [cuUserObjectRetain: (Init, zeros INVALID_VALUE, since 11_030)]
+    [cudaUserObjectRetain: (Primary, zeros INVALID_VALUE, valid INVALID_VALUE)]
+    [cuUserObjectRetain: (Init, zeros INVALID_VALUE, valid INVALID_VALUE, since 11_030)]
     fn (object: u64, count: u32) { device()?.graphs.objects.retain(object_of(object)?, references(count)?) }
-    [cudaUserObjectRelease: (Primary, zeros INVALID_VALUE)]
-    [cuUserObjectRelease: (Init, zeros INVALID_VALUE, since 11_030)]
+    [cudaUserObjectRelease: (Primary, zeros INVALID_VALUE, valid INVALID_VALUE)]
+    [cuUserObjectRelease: (Init, zeros INVALID_VALUE, valid INVALID_VALUE, since 11_030)]
     fn (object: u64, count: u32) {
         let gone = device()?.graphs.objects.release(object_of(object)?, references(count)?.into())?;
         gone.into_iter().for_each(Gone::destroy);
         Ok(())
     }
-    [cudaGraphRetainUserObject: (Primary, zeros INVALID_VALUE)]
-    [cuGraphRetainUserObject: (Init, zeros INVALID_VALUE, since 11_030)]
+    [cudaGraphRetainUserObject: (Primary, zeros INVALID_VALUE, valid INVALID_VALUE)]
+    [cuGraphRetainUserObject: (Init, zeros INVALID_VALUE, valid INVALID_VALUE, since 11_030)]
     fn (graph: u64, object: u64, count: u32, flags: u32) {
         if flags > MOVE {
             return Err(Status::INVALID_VALUE);
@@ -57,8 +57,8 @@ entry_points! {
         device.graphs.nodes(graph)?;
         device.graphs.objects.give(graph, object_of(object)?, references(count)?, flags == MOVE)
     }
-    [cudaGraphReleaseUserObject: (Primary, zeros INVALID_VALUE)]
-    [cuGraphReleaseUserObject: (Init, zeros INVALID_VALUE, since 11_030)]
+    [cudaGraphReleaseUserObject: (Primary, zeros INVALID_VALUE, valid INVALID_VALUE)]
+    [cuGraphReleaseUserObject: (Init, zeros INVALID_VALUE, valid INVALID_VALUE, since 11_030)]
     fn (graph: u64, object: u64, count: u32) {
         let gone = device()?.graphs.objects.take(graph_of(graph)?, object_of(object)?, references(count)?)?;
         gone.into_iter().for_each(Gone::destroy);
