@@ -223,6 +223,16 @@ impl Results {
     }
 }
 
+/// A copy to the host of memory that nobody had written, until it shows what the memory is for: if the host fills it next, the program has only
+/// looked at it too early, as numba does for the shape of an array.
+#[derive(Debug)]
+pub(crate) struct Unwritten {
+    /// Where the allocation begins.
+    pub(crate) base: u64,
+    pub(crate) call: &'static str,
+    pub(crate) what: String,
+}
+
 /// Writes a line to standard error, which the program may have closed.
 pub(crate) fn say(what: &str) {
     let _ = writeln!(std::io::stderr(), "sm121probe exec: {what}");

@@ -18,6 +18,7 @@ use std::ops::Range;
 use emulator::events::ViolationRecord;
 use emulator::{GlobalMemory, Rule, Trap};
 
+use crate::device::results::Unwritten;
 use crate::device::state::Device;
 use crate::program::caller::called_function;
 
@@ -34,15 +35,6 @@ struct Origin {
     count: u64,
     /// From the first to the last of them.
     range: Range<u64>,
-}
-
-/// A copy to the host of memory that nobody had written, until it shows what the memory is for: if the host fills it next, the program has only
-/// looked at it too early, as numba does for the shape of an array.
-#[derive(Debug)]
-pub(crate) struct Unwritten {
-    base: u64,
-    call: &'static str,
-    what: String,
 }
 
 /// The undefined bytes of what is read to the host.
