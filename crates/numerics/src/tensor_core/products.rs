@@ -60,7 +60,7 @@ pub(super) fn mma_products(
     d: &mut [u32],
 ) {
     // With a constant length, the loop over K is unrolled.
-    let task = Task { model, rule, form, operands };
+    let task = Task { model, rule, form, operands, first: 0 };
     let Rule { depth, .. } = *rule;
     match form.shape.k {
         k if depth < k => dispatch_wide(Products::<K, false> { task, d }),
@@ -82,6 +82,8 @@ struct Task<'a> {
     rule: &'a Rule,
     form: &'a MmaForm,
     operands: &'a Operands<'a>,
+    /// The first row of D that is computed, of at most [`M`].
+    first: usize,
 }
 
 /// Returns `codes`, zero-padded.
@@ -115,6 +117,14 @@ struct Side<'a> {
     scales: &'a [u32],
 }
 
+impl Side<'_> {
+    /// Its lines from one on.
+    #[inline(always)]
+    fn behind(self, first: usize, k: usize) -> Self {
+        Self { codes: &self.codes[first * k..], scales: self.scales.get(first..).unwrap_or_default(), ..self }
+    }
+}
+
 impl<const LENGTH: usize, const WHOLE: bool> WideLoop for Products<'_, LENGTH, WHOLE> {
     type Output = ();
 
@@ -126,13 +136,21 @@ impl<const LENGTH: usize, const WHOLE: bool> WideLoop for Products<'_, LENGTH, W
         let b = Side { format: task.form.b, codes: b, scales: sfb };
         let rows = task.form.shape.m;
         let ((c, _), (d, _)) = (c.as_chunks::<N>(), d.as_chunks_mut::<N>());
-        if let (M, Some(c), Some(d)) = (rows, c.first_chunk(), d.first_chunk_mut()) {
-            let mut columns = transposed::<M, N>(eight, c);
-            task.sums::<M, LENGTH, WHOLE, true>(eight, sixteen, (a, b), &mut columns);
-            *d = transposed(eight, &columns);
-        } else {
-            d[..rows].copy_from_slice(&c[..rows]);
-            task.sums::<N, LENGTH, WHOLE, false>(eight, eight, (b, a), &mut d[..rows]);
+        for (n, (c, d)) in c[..rows].chunks(M).zip(d[..rows].chunks_mut(M)).enumerate() {
+            let first = n * M;
+            let a = a.behind(first, task.form.shape.k);
+            let task = Task { first, ..task };
+            match (<&[Lanes<u32>; M]>::try_from(c), <&mut [Lanes<u32>; M]>::try_from(&mut *d)) {
+                (Ok(c), Ok(d)) => {
+                    let mut columns = transposed::<M, N>(eight, c);
+                    task.sums::<M, LENGTH, WHOLE, true>(eight, sixteen, (a, b), &mut columns);
+                    *d = transposed(eight, &columns);
+                }
+                _ => {
+                    d.copy_from_slice(c);
+                    task.sums::<N, LENGTH, WHOLE, false>(eight, eight, (b, a), d);
+                }
+            }
         }
     }
 }
@@ -182,7 +200,7 @@ impl Task<'_> {
         (lanes, lines): (Side<'_>, Side<'_>),
         d: &mut [[u32; L]],
     ) {
-        let Self { model, rule, form, operands } = self;
+        let Self { model, rule, form, operands, first } = self;
         let k = form.shape.k;
         // Zero padding along K does not change a sum.
         let (end, depth) = if WHOLE { (LENGTH, LENGTH) } else { (k, rule.depth) };
@@ -222,7 +240,7 @@ impl Task<'_> {
             }
             for (lane, slot) in out.iter_mut().enumerate().filter(|(n, _)| by_definition >> n & 1 == 1) {
                 let (row, column) = if ROWS { (lane, at) } else { (at, lane) };
-                *slot = mma_exact_at(model, form, row, column, operands, addends[lane]);
+                *slot = mma_exact_at(model, form, first + row, column, operands, addends[lane]);
             }
         }
     }

@@ -84,6 +84,14 @@ fn forms() -> Vec<MmaForm> {
     push(64, Format::E2m1, Format::E2m1, Format::F32, Some((Format::Ue8m0, 2)));
     push(64, Format::E2m1, Format::E2m1, Format::F32, Some((Format::Ue8m0, 4)));
     push(64, Format::E2m1, Format::E2m1, Format::F32, Some((Format::Ue4m3, 4)));
+    // Other numbers of rows: one of a sparse product, those of `wmma`, and some that are no multiple of 16.
+    let others: Vec<MmaForm> = [1, 8, 24, 32]
+        .into_iter()
+        .flat_map(|m| {
+            out.iter().step_by(7).map(move |form| MmaForm { shape: MmaShape { m, ..form.shape }, ..*form })
+        })
+        .collect();
+    out.extend(others);
     out
 }
 
