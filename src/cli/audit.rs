@@ -216,7 +216,15 @@ fn required(table: &AuditTable, require: Require, exceptions: &[Glob]) -> Result
     let device = first.verdicts.iter().position(|v| !meets(v)).unwrap_or(0);
     let example =
         format!("{} on {}: {}", first.name, table.devices[device].name, table.reasons[first.reasons[device]]);
-    Err(AuditError::AuditRequire(unmet.len(), wanted.len(), example).into())
+    Err(AuditError::AuditRequire(unmet.len(), failing_of(wanted.len()), example).into())
+}
+
+/// A number of kernels that do not meet a requirement.
+fn failing_of(kernels: usize) -> String {
+    match kernels {
+        1 => "1 kernel does not meet the requirement".to_owned(),
+        _ => format!("{kernels} kernels do not meet the requirement"),
+    }
 }
 
 /// Why `audit` does not exit with 0.
@@ -229,11 +237,11 @@ pub(super) enum AuditError {
     NothingAudited,
     #[error("no such file or folder: {0}")]
     AuditPaths(String),
-    #[error("{0} of {1} kernels do not meet the requirement, such as {2}")]
+    #[error("{0} of {1}, such as {2}")]
     #[diagnostic(help(
         "use --kernel GLOB to check only the kernels that this device needs, or --except GLOB for those that are stubs on purpose"
     ))]
-    AuditRequire(usize, usize, String),
+    AuditRequire(usize, String, String),
     #[error("the exception `{0}` is not needed: no kernel of that name fails the requirement")]
     #[diagnostic(help("leave it out, or correct the name; it matches the linked name, with `*` and `?`"))]
     AuditException(String),

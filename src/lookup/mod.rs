@@ -169,6 +169,10 @@ impl<'a> Index<'a> {
         if let Some(found) = self.message(query) {
             return Some(found);
         }
+        // Dots stand for modifiers that are left out, and the answer is for every target.
+        let query = query.replace('\u{2026}', " ").replace("...", " ");
+        let words = query.split_whitespace().filter(|word| Target::written(word).is_none());
+        let query = &words.collect::<Vec<_>>().join(" ");
         let written = instruction(query);
         let is_prose = is_prose(query, &written);
         let form = self.spoken(query).or_else(|| (!is_prose).then_some(written));
@@ -680,6 +684,12 @@ mod tests {
         assert_eq!(spoken("mma.sync .kind::mxf4"), Some("mma.sync.kind::mxf4".to_owned()));
         assert_eq!(spoken("mma m16n8k32 is not accepted on sm_121"), Some("mma.m16n8k32".to_owned()));
         assert_eq!(spoken("mma"), None);
+        for query in
+            ["mma\u{2026}kind::mxf4nvf4\u{2026}", "mma...mxf4nvf4 on sm_121f", "kind::mxf4nvf4 sm_121f"]
+        {
+            let hits = index.find(query).map(|found| found.hits).unwrap_or_default();
+            assert!(hits.first().is_some_and(|hit| hit.form.contains("kind::mxf4nvf4")), "{query}: {hits:?}");
+        }
         assert_eq!(spoken("add.u32 %r1, %r2, 3;"), None);
         for query in ["mma mxf4nvf4", "mxf4nvf4", "mma.sync.aligned.kind::mxf4nvf4"] {
             let hits = index.find(query).unwrap().hits;

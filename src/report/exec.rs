@@ -56,7 +56,10 @@ pub fn exec_text(of: &Executed) -> String {
         (true, _) => "no violation",
         (false, _) => "does not conform",
     };
-    let launches = counted(of.launches() as usize, "launch");
+    let mut launches = counted(of.launches() as usize, "launch");
+    if let Some(schedules) = of.schedules.filter(|schedules| *schedules > 1 && of.launches() > 0) {
+        launches += &format!(" under {schedules} schedules each");
+    }
     _ = writeln!(out, "exec on {}: {launches}, {verdict}; the program ended with {}", of.gpu, of.code);
     out
 }

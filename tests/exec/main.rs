@@ -124,6 +124,8 @@ fn a_legal_program_passes_with_its_own_exit_code() {
     assert!(told(&output).contains("double: 1 launch, 7 warp instructions\n"), "{}", told(&output));
     let output = exec(&["--schedules", "3", "--gpu", "rtx5090"], "program_that_conforms");
     assert_eq!(output.status.code(), Some(0), "{}", told(&output));
+    let text = told(&output);
+    assert!(text.contains("exec on rtx5090: 1 launch under 3 schedules each, no violation"), "{text}");
     let output = exec(&[], "program_that_fails");
     assert_eq!(output.status.code(), Some(101), "{}", told(&output));
 }

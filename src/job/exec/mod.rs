@@ -111,6 +111,9 @@ pub struct Executed {
     pub model: Option<String>,
     /// Whether an unqualified product and the sum that uses it were contracted, i.e. rounded once.
     pub contracted: bool,
+    /// The schedules under which each launch ran, if the program's caller asked for a number.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub schedules: Option<u64>,
     /// Processes that used the simulated GPU.
     pub processes: usize,
     /// Processes that crashed or were killed: they wrote no end event.
@@ -315,7 +318,9 @@ pub fn exec(execution: &Execution, context: &Context<'_>) -> Result<Executed, Ex
         executed.expect_traps();
     }
     let model = execution.model.map(|model| model.name().to_owned());
-    Ok(Executed { incomplete: executed.find_gaps(), model, contracted: execution.contracts, ..executed })
+    let (incomplete, contracted, schedules) =
+        (executed.find_gaps(), execution.contracts, execution.schedules);
+    Ok(Executed { incomplete, model, contracted, schedules, ..executed })
 }
 
 /// Finds the file of a program as the system does: by path, or in `PATH`.

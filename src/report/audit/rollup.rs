@@ -53,7 +53,10 @@ impl Tally {
         ]
         .iter()
         .filter(|(v, _)| self.count(*v) > 0)
-        .map(|(v, word)| format!("{} {word}", grouped(self.count(*v))))
+        .map(|(v, word)| match self.count(*v) {
+            1 if *v == AuditVerdict::Stub => "1 stub".to_owned(),
+            count => format!("{} {word}", grouped(count)),
+        })
         .collect();
         let head = if running == all {
             "all run".to_owned()

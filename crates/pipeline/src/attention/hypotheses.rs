@@ -244,6 +244,7 @@ fn explain_wrong(
         wrong: count,
         verified,
         roundings,
+        is_zero: judged.same_value == Some(0.0),
         unsearched,
         arithmetic,
         extent,

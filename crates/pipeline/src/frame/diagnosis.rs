@@ -15,6 +15,8 @@ pub struct Diagnosis {
     pub undecided: Vec<String>,
     /// Roundings that are not declared and within which every element is: if the kernel rounds so, nothing is wrong.
     pub roundings: Vec<String>,
+    /// Whether every wrong value that is known is 0.
+    pub is_zero: bool,
     /// Why no explanation was sought, if none was.
     pub unsearched: Option<String>,
     /// The arithmetic of the first wrong element as a Python program, where it is short.
@@ -135,6 +137,9 @@ impl Diagnosis {
         };
         let mut lines = Vec::new();
         match self.explanations.as_slice() {
+            [] if self.is_zero => lines.push(format!(
+                "not computed, {all}: each is 0, as memory is that no kernel has stored to; look whether the kernel runs and where it stores"
+            )),
             [] if self.unsearched.is_some() => {}
             [] => lines.push(format!("unexplained: no hypothesis is shown to make {all} right")),
             [one] => {
@@ -165,7 +170,7 @@ impl Diagnosis {
         if self.verified < self.wrong && !self.explanations.is_empty() {
             lines.push(format!("verified on {} of them", self.verified));
         }
-        if self.explanations.is_empty() && !self.undecided.is_empty() {
+        if self.explanations.is_empty() && !self.undecided.is_empty() && !self.is_zero {
             let what = listed(&self.undecided);
             lines.push(format!(
                 "these would fit, but the bounds decide too little, so declare what the kernel rounds: {what}"
@@ -244,6 +249,17 @@ mod tests {
         let line = "tensors that would show more if they were there: `fc1_out`, `a2_codes`\n";
         assert!(says(Vec::new()).contains(line) && says(vec![explanation("a", &["b"])]).contains(line));
         assert!(!says(vec![explanation("a", &[])]).contains("tensors"));
+    }
+
+    #[test]
+    fn zeros_that_nothing_explains_were_not_stored() {
+        let undecided = vec!["the global scale is inverted".to_owned()];
+        let zeros = Diagnosis { is_zero: true, undecided, ..diagnosis(Vec::new()) };
+        let text = zeros.text();
+        assert!(text.starts_with("not computed, all 3 wrong values: each is 0"), "{text}");
+        assert!(!text.contains("inverted"), "{text}");
+        let explained = Diagnosis { explanations: vec![explanation("a", &[])], ..zeros };
+        assert!(explained.text().starts_with("explained, all 3 wrong values"), "{}", explained.text());
     }
 
     #[test]

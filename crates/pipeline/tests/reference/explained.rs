@@ -250,7 +250,9 @@ impl Said {
         let text = explain(contract, tensors, &results).map(|found| found.text()).unwrap_or_default();
         if text.contains(what) {
             self.named += 1;
-        } else if text.starts_with("unexplained") || text.is_empty() {
+        } else if ["unexplained", "not computed"].iter().any(|start| text.starts_with(start))
+            || text.is_empty()
+        {
             self.unexplained.push(format!("{what}: {text}"));
         } else {
             self.accused.push(format!("{what}: {text}"));

@@ -2,7 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::fs;
-use std::io;
+use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -178,11 +178,21 @@ pub(super) fn download(
         Ended::Exited(_) if text.contains("No space left on device") => {
             Err(PipError::NoSpace { path: folder.to_owned(), bytes: wheel.bytes })
         }
+        // On a full disk nothing of what pip wrote is left.
+        Ended::Exited(_) if text.trim().is_empty() && is_full(&std::env::temp_dir()) => {
+            Err(PipError::NoSpace { path: std::env::temp_dir(), bytes: wheel.bytes })
+        }
         ended => Err(PipError::Failed {
             requirement,
             said: last_error(&text).unwrap_or_else(|| format!("it {}", process::words(ended, limit))),
         }),
     }
+}
+
+/// Whether a folder has no room for a few bytes.
+fn is_full(folder: &Path) -> bool {
+    let written = tempfile::tempfile_in(folder).and_then(|mut file| file.write_all(&[0; 1 << 16]));
+    written.is_err_and(|error| error.kind() == io::ErrorKind::StorageFull)
 }
 
 /// The platforms in the last part of a wheel's file name.

@@ -92,6 +92,7 @@ fn explain_stage(
         diagnosis.extent = format!("stage {}, {words}{place}", wrong.stage);
     }
     let value = Stage::from_name(&wrong.stage).and_then(|stage| stored_value(stage, tensors, places));
+    diagnosis.is_zero = value == Some(0.0);
     let of_value = value.map(|value| format!(", each wrong value is {value}")).unwrap_or_default();
     diagnosis.extent += &of_value;
     let Some(search) = Search::new(&suspect) else {
