@@ -47,7 +47,8 @@ pub(crate) trait Transpose: Copy {
 #[derive(Clone, Copy)]
 pub(crate) struct Plain;
 
-/// Evaluates an expression for each index below `N`.
+/// Evaluates an expression for each index below `N`, of the caller, in a plain loop: a closure may be compiled separately, without the
+/// features that `dispatch` enables.
 macro_rules! each {
     ($n:ident => $value:expr) => {{
         let mut out = [Default::default(); N];
@@ -57,6 +58,8 @@ macro_rules! each {
         out
     }};
 }
+
+pub(crate) use each;
 
 impl<const N: usize> Wide<N> for Plain {
     type Floats = [f32; N];

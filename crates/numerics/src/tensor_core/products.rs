@@ -8,6 +8,7 @@ use super::operand::{Line, SPECIAL, ZERO, decode};
 use super::{MmaForm, Model, Operands, Output, Rule};
 use crate::format::{Format, power_of_two};
 use crate::path::{WideLoop, dispatch_wide};
+pub(super) use crate::wide::each;
 use crate::wide::{Transpose, Wide};
 
 /// Columns of the `mma` shapes computed here.
@@ -23,19 +24,6 @@ const FLOATS: i32 = 120;
 
 /// One number per column.
 pub(super) type Lanes<T> = [T; N];
-
-/// Evaluates an expression for each of `N` lanes in a plain loop: a closure may be compiled separately, without the features that
-/// `dispatch` enables.
-macro_rules! each {
-    ($n:ident => $value:expr) => {{
-        let mut out = [Default::default(); N];
-        for $n in 0..N {
-            out[$n] = $value;
-        }
-        out
-    }};
-}
-pub(super) use each;
 
 /// Whether [`mma_products`] can compute `form`.
 pub(super) fn fits(form: &MmaForm, operands: &Operands<'_>, d: &[u32]) -> bool {

@@ -94,7 +94,7 @@ macro_rules! kinds {
                     Object::$kind(self)
                 }
 
-                fn of(object: &mut Object) -> Option<&mut Self> {
+                fn from_object(object: &mut Object) -> Option<&mut Self> {
                     if let Object::$kind(held) = object { Some(held) } else { None }
                 }
             }
@@ -105,7 +105,7 @@ macro_rules! kinds {
 /// A kind of object.
 pub(super) trait Kind: Clone {
     fn into_object(self) -> Object;
-    fn of(object: &mut Object) -> Option<&mut Self>;
+    fn from_object(object: &mut Object) -> Option<&mut Self>;
 }
 
 /// A description of triangular systems with several vectors.
@@ -157,7 +157,7 @@ pub(super) fn make(place: Out<u64>, object: impl Kind) -> Answer {
 
 /// Changes an object of a kind.
 pub(super) fn change<T: Kind, R>(number: u64, change: impl FnOnce(&mut T) -> R) -> Result<R, Failure> {
-    objects().live.get_mut(&number).and_then(T::of).map(change).ok_or(Failure::INVALID_VALUE)
+    objects().live.get_mut(&number).and_then(T::from_object).map(change).ok_or(Failure::INVALID_VALUE)
 }
 
 /// An object of a kind as it is now.
