@@ -94,7 +94,7 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     if together.is_some() {
         return Flow::Next;
     }
-    let pieces = if reach == Reach::Apart { m.read_pieces::<T>(space, row.a, row.imm) } else { None };
+    let pieces = if matches!(reach, Reach::Apart | Reach::Halves(..)) { m.read_pieces::<T>(space, row.a, row.imm) } else { None };
     let apart = pieces
         .or_else(|| m.read_local::<T>(space, row.a, row.imm))
         .or_else(|| m.read_lines::<T>(space, row.a, row.imm))

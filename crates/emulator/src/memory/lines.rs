@@ -144,7 +144,7 @@ impl Parts {
 
 /// Which trackers an access concerns.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Access {
+pub(super) enum Access {
     Load,
     Store,
 }
@@ -215,7 +215,7 @@ impl Machine<'_> {
 
     /// Reports an access to words in `len` bytes at an address to the trackers of memory; `None` if that finds a fault, or may.
     #[inline(always)]
-    fn note_words(
+    pub(super) fn note_words(
         &mut self,
         (place, address, len): (Place, u64, usize),
         words: &[WordsOfLine],

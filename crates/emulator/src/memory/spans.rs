@@ -10,7 +10,8 @@ use pulp::NullaryFnOnce;
 use crate::memory::global::Region;
 use crate::memory::window::{SHARED_START, Window, window_of};
 use crate::rules::races::{GlobalAccess, Races};
-use crate::rules::shadow::WORD;
+use crate::memory::lines::Access;
+use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World};
 
 /// The pattern of the addresses of 32 lanes.
@@ -20,6 +21,9 @@ pub(crate) enum Reach {
     Run(u64),
     /// All equal.
     Same(u64),
+    /// Each half contiguous, or all equal in each: rows of a tile of 16 columns. The addresses of the first lanes of both halves, and the distance
+    /// of the others from one to the next, which is 0 or the size of an access.
+    Halves([u64; 2], u64),
     Apart,
 }
 
@@ -27,28 +31,43 @@ pub(crate) enum Reach {
 #[inline(always)]
 fn reach<const T: usize>(path: Path, addresses: &[u64; LANES]) -> Reach {
     let base = addresses[0];
-    // Most accesses apart show at their ends.
-    let apart = addresses[LANES - 1].wrapping_sub(base);
-    if apart != 0 && apart != ((LANES - 1) * T) as u64 {
-        return Reach::Apart;
+    // What an access is shows at its ends, mostly.
+    let end = addresses[LANES - 1].wrapping_sub(base);
+    if end == 0 {
+        return if differ::<0, LANES>(path, addresses) { Reach::Apart } else { Reach::Same(base) };
     }
-    if apart == 0 {
-        return if path.run(Differences::<0>(addresses)) == 0 { Reach::Same(base) } else { Reach::Apart };
+    if end == ((LANES - 1) * T) as u64 {
+        return if differ::<T, LANES>(path, addresses) { Reach::Apart } else { Reach::Run(base) };
     }
-    if path.run(Differences::<T>(addresses)) == 0 { Reach::Run(base) } else { Reach::Apart }
+    let ends = [0, HALF].map(|first| addresses[first + HALF - 1].wrapping_sub(addresses[first]));
+    let halves = [base, addresses[HALF]];
+    if ends == [0; 2] && !differ::<0, HALF>(path, addresses) {
+        return Reach::Halves(halves, 0);
+    }
+    if ends == [((HALF - 1) * T) as u64; 2] && !differ::<T, HALF>(path, addresses) {
+        return Reach::Halves(halves, T as u64);
+    }
+    Reach::Apart
 }
 
-/// The bits in which the distances of addresses from the first one differ from those of lanes that are `STEP` bytes apart: 0 if in none.
-struct Differences<'a, const STEP: usize>(&'a [u64; LANES]);
+/// Whether some lanes are not `STEP` bytes behind the one before, in groups of `COUNT`.
+#[inline(always)]
+fn differ<const STEP: usize, const COUNT: usize>(path: Path, addresses: &[u64; LANES]) -> bool {
+    path.run(Differences::<STEP, COUNT>(addresses)) != 0
+}
 
-impl<const STEP: usize> NullaryFnOnce for Differences<'_, STEP> {
+/// The bits in which the distances of addresses from the first one of their group of `COUNT` differ from those of lanes that are `STEP` bytes
+/// apart: 0 if in none.
+struct Differences<'a, const STEP: usize, const COUNT: usize>(&'a [u64; LANES]);
+
+impl<const STEP: usize, const COUNT: usize> NullaryFnOnce for Differences<'_, STEP, COUNT> {
     type Output = u64;
 
     #[inline(always)]
     fn call(self) -> u64 {
         let mut bits = 0;
         for i in 0..LANES {
-            bits |= self.0[i].wrapping_sub(self.0[0]) ^ (i * STEP) as u64;
+            bits |= self.0[i].wrapping_sub(self.0[i / COUNT * COUNT]) ^ (i % COUNT * STEP) as u64;
         }
         bits
     }
@@ -256,8 +275,76 @@ impl Machine<'_> {
                 take(&[bytes; LANES], &mut self.r.w, &mut self.r.d);
                 Some(())
             }
+            Reach::Halves(first, step) if space != Space::Local => {
+                let all = self.read_halves::<T>(space, first, step, offset)?;
+                take(&all, &mut self.r.w, &mut self.r.d);
+                Some(())
+            }
             _ => None,
         }
+    }
+
+    /// Reads `T` bytes for each lane, of which each half reads a run or all the same bytes; `None` if anything is unusual.
+    #[inline(always)]
+    fn read_halves<const T: usize>(
+        &mut self,
+        space: Space,
+        first: [u64; 2],
+        step: u64,
+        offset: u64,
+    ) -> Option<[[u8; T]; LANES]> {
+        if !T.is_multiple_of(WORD) || !LINE.is_multiple_of(T) {
+            return None;
+        }
+        let len = if step == 0 { T } else { HALF * T };
+        let low = first[0].min(first[1]);
+        let [one, two] = first.map(|first| (first - low) as usize);
+        let apart = one + two;
+        let span = apart.checked_add(len).filter(|_| apart.is_multiple_of(T))?;
+        let address = low.wrapping_add(offset);
+        let place = self.run_place::<T>(space, address, span / T)?;
+        // The memory of a cluster has one detector of races, which takes no lines.
+        if matches!(place, Place::Shared { .. }) && self.cta.member.size() > 1 {
+            return None;
+        }
+        let at = place.at();
+        if at % LINE != address as usize % LINE {
+            return None;
+        }
+        // Sixteen accesses of 16 bytes touch three lines; the halves may share some.
+        let mut lines = [WordsOfLine { line: 0, words: 0 }; 6];
+        let mut count = 0;
+        for start in [0, apart].into_iter().take(if apart == 0 { 1 } else { 2 }) {
+            let (mut from, end) = (at + start, at + start + len);
+            while from < end {
+                let line = from / LINE;
+                let to = end.min((line + 1) * LINE);
+                let words = (u32::MAX >> (32 - (to - from) / WORD)) << (from % LINE / WORD);
+                let line = u32::try_from(line).ok()?;
+                match usize::checked_sub(count, 1).and_then(|last| lines.get_mut(last)) {
+                    Some(last) if last.line == line => last.words |= words,
+                    _ => {
+                        *lines.get_mut(count)? = WordsOfLine { line, words };
+                        count += 1;
+                    }
+                }
+                from = to;
+            }
+        }
+        let lines = lines.get(..count)?;
+        if self.world.check_init && !self.region(place).lines_are_written(lines) {
+            return None;
+        }
+        self.note_words((place, address, span), lines, Access::Load)?;
+        let bytes = self.region(place).view(at, span)?;
+        let half = |start: usize| {
+            let (all, _) = bytes.get(start..)?.as_chunks::<T>();
+            if step == 0 { Some([*all.first()?; HALF]) } else { all.first_chunk::<HALF>().copied() }
+        };
+        let mut out = [[0; T]; LANES];
+        let (to, _) = out.as_chunks_mut::<HALF>();
+        (to[0], to[1]) = (half(one)?, half(two)?);
+        Some(out)
     }
 
     /// Reads `T` bytes for each masked lane if these are few pieces; `None` if anything is unusual.
@@ -572,6 +659,17 @@ mod tests {
         let mut last = run;
         last[31] += 4;
         assert_eq!(reach::<4>(path, &last), Reach::Apart);
+        // Rows of a tile of 16 columns.
+        let rows = |step| std::array::from_fn(|i| 1 << 36 | (i / 16 * 1024 + i % 16 * step) as u64);
+        let halves = [1 << 36, 1 << 36 | 1024];
+        assert_eq!(reach::<4>(path, &rows(0)), Reach::Halves(halves, 0));
+        assert_eq!(reach::<4>(path, &rows(4)), Reach::Halves(halves, 4));
+        assert_eq!(reach::<8>(path, &rows(4)), Reach::Apart);
+        for lane in 1..LANES {
+            let mut other = rows(4);
+            other[lane] ^= 4;
+            assert_eq!(reach::<4>(path, &other), Reach::Apart, "{lane}");
+        }
     }
 
     #[test]

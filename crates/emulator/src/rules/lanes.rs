@@ -63,13 +63,51 @@ impl Kind {
     }
 }
 
+/// Addresses of lanes that are evenly spaced in each half of the warp.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Even {
+    /// Those of the first lanes of both halves.
+    first: [u64; 2],
+    /// The distance from one lane to the next.
+    step: u64,
+}
+
+/// Lanes of half a warp.
+const HALF: usize = LANES / 2;
+
+impl Even {
+    /// Those of a whole warp.
+    const fn run(first: u64, step: u64) -> Self {
+        Self { first: [first, first.wrapping_add(step.wrapping_mul(HALF as u64))], step }
+    }
+
+    fn addresses(self) -> [u64; LANES] {
+        std::array::from_fn(|lane| {
+            self.first[lane / HALF].wrapping_add(self.step.wrapping_mul((lane % HALF) as u64))
+        })
+    }
+
+    /// The lowest address, and the end of the highest access of so many bytes.
+    fn ends(self, len: u32) -> (u64, u64) {
+        let [one, two] = self.first;
+        let last = self.step.saturating_mul(HALF as u64 - 1).saturating_add(u64::from(len));
+        (one.min(two), one.max(two).saturating_add(last))
+    }
+
+    /// Whether no two lanes access a byte in common, with so many bytes each.
+    fn is_distinct(self, len: u32) -> bool {
+        let [one, two] = self.first;
+        self.step >= u64::from(len) && one.abs_diff(two) >= self.step.saturating_mul(HALF as u64)
+    }
+}
+
 /// A memory instruction of a warp.
 #[derive(Debug, Clone, Copy)]
 struct Logged {
     /// The generic addresses of its lanes, unless `even`.
     addresses: [u64; LANES],
-    /// The address of the first lane, and the distance of each lane from the one before; spread out when first needed.
-    even: Option<(u64, u64)>,
+    /// What determines them; spread out when first needed.
+    even: Option<Even>,
     mask: u32,
     row: u32,
     len: u32,
@@ -96,20 +134,18 @@ impl Words {
 impl Logged {
     /// Makes `addresses` those of the lanes.
     fn spread(&mut self) {
-        if let Some((first, step)) = self.even.take() {
-            self.addresses = std::array::from_fn(|lane| first.wrapping_add(step * lane as u64));
+        if let Some(even) = self.even.take() {
+            self.addresses = even.addresses();
         }
     }
 
     /// Whether its lanes access other bytes than those of another instruction for sure, which is given by its pattern and length.
-    fn is_clear_of(&self, (even, len): (Option<(u64, u64)>, u32)) -> bool {
-        let (Some((one, step)), Some((two, other_step))) = (self.even, even) else { return false };
-        let end = |first: u64, step: u64, len: u32| {
-            first.saturating_add(step * (LANES as u64 - 1)).saturating_add(u64::from(len))
-        };
+    fn is_clear_of(&self, (even, len): (Option<Even>, u32)) -> bool {
+        let (Some(own), Some(other)) = (self.even, even) else { return false };
         // Each lane uses its own bytes again.
-        let alike = one == two && (step, self.len) == (other_step, len) && step >= u64::from(self.len);
-        alike || end(one, step, self.len) <= two || end(two, other_step, len) <= one
+        let alike = (own, self.len) == (other, len) && own.is_distinct(len);
+        let ((low, end), (other_low, other_end)) = (own.ends(self.len), other.ends(len));
+        alike || end <= other_low || other_end <= low
     }
 
     /// The lowest address of its lanes, and the end of their highest access.
@@ -198,10 +234,10 @@ impl LaneLog {
         place.even = None;
     }
 
-    /// Adds an instruction whose lanes access a run, or all the same.
+    /// Adds an instruction whose lanes are evenly spaced.
     #[inline]
-    fn push_even(&mut self, first: u64, step: u64, what: Noted) {
-        self.next(what).even = Some((first, step));
+    fn push_even(&mut self, even: Even, what: Noted) {
+        self.next(what).even = Some(even);
     }
 
     /// The place of an instruction, without addresses.
@@ -370,16 +406,18 @@ impl Machine<'_> {
     /// [`Machine::log_lanes`] of an access with a known pattern.
     #[inline]
     pub(crate) fn log_reach(&mut self, row: &Row, space: Space, (reach, len): (Reach, usize), touch: Touch) {
-        let (first, step) = match reach {
-            Reach::Run(first) => (first, len as u64),
-            Reach::Same(first) => (first, 0),
+        let Even { first, step } = match reach {
+            Reach::Run(first) => Even::run(first, len as u64),
+            Reach::Same(first) => Even::run(first, 0),
+            Reach::Halves(first, step) => Even { first, step },
             Reach::Apart => return self.log_lanes(row, space, len, touch),
         };
         if let Some((offset, kind)) = self.log_kind(row, space, (self.mask, row.imm), touch)
             && let number = self.row_number(row)
             && let Some((log, _)) = self.observing_log(kind, touch)
         {
-            log.push_even(first.wrapping_add(offset), step, (!0, len as u32, kind, number));
+            let first = first.map(|first| first.wrapping_add(offset));
+            log.push_even(Even { first, step }, (!0, len as u32, kind, number));
         }
     }
 
