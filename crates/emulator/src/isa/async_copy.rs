@@ -127,7 +127,7 @@ fn copy_async(m: &mut Machine<'_>, row: &Row) -> Flow {
     match m.issue_at(None, pending) {
         Ok(_) => {
             m.compare_lanes();
-            m.remark(row);
+            m.record_remarks();
             Flow::Next
         }
         Err(fault) => m.fail(fault),

@@ -245,12 +245,16 @@ fn at_once<const T: usize>(m: &mut Machine<'_>, row: &Row, atomic: &Atomic, stro
     }
     let replacement = if swap { Some(*row.list.get(usize::from(atomic.returns) + 1)?) } else { None };
     let how = (strong, atomic.commutes && !atomic.used);
-    let held = m.modify_lines::<T>(atomic.space, row.a, row.imm, how, |m, lane, held| {
+    let operands: [u64; LANES] = std::array::from_fn(|lane| value(m, atomic, source, lane));
+    let replacements: Option<[u64; LANES]> =
+        replacement.map(|slot| std::array::from_fn(|lane| value(m, atomic, slot, lane)));
+    let where_to = (row.a, m.reach::<T>(row.a));
+    let held = m.modify_lines::<T>(atomic.space, where_to, row.imm, how, |lane, held| {
         let mut old = [0; 8];
         old[..T].copy_from_slice(&held);
-        let (old, operand) = (u64::from_le_bytes(old), value(m, atomic, source, lane));
-        let new = match replacement {
-            Some(slot) if old == operand => value(m, atomic, slot, lane),
+        let (old, operand) = (u64::from_le_bytes(old), operands[lane]);
+        let new = match &replacements {
+            Some(new) if old == operand => new[lane],
             Some(_) => old,
             None => combined(atomic.action, window, old, operand),
         };

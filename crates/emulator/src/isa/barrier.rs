@@ -150,13 +150,13 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     }
     m.cta.settle(id as usize);
     if row.imm & ALIGNED != 0 {
-        remark_exited(m, row, lane);
+        remark_exited(m, lane);
     }
     if row.imm & ARRIVE != 0 { Flow::Next } else { Flow::Barrier(id) }
 }
 
 /// Remarks that lanes of the warp have exited before an aligned barrier.
-fn remark_exited(m: &mut Machine<'_>, row: &Row, lane: usize) {
+fn remark_exited(m: &mut Machine<'_>, lane: usize) {
     let behind = m.cta.size.saturating_sub(32 * m.warp);
     let launched = if behind >= 32 { !0 } else { (1 << behind) - 1 };
     let exited = launched & !m.live;
@@ -166,7 +166,7 @@ fn remark_exited(m: &mut Machine<'_>, row: &Row, lane: usize) {
              CUDA says that it waits for those that have not exited"
         );
         m.lane_remarks.push((lane, what));
-        m.remark(row);
+        m.record_remarks();
     }
 }
 
@@ -342,7 +342,7 @@ fn acquire_map(m: &mut Machine<'_>, row: &Row) -> Flow {
             m.cta.acquired.insert((address, m.warp), Acquired { map, clock, lacks });
         }
     }
-    m.remark(row);
+    m.record_remarks();
     Flow::Next
 }
 

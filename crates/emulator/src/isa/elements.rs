@@ -94,10 +94,14 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
     if together.is_some() {
         return Flow::Next;
     }
-    let pieces = if matches!(reach, Reach::Apart | Reach::Halves(..)) { m.read_pieces::<T>(space, row.a, row.imm) } else { None };
+    let pieces = if m.mask == !0 && matches!(reach, Reach::Apart | Reach::Halves(..)) {
+        m.read_pieces::<T>(space, row.a, row.imm)
+    } else {
+        None
+    };
     let apart = pieces
         .or_else(|| m.read_local::<T>(space, row.a, row.imm))
-        .or_else(|| m.read_lines::<T>(space, row.a, row.imm))
+        .or_else(|| m.read_lines::<T>(space, (row.a, reach), row.imm))
         .or_else(|| m.read_parts::<T>(space, row.a, row.imm))
         .or_else(|| m.read_runs::<T>(space, row.a, row.imm));
     if let Some(lanes) = apart {
@@ -166,14 +170,14 @@ fn store_elements<R: Register, const N: usize, const T: usize>(
             from[i].put::<N>(&mut bytes[i], n);
         }
     }
-    store_apart(m, row, space, &bytes)
+    store_apart(m, row, (space, reach), &bytes)
 }
 
 /// Stores lane by lane.
 fn store_apart<const T: usize>(
     m: &mut Machine<'_>,
     row: &Row,
-    space: Space,
+    (space, reach): (Space, Reach),
     bytes: &[[u8; T]; LANES],
 ) -> Flow {
     let address = m.r.d[row.a as usize];
@@ -182,9 +186,9 @@ fn store_apart<const T: usize>(
     }
     let kept = m.keep_lanes(row, space, &address, bytes);
     let bytes = kept.as_ref().unwrap_or(bytes);
-    let written = m
-        .write_pieces(space, row.a, row.imm, bytes)
-        .or_else(|| m.write_lines(space, row.a, row.imm, bytes))
+    let pieces = if m.mask == !0 { m.write_pieces(space, row.a, row.imm, bytes) } else { None };
+    let written = pieces
+        .or_else(|| m.write_lines(space, (row.a, reach), row.imm, bytes))
         .or_else(|| m.write_parts(space, row.a, row.imm, bytes))
         .or_else(|| m.write_runs(space, row.a, row.imm, bytes));
     if written.is_none() {
@@ -194,7 +198,7 @@ fn store_apart<const T: usize>(
             }
         }
     }
-    m.remark(row);
+    m.record_remarks();
     stored(m, space)
 }
 

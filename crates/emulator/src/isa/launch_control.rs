@@ -76,7 +76,7 @@ fn cancel(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
-    m.remark(row);
+    m.record_remarks();
     Flow::Next
 }
 

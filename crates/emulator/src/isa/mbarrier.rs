@@ -325,7 +325,7 @@ fn tx(m: &mut Machine<'_>, row: &Row) -> Flow {
             _ => cta.complete_tx(at, bytes),
         })
     });
-    m.remark(row);
+    m.record_remarks();
     flow
 }
 

@@ -288,7 +288,7 @@ fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {
     match row.extra::<(Exec, Strong)>() {
         Some((exec, strong)) => {
             let flow = m.strongly(*strong, |m| exec(m, row));
-            m.remark(row);
+            m.record_remarks();
             flow
         }
         None => Flow::Next,

@@ -195,7 +195,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
-    m.remark(row);
+    m.record_remarks();
     Flow::Next
 }
 

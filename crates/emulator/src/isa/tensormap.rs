@@ -128,7 +128,7 @@ fn replace(m: &mut Machine<'_>, row: &Row) -> Flow {
             return m.fail(fault.at(lane));
         }
     }
-    m.remark(row);
+    m.record_remarks();
     if matches!(space, Space::Shared) {
         m.cta.events += 1
     } else {
@@ -280,7 +280,7 @@ fn copy(m: &mut Machine<'_>, row: &Row) -> Flow {
         }
         Ok(())
     });
-    m.remark(row);
+    m.record_remarks();
     m.world.events += 1;
     match result {
         Ok(()) => Flow::Next,

@@ -6,7 +6,7 @@
 
 use pulp::NullaryFnOnce;
 
-use crate::memory::spans::Place;
+use crate::memory::spans::{HALF, Place, Reach};
 use crate::memory::window::GLOBAL_BASE;
 use crate::rules::order::{Scope, Strong};
 use crate::rules::shadow::{BytesOfLine, LINE, WORD, WordsOfLine};
@@ -155,12 +155,15 @@ impl Machine<'_> {
     fn find_lines<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        (slot, reach): (u32, Reach),
         offset: u64,
         lines: &mut Lines,
     ) -> Option<()> {
         if !T.is_multiple_of(WORD) || !LINE.is_multiple_of(T) || space == Space::Local || self.mask == 0 {
             return None;
+        }
+        if T == WORD && self.find_run(space, reach, offset, lines).is_some() {
+            return Some(());
         }
         let addresses = &self.r.d[slot as usize];
         let Found { distances, low, high, bits, far } =
@@ -210,6 +213,78 @@ impl Machine<'_> {
         }
         lines.all[lines.count] = last;
         lines.count += 1;
+        Some(())
+    }
+
+    /// [`Machine::find_lines`] of one word, of those that some lanes of a run access, or of a run in each half of the warp.
+    #[inline(always)]
+    fn find_run(&mut self, space: Space, reach: Reach, offset: u64, lines: &mut Lines) -> Option<()> {
+        let mask = self.mask;
+        let halves = match reach {
+            Reach::Same(address) => {
+                let place = self.run_place::<WORD>(space, address.wrapping_add(offset), 1)?;
+                if place.at() % LINE != address.wrapping_add(offset) as usize % LINE {
+                    return None;
+                }
+                let line = u32::try_from(place.at() / LINE).ok()?;
+                (lines.place, lines.low, lines.len, lines.count) = (place, address, WORD, 1);
+                lines.all[0] = WordsOfLine { line, words: words_at::<WORD>((place.at() % LINE) as u32) };
+                lines.from_low = [0; LANES];
+                return Some(());
+            }
+            Reach::Run(first) => [first, first.wrapping_add((HALF * WORD) as u64)],
+            Reach::Halves(first, step) if step == WORD as u64 => first,
+            _ => return None,
+        };
+        // By half, the lanes that take part, and the address of the first of them.
+        let lanes = [mask & 0xFFFF, mask >> HALF];
+        let firsts =
+            [0, 1].map(|n| halves[n].wrapping_add(u64::from(lanes[n].trailing_zeros()) * WORD as u64));
+        let ends = [0, 1].map(|n| {
+            let end = u64::from(u32::BITS - lanes[n].leading_zeros()) * WORD as u64;
+            halves[n].wrapping_add(end)
+        });
+        let (low, high) = match lanes {
+            [_, 0] => (firsts[0], ends[0]),
+            [0, _] => (firsts[1], ends[1]),
+            _ => (firsts[0].min(firsts[1]), ends[0].max(ends[1])),
+        };
+        let len = high.wrapping_sub(low) as usize;
+        let place = self.run_place::<WORD>(space, low.wrapping_add(offset), len / WORD)?;
+        let start = place.at() % LINE;
+        if start != low.wrapping_add(offset) as usize % LINE || !len.is_multiple_of(WORD) {
+            return None;
+        }
+        (lines.place, lines.low, lines.len, lines.count) = (place, low, len, 0);
+        let first = place.at() / LINE;
+        // The lower half first, so that lines that both access come together.
+        for n in if halves[0] <= halves[1] { [0, 1] } else { [1, 0] } {
+            if lanes[n] == 0 {
+                continue;
+            }
+            let at = start.wrapping_add(halves[n].wrapping_sub(low) as usize);
+            // The first lane of the half may lie before the first line.
+            let (line, word) =
+                ((at as isize).div_euclid(LINE as isize), (at as isize).rem_euclid(LINE as isize));
+            let words = u64::from(lanes[n]) << (word as usize / WORD);
+            for (line, words) in [(line, words as u32), (line + 1, (words >> 32) as u32)] {
+                if words == 0 {
+                    continue;
+                }
+                let line = u32::try_from(first.checked_add_signed(line)?).ok()?;
+                match usize::checked_sub(lines.count, 1).and_then(|last| lines.all.get_mut(last)) {
+                    Some(last) if last.line == line => last.words |= words,
+                    _ => {
+                        lines.all[lines.count] = WordsOfLine { line, words };
+                        lines.count += 1;
+                    }
+                }
+            }
+        }
+        for (lane, to) in lines.from_low.iter_mut().enumerate() {
+            let own = halves[lane / HALF].wrapping_sub(low) as u32;
+            *to = own.wrapping_add((lane % HALF * WORD) as u32);
+        }
         Some(())
     }
 
@@ -369,14 +444,14 @@ impl Machine<'_> {
     pub(crate) fn read_lines<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        (slot, reach): (u32, Reach),
         offset: u64,
     ) -> Option<[[u8; T]; LANES]> {
         if self.strong.is_some() {
             return None;
         }
         let mut lines = Lines::new();
-        self.find_lines::<T>(space, slot, offset, &mut lines)?;
+        self.find_lines::<T>(space, (slot, reach), offset, &mut lines)?;
         if self.world.check_init && !self.region(lines.place).lines_are_written(lines.words()) {
             return None;
         }
@@ -394,7 +469,7 @@ impl Machine<'_> {
     pub(crate) fn write_lines<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        (slot, reach): (u32, Reach),
         offset: u64,
         bytes: &[[u8; T]; LANES],
     ) -> Option<()> {
@@ -402,7 +477,7 @@ impl Machine<'_> {
             return None;
         }
         let mut lines = Lines::new();
-        self.find_lines::<T>(space, slot, offset, &mut lines)?;
+        self.find_lines::<T>(space, (slot, reach), offset, &mut lines)?;
         let global = matches!(lines.place, Place::Global { .. });
         if global && !self.world.maps.is_empty() {
             return None;
@@ -454,11 +529,12 @@ impl Machine<'_> {
     pub(crate) fn modify_lines<const T: usize>(
         &mut self,
         space: Space,
-        slot: u32,
+        (slot, reach): (u32, Reach),
         offset: u64,
         (strong, commutes): (Strong, bool),
-        change: impl Fn(&Self, usize, [u8; T]) -> [u8; T],
+        change: impl Fn(usize, [u8; T]) -> [u8; T],
     ) -> Option<[[u8; T]; LANES]> {
+        let mask = self.mask;
         if self.unmarks.is_some() || strong.order.acquires || strong.order.releases {
             return None;
         }
@@ -466,7 +542,7 @@ impl Machine<'_> {
             return None;
         }
         let mut lines = Lines::new();
-        self.find_lines::<T>(space, slot, offset, &mut lines)?;
+        self.find_lines::<T>(space, (slot, reach), offset, &mut lines)?;
         let (global, at) = (matches!(lines.place, Place::Global { .. }), lines.place.at());
         if global && self.world.apart.is_some() && !self.world.checks_apart() {
             // Another cluster may observe it.
@@ -502,32 +578,34 @@ impl Machine<'_> {
         }
         let mut held = [[0; T]; LANES];
         let mut changed = 0u32;
-        for lane in lanes(self.mask) {
-            let from = at + lines.from_low[lane] as usize;
-            let old = self.region(lines.place).get::<T>(from)?;
-            let new = change(self, lane, old);
-            held[lane] = old;
-            changed |= u32::from(old != new) << lane;
-            let region = match lines.place {
-                Place::Global { index, .. } => self.world.global.region_mut(index),
-                Place::Shared { .. } => &mut self.cta.shared,
-            };
-            region.view_mut(from, T)?.copy_from_slice(&new);
+        let all = self.bytes_of(&lines)?;
+        for lane in lanes(mask) {
+            let place: &mut [u8; T] = all.get_mut(lines.from_low[lane] as usize..)?.first_chunk_mut()?;
+            let new = change(lane, *place);
+            held[lane] = *place;
+            changed |= u32::from(*place != new) << lane;
+            *place = new;
         }
         if self.note_modified::<T>(&lines, offset, strong, (changed, apart)).is_none() {
+            let all = self.bytes_of(&lines)?;
             // The last one first, so that each word becomes what it was.
-            for lane in lanes(self.mask.reverse_bits()).map(|lane| LANES - 1 - lane) {
-                let from = at + lines.from_low[lane] as usize;
-                let region = match lines.place {
-                    Place::Global { index, .. } => self.world.global.region_mut(index),
-                    Place::Shared { .. } => &mut self.cta.shared,
-                };
-                region.view_mut(from, T)?.copy_from_slice(&held[lane]);
+            for lane in lanes(mask.reverse_bits()).map(|lane| LANES - 1 - lane) {
+                *all.get_mut(lines.from_low[lane] as usize..)?.first_chunk_mut()? = held[lane];
             }
             return None;
         }
         self.strong_rows += self.mask.count_ones();
         Some(held)
+    }
+
+    /// The bytes from the lowest to the highest access.
+    #[inline(always)]
+    fn bytes_of(&mut self, lines: &Lines) -> Option<&mut [u8]> {
+        let region = match lines.place {
+            Place::Global { index, .. } => self.world.global.region_mut(index),
+            Place::Shared { .. } => &mut self.cta.shared,
+        };
+        region.view_mut(lines.place.at(), lines.len)
     }
 
     /// Reports read-modify-writes, of which some lanes' change memory, to the trackers. With `apart`, their conflicts have been looked for, and

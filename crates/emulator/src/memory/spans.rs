@@ -8,9 +8,9 @@ use numerics::Path;
 use pulp::NullaryFnOnce;
 
 use crate::memory::global::Region;
+use crate::memory::lines::Access;
 use crate::memory::window::{SHARED_START, Window, window_of};
 use crate::rules::races::{GlobalAccess, Races};
-use crate::memory::lines::Access;
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, Machine, Space, World};
 
@@ -115,7 +115,7 @@ struct Piece {
 }
 
 /// Half a warp: a row of a tile of 16 columns. Copies of a known length need no call.
-const HALF: usize = 16;
+pub(super) const HALF: usize = 16;
 
 /// Copies what lanes have read to as many others behind them.
 #[inline(always)]
@@ -161,10 +161,11 @@ fn pieces<const T: usize>(
 }
 
 impl Machine<'_> {
-    /// The pattern of the accesses of `T` bytes at the addresses in a register, if all lanes make one.
+    /// The pattern of the addresses of accesses of `T` bytes in a register: of all lanes, as those that take no part mostly have addresses, too,
+    /// behind a comparison or as the last lanes of a row. Other values there make another pattern, and nothing else follows from them.
     #[inline(always)]
     pub(crate) fn reach<const T: usize>(&self, slot: u32) -> Reach {
-        if self.mask == !0 { reach::<T>(self.world.path, &self.r.d[slot as usize]) } else { Reach::Apart }
+        reach::<T>(self.world.path, &self.r.d[slot as usize])
     }
 
     /// The location of `lanes` times `T` bytes, if all of them are in global or in shared memory.
@@ -236,7 +237,7 @@ impl Machine<'_> {
         offset: u64,
         take: impl FnOnce(&[[u8; T]; LANES], &mut [[u32; LANES]], &mut [[u64; LANES]]),
     ) -> Option<()> {
-        if self.strong.is_some() {
+        if self.strong.is_some() || self.mask != !0 {
             return None;
         }
         match reach {
@@ -405,7 +406,7 @@ impl Machine<'_> {
         offset: u64,
         give: impl FnOnce(&mut [[u8; T]; LANES], &[[u32; LANES]], &[[u64; LANES]]),
     ) -> Option<()> {
-        if self.strong.is_some() || self.unmarks.is_some() {
+        if self.strong.is_some() || self.unmarks.is_some() || self.mask != !0 {
             return None;
         }
         let Reach::Run(base) = reach else { return None };

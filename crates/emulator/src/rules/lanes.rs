@@ -27,6 +27,9 @@
 
 use std::collections::BTreeSet;
 
+use numerics::Path;
+use pulp::NullaryFnOnce;
+
 use crate::front::program::Row;
 use crate::memory::spans::Reach;
 use crate::memory::window::{SHARED_WINDOW, Window, window_of};
@@ -106,7 +109,7 @@ impl Even {
 struct Logged {
     /// The generic addresses of its lanes, unless `even`.
     addresses: [u64; LANES],
-    /// What determines them; spread out when first needed.
+    /// What determines them, those of lanes that take no part included; spread out when needed.
     even: Option<Even>,
     mask: u32,
     row: u32,
@@ -116,25 +119,43 @@ struct Logged {
     fenced: bool,
 }
 
-/// Which words of memory lanes access, modulo the number of bits.
-#[derive(Clone, Copy, Default)]
-struct Words([u64; 4]);
+/// Which lanes access a byte that another lane accesses, given distances from one address that are all less than [`NEAR`].
+struct Meetings<'a> {
+    own: &'a [u32; LANES],
+    /// The distances of the other accesses, twice; of those that do not take part, [`FAR`].
+    others: &'a [u32; 2 * LANES],
+    /// The bytes of an access of both.
+    lens: [u32; 2],
+}
 
-impl Words {
-    fn place(word: u64) -> (usize, u64) {
-        ((word >> 6) as usize % 4, 1 << (word % 64))
-    }
+/// Distances of accesses that are compared are less than this, so that none is near [`FAR`].
+const NEAR: u64 = 1 << 30;
+const FAR: u32 = 3 << 30;
 
-    fn has(&self, word: u64) -> bool {
-        let (n, bit) = Self::place(word);
-        self.0[n] & bit != 0
+impl NullaryFnOnce for Meetings<'_> {
+    type Output = u32;
+
+    #[inline(always)]
+    fn call(self) -> u32 {
+        let Self { own, others, lens: [own_len, other_len] } = self;
+        // An access meets another one if it ends behind its begin, and begins before its end.
+        let (before, reach) = (other_len - 1, own_len + other_len - 1);
+        let mut met = [0u32; LANES];
+        // Each lane and the one that is so many behind it: all lanes at once.
+        for behind in 1..LANES {
+            for lane in 0..LANES {
+                let distance = others[lane + behind].wrapping_sub(own[lane]).wrapping_add(before);
+                met[lane] |= u32::from(distance < reach);
+            }
+        }
+        (0..LANES).fold(0, |mask, lane| mask | met[lane] << lane)
     }
 }
 
 impl Logged {
     /// Makes `addresses` those of the lanes.
     fn spread(&mut self) {
-        if let Some(even) = self.even.take() {
+        if let Some(even) = self.even {
             self.addresses = even.addresses();
         }
     }
@@ -159,34 +180,19 @@ impl Logged {
         (low, high.saturating_add(u64::from(self.len)))
     }
 
-    /// The words that a lane accesses.
-    fn words(&self, lane: usize) -> impl Iterator<Item = u64> + use<> {
-        let at = self.addresses[lane];
-        at / 4..=at.wrapping_add(u64::from(self.len) - 1) / 4
-    }
-
-    fn all_words(&self) -> Words {
-        let mut all = Words::default();
-        for lane in lanes(self.mask) {
-            for word in self.words(lane) {
-                let (n, bit) = Words::place(word);
-                all.0[n] |= bit;
-            }
+    /// Those of its lanes that access a byte which another lane accesses in an earlier instruction; lanes that may do so, if the addresses
+    /// are far apart. All accesses of both lie between `low` and `end`.
+    fn lanes_that_meet(&self, path: Path, earlier: &Self, (low, end): (u64, u64)) -> u32 {
+        if end.wrapping_sub(low) >= NEAR {
+            return self.mask;
         }
-        all
-    }
-
-    /// Whether two lanes may access the same word; not, for sure, if no two of their words have one place.
-    fn words_may_meet(&self) -> bool {
-        let mut all = Words::default();
-        lanes(self.mask).any(|lane| {
-            let meets = self.words(lane).any(|word| all.has(word));
-            for word in self.words(lane) {
-                let (n, bit) = Words::place(word);
-                all.0[n] |= bit;
-            }
-            meets
-        })
+        let own = self.addresses.map(|at| at.wrapping_sub(low) as u32);
+        let mut others = [FAR; 2 * LANES];
+        for (lane, at) in earlier.addresses.iter().enumerate() {
+            let at = if earlier.mask >> lane & 1 == 1 { at.wrapping_sub(low) as u32 } else { FAR };
+            (others[lane], others[lane + LANES]) = (at, at);
+        }
+        path.run(Meetings { own: &own, others: &others, lens: [self.len, earlier.len] }) & self.mask
     }
 
     /// Two lanes, of which the first belongs to this instruction and the second to an earlier one, that access a byte in common. Only
@@ -309,7 +315,7 @@ impl LaneLog {
     }
 
     /// The earlier instruction, if any, with which the last one conflicts, and the lanes, that of the last one first.
-    fn search(&mut self) -> Option<(Logged, usize, usize)> {
+    fn search(&mut self, path: Path) -> Option<(Logged, usize, usize)> {
         let mut recent = self.recent();
         let last = recent.next()?;
         let (kind, pattern) = (last.kind, (last.even, last.len));
@@ -319,10 +325,9 @@ impl LaneLog {
         let first = rest.next()?;
         last.spread();
         let last = *last;
-        let mut known = None;
         let (low, high) = last.ends();
         std::iter::once(first).chain(rest).find_map(|earlier| {
-            if !last.kind.conflicts(earlier.kind) {
+            if !last.kind.conflicts(earlier.kind) || earlier.is_clear_of(pattern) {
                 return None;
             }
             earlier.spread();
@@ -330,22 +335,7 @@ impl LaneLog {
             if end <= low || high <= first {
                 return None;
             }
-            // Mostly each lane uses its own bytes again.
-            let alike =
-                (last.len, last.mask) == (earlier.len, earlier.mask) && last.addresses == earlier.addresses;
-            let mut candidates = 0;
-            if alike {
-                // Whether lanes of the last instruction share bytes with each other is found once.
-                candidates = *known.get_or_insert_with(|| {
-                    let share = last.words_may_meet() && last.shares_with(&last, last.mask).is_some();
-                    if share { last.mask } else { 0 }
-                });
-            } else {
-                let words = earlier.all_words();
-                for lane in lanes(last.mask) {
-                    candidates |= u32::from(last.words(lane).any(|word| words.has(word))) << lane;
-                }
-            }
+            let candidates = last.lanes_that_meet(path, earlier, (low.min(first), high.max(end)));
             last.shares_with(earlier, candidates).map(|(lane, other)| (*earlier, lane, other))
         })
     }
@@ -412,12 +402,12 @@ impl Machine<'_> {
             Reach::Halves(first, step) => Even { first, step },
             Reach::Apart => return self.log_lanes(row, space, len, touch),
         };
-        if let Some((offset, kind)) = self.log_kind(row, space, (self.mask, row.imm), touch)
-            && let number = self.row_number(row)
+        let (mask, pc) = (self.mask, self.pc);
+        if let Some((offset, kind)) = self.log_kind(row, space, (mask, row.imm), touch)
             && let Some((log, _)) = self.observing_log(kind, touch)
         {
             let first = first.map(|first| first.wrapping_add(offset));
-            log.push_even(Even { first, step }, (!0, len as u32, kind, number));
+            log.push_even(Even { first, step }, (mask, len as u32, kind, pc));
         }
     }
 
@@ -431,10 +421,10 @@ impl Machine<'_> {
         touch: Touch,
     ) {
         if let Some((offset, kind)) = self.log_kind(row, space, (mask, offset), touch)
-            && let number = self.row_number(row)
+            && let pc = self.pc
             && let Some(log) = self.observing_log(kind, touch)
         {
-            log.0.push(&log.1.d[row.a as usize], offset, (mask, len as u32, kind, number));
+            log.0.push(&log.1.d[row.a as usize], offset, (mask, len as u32, kind, pc));
         }
     }
 
@@ -491,7 +481,7 @@ impl Machine<'_> {
         if !log.may_conflict(kind) || !searches.may(row, number) {
             return;
         }
-        let Some((earlier, lane, other)) = log.search() else { return };
+        let Some((earlier, lane, other)) = log.search(self.world.path) else { return };
         let Some(at) = log.last().map(|last| last.addresses[lane]) else { return };
         let place = match window_of(at) {
             (Window::Shared, at) => format!("shared address {at:#x}"),
@@ -536,24 +526,24 @@ mod tests {
         let mut log = LaneLog::default();
         log.push(&along(4), 0, (!0, 4, STORE, 1));
         log.push(&along(4), 0, (!0, 4, LOAD, 2));
-        assert!(log.search().is_none());
+        assert!(log.search(Path::current()).is_none());
         log.push(&backwards(), 0, (!0, 4, LOAD, 3));
         assert!(log.may_conflict(LOAD));
-        let found = log.search().map(|(earlier, lane, other)| (earlier.row, lane, other));
+        let found = log.search(Path::current()).map(|(earlier, lane, other)| (earlier.row, lane, other));
         assert_eq!(found, Some((1, 0, 31)));
         // Two loads do not conflict, and the store's lanes have met.
         log.meet(!0);
         log.push(&backwards(), 0, (!0, 4, LOAD, 4));
-        assert!(!log.may_conflict(LOAD) && log.search().is_none());
+        assert!(!log.may_conflict(LOAD) && log.search(Path::current()).is_none());
         // A store over what other lanes have read; wider accesses overlap their neighbours.
         log.push(&along(4), 0, (!0, 4, STORE, 5));
-        assert_eq!(log.search().map(|(earlier, ..)| earlier.row), Some(4));
+        assert_eq!(log.search(Path::current()).map(|(earlier, ..)| earlier.row), Some(4));
         log.meet(!0);
         log.push(&along(4), 0, (1, 4, STORE, 6));
         log.push(&along(8), 0, (!1, 8, LOAD, 7));
-        assert!(log.search().is_none());
+        assert!(log.search(Path::current()).is_none());
         log.push(&along(0), 0, (2, 8, LOAD, 8));
-        assert_eq!(log.search().map(|(_, lane, other)| (lane, other)), Some((1, 0)));
+        assert_eq!(log.search(Path::current()).map(|(_, lane, other)| (lane, other)), Some((1, 0)));
     }
 
     #[test]
@@ -563,21 +553,21 @@ mod tests {
         log.push(&along(0), 0, (1, 4, STORE, 1));
         log.meet(2);
         log.push(&along(0), 0, (2, 4, LOAD, 2));
-        assert!(log.search().is_some());
+        assert!(log.search(Path::current()).is_some());
         log.meet(3);
         log.push(&along(0), 0, (2, 4, LOAD, 3));
-        assert!(log.search().is_none());
+        assert!(log.search(Path::current()).is_none());
         // A lock: what precedes the fence is ordered before the lane that takes it next.
         log.push(&along(0), 0, (1, 4, STORE, 4));
         log.fence();
         log.push(&along(0), 0, (2, 4, LOAD, 5));
-        assert!(log.search().is_some());
+        assert!(log.search(Path::current()).is_some());
         log.observe();
         log.push(&along(0), 0, (2, 4, LOAD, 6));
-        assert!(log.search().is_none());
+        assert!(log.search(Path::current()).is_none());
         log.push(&along(0), 0, (1, 4, atomic, 7));
         log.push(&along(0), 0, (2, 4, atomic, 8));
-        assert!(log.may_conflict(atomic) && log.search().is_none());
+        assert!(log.may_conflict(atomic) && log.search(Path::current()).is_none());
         log.meet(!0);
         log.push(&along(0), 0, (2, 4, atomic, 8));
         log.push(&along(0), 0, (1, 4, atomic, 8));
@@ -586,7 +576,7 @@ mod tests {
             log.push(&along(128), 0, (4, 4, LOAD, row));
         }
         log.push(&along(0), 0, (2, 4, STORE, 9));
-        assert!(log.search().is_none());
+        assert!(log.search(Path::current()).is_none());
         assert_eq!(log.rows.len(), ROWS);
     }
 
@@ -599,9 +589,9 @@ mod tests {
             }
             log.clear();
             log.push(&along(4), 0, (!0, 4, STORE, 40));
-            assert!(!log.may_conflict(LOAD) && log.search().is_none());
+            assert!(!log.may_conflict(LOAD) && log.search(Path::current()).is_none());
             log.push(&backwards(), 0, (!0, 4, LOAD, 41));
-            assert_eq!(log.search().map(|(earlier, ..)| earlier.row), Some(40));
+            assert_eq!(log.search(Path::current()).map(|(earlier, ..)| earlier.row), Some(40));
             let rows: Vec<u32> = log.recent().map(|logged| logged.row).collect();
             assert_eq!(rows, [41, 40]);
         }

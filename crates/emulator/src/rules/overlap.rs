@@ -62,7 +62,7 @@ impl Machine<'_> {
                     if space == Space::Generic && window_of(address).0 == Window::Local {
                         return None;
                     }
-                    self.record_overlap(row, address, other, lane);
+                    self.record_overlap(address, other, lane);
                     return match self.world.kept_lane {
                         KeptLane::Highest => None,
                         KeptLane::Lowest => Some(self.lowest_values(addresses, bytes)),
@@ -86,13 +86,13 @@ impl Machine<'_> {
     }
 
     #[cold]
-    fn record_overlap(&mut self, row: &Row, address: u64, other: usize, lane: usize) {
+    fn record_overlap(&mut self, address: u64, other: usize, lane: usize) {
         let what = format!(
             "lanes {other} and {lane} of one store write different values to address {address:#x}; PTX does not determine which \
              one remains"
         );
         let remark = RowRemark { cta: self.cta.id, warp: self.warp, lane, what, other: None, times: 1 };
-        let place = (self.cta.grid, self.row_number(row));
+        let place = (self.cta.grid, self.pc);
         self.world.overlaps.add(place, remark);
     }
 }

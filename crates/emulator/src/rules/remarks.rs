@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 
 use crate::api::trap::{Fault, Judge, Rule};
-use crate::front::program::Row;
 use crate::rules::races::Values;
 use crate::run::cta::Mbarrier;
 use crate::run::machine::Machine;
@@ -89,27 +88,21 @@ impl IntoIterator for Remarks {
 impl Machine<'_> {
     /// Records the remarks that a row made.
     #[inline]
-    pub(crate) fn remark(&mut self, row: &Row) {
+    pub(crate) fn record_remarks(&mut self) {
         if !self.lane_remarks.is_empty() {
-            self.remark_said(row);
+            self.record_first_remark();
         }
     }
 
     #[cold]
-    fn remark_said(&mut self, row: &Row) {
-        let pc = self.row_number(row);
+    fn record_first_remark(&mut self) {
+        let pc = self.pc;
         if let Some((lane, what)) = self.lane_remarks.drain(..).next() {
             let (cta, warp) = (self.cta.id, self.warp);
             self.world
                 .remarks
                 .add((self.cta.grid, pc), RowRemark { cta, warp, lane, what, other: None, times: 1 });
         }
-    }
-
-    /// The number of a row of the running kernel. Only careful turns keep it in `pc`.
-    pub(super) fn row_number(&self, row: &Row) -> u32 {
-        let bytes = std::ptr::from_ref(row).addr().wrapping_sub(self.kernel.rows.as_ptr().addr());
-        u32::try_from(bytes / size_of::<Row>()).unwrap_or(u32::MAX)
     }
 
     /// Records a violation that need not end the launch; returns others as errors.

@@ -88,7 +88,7 @@ pub(crate) struct Machine<'a> {
     /// How the current accesses are strong, if they are; tracked only if accesses are observed.
     pub(crate) strong: Option<Strong>,
     pub(crate) fault: Option<Fault>,
-    /// The current row, in a careful turn ([`crate::run::warp::Warp::run`]).
+    /// The current row; of a block of rows that only compute, none of which can fail, the first.
     pub(crate) pc: u32,
     /// Remarks about the current row, each with its lane.
     pub(crate) lane_remarks: Vec<(usize, String)>,

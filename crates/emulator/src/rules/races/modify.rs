@@ -8,6 +8,7 @@
 
 use std::cell::Cell;
 
+use super::accesses::{Accesses, Mark, Order};
 use super::global::{GlobalOrder, MODIFIES, OBSERVES, STRONG, Who};
 use super::{Epoch, GlobalRaces, Races, SharedOrder};
 use crate::rules::shadow::{LINE, WORD, WordsOfLine};
@@ -30,15 +31,9 @@ impl Races {
         let by = Epoch::new(warp, clock[warp as usize], true);
         let own = Cell::new(false);
         let order = SharedOrder { by, clock, modifies: true, observed: |_| false, own_warp: &own };
+        let step = twice(&order);
         for of in lines {
-            let step = |kept: &mut super::Accesses<Epoch>| {
-                let mut next = *kept;
-                next.step(false, &order)?;
-                next.step(true, &order)?;
-                *kept = next;
-                Ok::<(), (Epoch, bool)>(())
-            };
-            self.shared.update_words(of.line as usize, of.words, step).ok()?;
+            self.shared.update_words(of.line as usize, of.words, &step).ok()?;
         }
         for of in lines {
             for word in lanes(of.words) {
@@ -47,6 +42,26 @@ impl Races {
             }
         }
         Some(own.get())
+    }
+}
+
+/// Records a read and a write. Words mostly remember the same as the one before.
+fn twice<M: Mark>(order: &impl Order<M>) -> impl Fn(&mut Accesses<M>) -> Result<(), (M, bool)> {
+    let last = Cell::new((Accesses::default(), None));
+    move |kept| {
+        let (before, after) = last.get();
+        let next = match after {
+            Some(after) if before == *kept => after,
+            _ => {
+                let mut next = *kept;
+                next.step(false, order)?;
+                next.step(true, order)?;
+                last.set((*kept, Some(next)));
+                next
+            }
+        };
+        *kept = next;
+        Ok(())
     }
 }
 
@@ -69,15 +84,9 @@ impl GlobalRaces {
             observed: |_| false,
             own_warp: &own,
         };
+        let step = twice(&order);
         for of in lines {
-            let step = |kept: &mut super::Accesses<Who>| {
-                let mut next = *kept;
-                next.step(false, &order)?;
-                next.step(true, &order)?;
-                *kept = next;
-                Ok::<(), (Who, bool)>(())
-            };
-            super::global::words(&mut self.pages, first + of.line as usize, of.words, step).ok()?;
+            super::global::words(&mut self.pages, first + of.line as usize, of.words, &step).ok()?;
         }
         for of in lines {
             for word in lanes(of.words) {

@@ -4,7 +4,7 @@ use super::calls::{Returned, call, returned};
 use super::divergence::{Arrival, Divergence};
 use super::{Stopped, Turn, Wait, Warp};
 use crate::api::observe::{Executed, Observer};
-use crate::api::trap::{Fault, Judge, Rule};
+use crate::api::trap::{Fault, Rule};
 use crate::front::flow::NEVER;
 use crate::front::program::{Kernel, Row, UNGUARDED};
 use crate::isa::operations::Block;
@@ -52,8 +52,8 @@ impl End {
 impl Warp {
     /// Runs one fragment for up to `quantum` rows and adds them to `steps`.
     ///
-    /// A turn is careful if registers have undefined bits, if the launch continues after violations, or if memory is watched. Other turns do not pay for
-    /// this: a row that makes bits undefined ends the turn.
+    /// A turn is careful if registers have undefined bits, or if memory is watched. Other turns do not pay for this: a row that makes bits
+    /// undefined ends the turn.
     pub(crate) fn run<O: Observer>(
         &mut self,
         kernel: &Kernel,
@@ -63,8 +63,8 @@ impl Warp {
         steps: &mut u64,
         observer: &mut O,
     ) -> Result<Turn, Stopped> {
-        let careful = self.registers.holds_undefined() || world.judge == Judge::Values;
-        let turn = if careful || world.watching || world.watchpoints.is_some() {
+        let careful = self.registers.holds_undefined() || world.watching || world.watchpoints.is_some();
+        let turn = if careful {
             self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
         } else {
             self.turn::<O, false>(kernel, cta, world, quantum, steps, observer)
@@ -122,7 +122,7 @@ impl Warp {
         m.world.read = None;
         let mut watch = if CAREFUL && m.world.watching { self.watch.take() } else { None };
         let end = {
-            let careful = CAREFUL && (m.r.holds_undefined() || m.world.judge == Judge::Values);
+            let careful = CAREFUL && m.r.holds_undefined();
             let lanes = &mut self.lanes;
             let by_lane = lanes_take_turns.is_some();
             let stay_apart = m.world.directed.as_ref().is_some_and(|directed| directed.lanes_stay_apart());
@@ -233,9 +233,8 @@ impl Rows<'_, '_> {
             };
             *left -= 1;
             first = false;
-            if CAREFUL {
-                self.m.pc = pc;
-            }
+            // A violation that the launch survives is recorded with its row.
+            self.m.pc = pc;
             let mask = if row.guard == UNGUARDED {
                 self.m.fragment
             } else {
