@@ -248,33 +248,46 @@ fn at_once<const T: usize>(m: &mut Machine<'_>, row: &Row, atomic: &Atomic, stro
     let operands: [u64; LANES] = std::array::from_fn(|lane| value(m, atomic, source, lane));
     let replacements: Option<[u64; LANES]> =
         replacement.map(|slot| std::array::from_fn(|lane| value(m, atomic, slot, lane)));
-    let where_to = (row.a, m.reach::<T>(row.a));
-    let held = m.modify_lines::<T>(atomic.space, where_to, row.imm, how, |lane, held| {
-        let mut old = [0; 8];
-        old[..T].copy_from_slice(&held);
-        let (old, operand) = (u64::from_le_bytes(old), operands[lane]);
-        let new = match &replacements {
-            Some(new) if old == operand => new[lane],
-            Some(_) => old,
-            None => combined(atomic.action, window, old, operand),
-        };
-        let mut out = [0; T];
-        out.copy_from_slice(&new.to_le_bytes()[..T]);
-        out
-    })?;
+    let to = (row.a, m.reach::<T>(row.a));
+    let space = atomic.space;
+    let held = match (&replacements, atomic.action) {
+        (Some(new), _) => m.modify_lines::<T>(space, to, row.imm, how, |lane, held| {
+            if element(held) == operands[lane] { bytes(new[lane]) } else { held }
+        }),
+        // The most frequent ones, without a decision for each lane.
+        (None, Action::Combine(op)) => m.modify_lines::<T>(space, to, row.imm, how, |lane, held| {
+            bytes(op(element(held), operands[lane]))
+        }),
+        (None, action) => m.modify_lines::<T>(space, to, row.imm, how, |lane, held| {
+            bytes(combined(action, window, element(held), operands[lane]))
+        }),
+    }?;
     if atomic.returns {
         let to = row.list[0] as usize;
         for lane in lanes(m.mask) {
-            let mut old = [0; 8];
-            old[..T].copy_from_slice(&held[lane]);
-            let old = u64::from_le_bytes(old);
             match atomic.wide {
-                true => m.r.d[to][lane] = old,
-                false => m.r.w[to][lane] = old as u32,
+                true => m.r.d[to][lane] = element(held[lane]),
+                false => m.r.w[to][lane] = element(held[lane]) as u32,
             }
         }
     }
     Some(())
+}
+
+/// An element of up to 8 bytes, zero-extended.
+#[inline(always)]
+fn element<const T: usize>(bytes: [u8; T]) -> u64 {
+    let mut all = [0; 8];
+    all[..T].copy_from_slice(&bytes);
+    u64::from_le_bytes(all)
+}
+
+/// The low bytes of an element.
+#[inline(always)]
+fn bytes<const T: usize>(element: u64) -> [u8; T] {
+    let mut low = [0; T];
+    low.copy_from_slice(&element.to_le_bytes()[..T]);
+    low
 }
 
 impl Atomic {

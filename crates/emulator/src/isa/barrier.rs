@@ -11,7 +11,7 @@ use crate::front::words::Refusal;
 use crate::memory::window::{Window, window_of};
 use crate::rules::order::{Fence, Scope};
 use crate::run::cta::Acquired;
-use crate::run::machine::{Flow, LANES, Machine, World, lanes};
+use crate::run::machine::{Flow, Machine, World, lanes};
 
 const CHAPTER: &str = "Parallel Synchronization: barriers and fences";
 
@@ -97,8 +97,9 @@ fn arrive(m: &mut Machine<'_>, row: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
     let ids = &m.r.w[row.a as usize];
     let id = ids[lane];
-    let others = (0..LANES).fold(0u32, |others, i| others | u32::from(ids[i] != id) << i);
-    if id > 15 || others & m.mask != 0 {
+    // Mostly the number is a constant. Only if it is not, those of lanes that take no part are told apart.
+    let differ = ids.iter().fold(0, |bits, other| bits | (other ^ id)) != 0;
+    if id > 15 || differ && lanes(m.mask).any(|i| ids[i] != id) {
         return m.fail(
             Fault::new(
                 Rule::Barrier,

@@ -141,7 +141,9 @@ impl Cta {
         self.threads -= count;
         self.events += 1;
         for id in 0..self.barriers.len() {
-            self.settle(id);
+            if self.barriers[id].arrived > 0 {
+                self.settle(id);
+            }
         }
         self.member.leave(count)
     }

@@ -338,7 +338,18 @@ impl Cells {
         if mask == !0 && *cell != Cell::MIXED {
             return step(cell);
         }
+        let Some(words) = self.split(line) else { return Ok(()) };
+        let mut mixed = 0;
         for word in bits(mask) {
+            let mut cell = words.get(word);
+            if cell == Cell::MIXED {
+                mixed |= 1 << word;
+                continue;
+            }
+            step(&mut cell)?;
+            words.put(word, cell);
+        }
+        for word in bits(mixed) {
             self.update_part(line, word, 0..WORD, &step).map_err(|(_, e)| e)?;
         }
         if mask == !0
