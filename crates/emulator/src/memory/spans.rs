@@ -21,8 +21,8 @@ pub(crate) enum Reach {
     Run(u64),
     /// All equal.
     Same(u64),
-    /// Each half contiguous, or all equal in each: rows of a tile of 16 columns. The addresses of the first lanes of both halves, and the distance
-    /// of the others from one to the next, which is 0 or the size of an access.
+    /// Evenly spaced in each half, as rows of a tile of 16 columns: the addresses of the first lanes of both halves, and the distance of the
+    /// others from the one before.
     Halves([u64; 2], u64),
     Apart,
 }
@@ -30,44 +30,44 @@ pub(crate) enum Reach {
 /// The pattern of accesses of `T` bytes at `addresses`.
 #[inline(always)]
 fn reach<const T: usize>(path: Path, addresses: &[u64; LANES]) -> Reach {
-    let base = addresses[0];
+    let first = [addresses[0], addresses[HALF]];
+    let step = addresses[1].wrapping_sub(addresses[0]);
     // What an access is shows at its ends, mostly.
-    let end = addresses[LANES - 1].wrapping_sub(base);
-    if end == 0 {
-        return if differ::<0, LANES>(path, addresses) { Reach::Apart } else { Reach::Same(base) };
+    let end = step.wrapping_mul(HALF as u64 - 1);
+    let ends = [addresses[HALF - 1], addresses[LANES - 1]];
+    if step > FARTHEST || ends != first.map(|first| first.wrapping_add(end)) {
+        return Reach::Apart;
     }
-    if end == ((LANES - 1) * T) as u64 {
-        return if differ::<T, LANES>(path, addresses) { Reach::Apart } else { Reach::Run(base) };
+    if path.run(Uneven { addresses, step }) != 0 {
+        return Reach::Apart;
     }
-    let ends = [0, HALF].map(|first| addresses[first + HALF - 1].wrapping_sub(addresses[first]));
-    let halves = [base, addresses[HALF]];
-    if ends == [0; 2] && !differ::<0, HALF>(path, addresses) {
-        return Reach::Halves(halves, 0);
+    match (step, first[1].wrapping_sub(first[0])) {
+        (0, 0) => Reach::Same(first[0]),
+        (step, between) if step == T as u64 && between == (HALF * T) as u64 => Reach::Run(first[0]),
+        _ => Reach::Halves(first, step),
     }
-    if ends == [((HALF - 1) * T) as u64; 2] && !differ::<T, HALF>(path, addresses) {
-        return Reach::Halves(halves, T as u64);
-    }
-    Reach::Apart
 }
 
-/// Whether some lanes are not `STEP` bytes behind the one before, in groups of `COUNT`.
-#[inline(always)]
-fn differ<const STEP: usize, const COUNT: usize>(path: Path, addresses: &[u64; LANES]) -> bool {
-    path.run(Differences::<STEP, COUNT>(addresses)) != 0
+/// The largest distance between neighbours; lanes in descending order have a larger one.
+const FARTHEST: u64 = 1 << 40;
+
+/// The bits in which the distance of a lane from the one before differs from the step, in either half: 0 if in none.
+struct Uneven<'a> {
+    addresses: &'a [u64; LANES],
+    step: u64,
 }
 
-/// The bits in which the distances of addresses from the first one of their group of `COUNT` differ from those of lanes that are `STEP` bytes
-/// apart: 0 if in none.
-struct Differences<'a, const STEP: usize, const COUNT: usize>(&'a [u64; LANES]);
-
-impl<const STEP: usize, const COUNT: usize> NullaryFnOnce for Differences<'_, STEP, COUNT> {
+impl NullaryFnOnce for Uneven<'_> {
     type Output = u64;
 
     #[inline(always)]
     fn call(self) -> u64 {
+        let Self { addresses, step } = self;
         let mut bits = 0;
-        for i in 0..LANES {
-            bits |= self.0[i].wrapping_sub(self.0[i / COUNT * COUNT]) ^ (i % COUNT * STEP) as u64;
+        for half in addresses.as_chunks::<HALF>().0 {
+            for i in 1..HALF {
+                bits |= half[i].wrapping_sub(half[i - 1]) ^ step;
+            }
         }
         bits
     }
@@ -276,7 +276,7 @@ impl Machine<'_> {
                 take(&[bytes; LANES], &mut self.r.w, &mut self.r.d);
                 Some(())
             }
-            Reach::Halves(first, step) if space != Space::Local => {
+            Reach::Halves(first, step) if space != Space::Local && (step == 0 || step == T as u64) => {
                 let all = self.read_halves::<T>(space, first, step, offset)?;
                 take(&all, &mut self.r.w, &mut self.r.d);
                 Some(())
@@ -648,7 +648,7 @@ mod tests {
         let path = Path::current();
         let run = std::array::from_fn(|i| 1 << 36 | (i * 4) as u64);
         assert_eq!(reach::<4>(path, &run), Reach::Run(1 << 36));
-        assert_eq!(reach::<8>(path, &run), Reach::Apart);
+        assert_eq!(reach::<8>(path, &run), Reach::Halves([1 << 36, 1 << 36 | 64], 4));
         assert_eq!(super::run::<4>(&run, !0, false), Run { first: 0, end: LANES, last: 124 });
         assert_eq!(super::run::<4>(&run, 0b1011_1100, false), Run { first: 2, end: 6, last: 12 });
         assert_eq!(super::run::<8>(&run, 0b1100, false), Run { first: 2, end: 3, last: 0 });
@@ -665,7 +665,10 @@ mod tests {
         let halves = [1 << 36, 1 << 36 | 1024];
         assert_eq!(reach::<4>(path, &rows(0)), Reach::Halves(halves, 0));
         assert_eq!(reach::<4>(path, &rows(4)), Reach::Halves(halves, 4));
-        assert_eq!(reach::<8>(path, &rows(4)), Reach::Apart);
+        assert_eq!(reach::<8>(path, &rows(4)), Reach::Halves(halves, 4));
+        let mut descending = run;
+        descending.reverse();
+        assert_eq!(reach::<4>(path, &descending), Reach::Apart);
         for lane in 1..LANES {
             let mut other = rows(4);
             other[lane] ^= 4;

@@ -84,6 +84,11 @@ impl Even {
         Self { first: [first, first.wrapping_add(step.wrapping_mul(HALF as u64))], step }
     }
 
+    /// Whether the second half goes on where the first one ends.
+    fn is_run(self) -> bool {
+        self == Self::run(self.first[0], self.step)
+    }
+
     fn addresses(self) -> [u64; LANES] {
         std::array::from_fn(|lane| {
             self.first[lane / HALF].wrapping_add(self.step.wrapping_mul((lane % HALF) as u64))
@@ -163,10 +168,15 @@ impl Logged {
     /// Whether its lanes access other bytes than those of another instruction for sure, which is given by its pattern and length.
     fn is_clear_of(&self, (even, len): (Option<Even>, u32)) -> bool {
         let (Some(own), Some(other)) = (self.even, even) else { return false };
-        // Each lane uses its own bytes again.
+        // Each lane uses its own bytes again, or others that are nearer to them than those of its neighbours.
+        let most = self.len.max(len);
+        let near = own.is_run()
+            && other.is_run()
+            && own.step == other.step
+            && own.first[0].abs_diff(other.first[0]).saturating_add(u64::from(most)) <= own.step;
         let alike = (own, self.len) == (other, len) && own.is_distinct(len);
         let ((low, end), (other_low, other_end)) = (own.ends(self.len), other.ends(len));
-        alike || end <= other_low || other_end <= low
+        near || alike || end <= other_low || other_end <= low
     }
 
     /// The lowest address of its lanes, and the end of their highest access.
@@ -507,6 +517,7 @@ impl Machine<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::run::random::Random;
 
     const STORE: Kind = Kind { writes: true, strong: false, modifies: false };
     const LOAD: Kind = Kind { writes: false, strong: false, modifies: false };
@@ -544,6 +555,51 @@ mod tests {
         assert!(log.search(Path::current()).is_none());
         log.push(&along(0), 0, (2, 8, LOAD, 8));
         assert_eq!(log.search(Path::current()).map(|(_, lane, other)| (lane, other)), Some((1, 0)));
+    }
+
+    #[test]
+    fn patterns_and_vectors_find_the_lanes_that_a_comparison_of_all_pairs_finds() {
+        let mut random = Random(7);
+        let mut clear = 0;
+        for round in 0..20_000 {
+            let lens = [4, 8, 16, 1].map(|len| len << (random.below(2)));
+            let mut logged = || {
+                let step = [0, 4, 8, 64, 100][random.below(5)];
+                let first = 0x1_0000_0000 + 4 * random.below(64) as u64;
+                let apart = [16 * step, 0, 4 * random.below(64) as u64][random.below(3)];
+                let mask = if random.below(2) == 0 { !0 } else { random.next() as u32 };
+                let even = Even { first: [first, first + apart], step };
+                let len = lens[random.below(4)];
+                Logged {
+                    addresses: even.addresses(),
+                    even: Some(even),
+                    mask,
+                    row: 0,
+                    len,
+                    kind: STORE,
+                    fenced: false,
+                }
+            };
+            let (own, earlier) = (logged(), logged());
+            let mut wanted = 0u32;
+            for lane in lanes(own.mask) {
+                for other in lanes(earlier.mask).filter(|other| *other != lane) {
+                    let (a, b) = (own.addresses[lane], earlier.addresses[other]);
+                    let meet = a < b + u64::from(earlier.len) && b < a + u64::from(own.len);
+                    wanted |= u32::from(meet) << lane;
+                }
+            }
+            let ends = (own.ends().0.min(earlier.ends().0), own.ends().1.max(earlier.ends().1));
+            for path in Path::available() {
+                assert_eq!(own.lanes_that_meet(path, &earlier, ends), wanted, "{round}: {own:?} {earlier:?}");
+            }
+            assert_eq!(own.shares_with(&earlier, own.mask).is_some(), wanted != 0);
+            if own.is_clear_of((earlier.even, earlier.len)) {
+                assert_eq!(wanted, 0, "{round}: {own:?} {earlier:?}");
+                clear += 1;
+            }
+        }
+        assert!(clear > 2_000, "{clear}");
     }
 
     #[test]

@@ -1,6 +1,5 @@
 //! `MUFU.RCP`, `MUFU.RSQ` and `MUFU.SQRT`: reciprocal, reciprocal square root and square root.
 
-use super::square::square;
 use super::tables::{RCP, RSQ, SQRT};
 use super::{Function, INFINITY, NAN, Row, SIGN, exponent, float, fraction, is_nan, rows};
 
@@ -8,15 +7,21 @@ use super::{Function, INFINITY, NAN, Row, SIGN, exponent, float, fraction, is_na
 pub(crate) struct Rcp;
 
 impl Function for Rcp {
+    const ROWS: &'static [Row] = &const { rows(&RCP, 13, 0x7E7) };
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         (fraction(a) >> 16, a & 0xFFFF)
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        static ROWS: [Row; 128] = rows(&RCP, 13, 0x7E7);
-        (ROWS[segment as usize % 128].sum(x.into(), square(x << 1), 0) >> 15) as u32
+    fn squared(x: u32) -> u32 {
+        x << 1
+    }
+
+    #[inline(always)]
+    fn interpolate(_: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        (row.sum(x, square, 0) >> 15) as u32
     }
 
     #[inline(always)]
@@ -53,15 +58,16 @@ fn root(a: u32, [zero, infinity]: [u32; 2], finite: u32) -> u32 {
 pub(crate) struct Rsq;
 
 impl Function for Rsq {
+    const ROWS: &'static [Row] = &const { rows(&RSQ, 14, 0x3FFF) };
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         place_of_radicand(a)
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        static ROWS: [Row; 128] = rows(&RSQ, 14, 0x3FFF);
-        (ROWS[segment as usize % 128].at(x, 2) >> 16) as u32
+    fn interpolate(_: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        (row.sum(x, square, 2) >> 16) as u32
     }
 
     #[inline(always)]
@@ -78,17 +84,18 @@ impl Function for Rsq {
 pub(crate) struct Sqrt;
 
 impl Function for Sqrt {
+    const ROWS: &'static [Row] = &const { rows(&SQRT, 15, 0x7FFF) };
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         place_of_radicand(a)
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        static ROWS: [Row; 128] = rows(&SQRT, 15, 0x7FFF);
+    fn interpolate(_: u32, row: Row, (segment, x): (u32, u32), square: u32) -> u32 {
         // From 2 to 4, the operand's steps are twice as wide.
-        let wide = i64::from(x) << (segment >> 6 & 1);
-        (ROWS[segment as usize % 128].sum(wide, square(x), 1) >> 17) as u32
+        let wide = x << (segment >> 6 & 1);
+        (row.sum(wide, square, 1) >> 17) as u32
     }
 
     #[inline(always)]

@@ -22,7 +22,6 @@ pub(crate) use power::{Ex2, Lg2};
 pub(crate) use trigonometric::{Cos, Sin, Tanh};
 
 use crate::format::NAN_F32 as NAN;
-use square::square;
 
 const SIGN: u32 = 0x8000_0000;
 const INFINITY: u32 = 0x7F80_0000;
@@ -48,7 +47,7 @@ const fn fraction(a: u32) -> u32 {
 
 /// The coefficients of a segment; the constant is aligned with the other terms and includes the rounding term.
 #[derive(Clone, Copy)]
-struct Row {
+pub(crate) struct Row {
     constant: i64,
     linear: i32,
     quadratic: i32,
@@ -69,25 +68,35 @@ const fn rows<const N: usize>(table: &[[i32; 3]; N], places: u32, rounding: i64)
 impl Row {
     /// Returns the sum of the three terms; the quadratic term is shifted left by `places`.
     #[inline(always)]
-    fn at(self, x: u32, places: u32) -> i64 {
-        self.sum(x.into(), square(x), places)
-    }
-
-    #[inline(always)]
-    fn sum(self, x: i64, square: u32, places: u32) -> i64 {
+    fn sum(self, x: u32, square: u32, places: u32) -> i64 {
         let quadratic = (i64::from(self.quadratic) * i64::from(square)) << places;
-        self.constant + i64::from(self.linear) * x + quadratic
+        self.constant + i64::from(self.linear) * i64::from(x) + quadratic
     }
 }
 
 /// A function of the unit in three steps. The first and the last have no branches, so that a loop over lanes becomes vector
-/// instructions. Between them lie the tables: vectors would have to gather every entry, which costs more than the arithmetic gains.
+/// instructions. Between them, the rows of the table are copied lane by lane: that takes less time than gathering them.
 pub(crate) trait Function {
+    /// The table.
+    const ROWS: &'static [Row];
+
     /// The segment of an operand, and the distance from its start.
     fn place(a: u32) -> (u32, u32);
 
-    /// What the table gives for an operand at this place.
-    fn interpolate(a: u32, segment: u32, x: u32) -> u32;
+    /// The row of the table for an operand of a segment.
+    #[inline(always)]
+    fn row(_a: u32, segment: u32) -> usize {
+        segment as usize
+    }
+
+    /// What is squared: a number of 17 bits.
+    #[inline(always)]
+    fn squared(x: u32) -> u32 {
+        x
+    }
+
+    /// What a row of the table gives for an operand at this place, given the square.
+    fn interpolate(a: u32, row: Row, place: (u32, u32), square: u32) -> u32;
 
     /// The result, also for operands without a place: what the table gives for them does not matter.
     fn result(a: u32, interpolated: u32) -> u32;
@@ -100,7 +109,23 @@ pub(crate) fn of_each<F: Function, const N: usize>(a: &[u32; N]) -> [u32; N] {
     for lane in 0..N {
         (segments[lane], offsets[lane]) = F::place(a[lane]);
     }
-    let interpolated = interpolate_each::<F, N>(a, &segments, &offsets);
+    let rows = rows_of_each::<F, N>(a, &segments);
+    // Loops over numbers of one size each, of which a vector holds as many as it can.
+    let (mut low, mut shifted, mut squares) = ([0; N], [0; N], [0; N]);
+    for lane in 0..N {
+        (low[lane], shifted[lane]) = square::halves(F::squared(offsets[lane]));
+    }
+    for lane in 0..N {
+        squares[lane] = match N {
+            1 => square::of_one(F::squared(offsets[lane])),
+            _ => square::of_halves(low[lane], shifted[lane]),
+        };
+    }
+    let mut interpolated = [0; N];
+    for lane in 0..N {
+        let place = (segments[lane], offsets[lane]);
+        interpolated[lane] = F::interpolate(a[lane], rows[lane], place, squares[lane].into());
+    }
     for lane in 0..N {
         out[lane] = F::result(a[lane], interpolated[lane]);
     }
@@ -113,16 +138,14 @@ pub(crate) fn of_one<F: Function>(a: u32) -> u32 {
     result
 }
 
-/// The step between. Apart, so that it is not compiled for vectors.
+/// The rows of the table. Apart, so that this is not compiled for vectors.
 #[inline(never)]
-fn interpolate_each<F: Function, const N: usize>(
-    a: &[u32; N],
-    segments: &[u32; N],
-    offsets: &[u32; N],
-) -> [u32; N] {
-    let mut out = [0; N];
+fn rows_of_each<F: Function, const N: usize>(a: &[u32; N], segments: &[u32; N]) -> [Row; N] {
+    let mut out = [Row { constant: 0, linear: 0, quadratic: 0 }; N];
     for lane in 0..N {
-        out[lane] = F::interpolate(a[lane], segments[lane], offsets[lane]);
+        if let Some(row) = F::ROWS.get(F::row(a[lane], segments[lane])) {
+            out[lane] = *row;
+        }
     }
     out
 }
@@ -149,9 +172,12 @@ const fn shifted(significand: u32, places: i32) -> u32 {
     ((significand as u64) << places >> 24) as u32
 }
 
-/// Returns `value / 2^point` truncated to a float; `value` must be a positive integer below 2^53.
+/// Returns `value / 2^point` truncated to a float; `value` must be positive and below 2^52.
 #[inline(always)]
-const fn cut(value: f64, point: u32) -> u32 {
+const fn cut(value: u64, point: u32) -> u32 {
+    // As the fraction of a double from 2^52 on, and less 2^52: exact, and no conversion, which AVX2 does not have for vectors.
+    const SHIFTED: u64 = 0x433 << 52;
+    let value = f64::from_bits(SHIFTED | value) - f64::from_bits(SHIFTED);
     // The exponent of a double is biased by 1023, that of a float by 127; the fraction loses its low 29 bits.
     let bits = (value.to_bits() >> 29) as i64 - (((1023 - 127 + point) as i64) << 23);
     if bits < IMPLICIT as i64 { 0 } else { bits as u32 }

@@ -28,6 +28,8 @@ impl Ex2 {
 }
 
 impl Function for Ex2 {
+    const ROWS: &'static [Row] = &const { rows(&EX2, 13, 0x17E2) };
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         let fixed = Self::fixed(a);
@@ -35,9 +37,8 @@ impl Function for Ex2 {
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        static ROWS: [Row; 64] = rows(&EX2, 13, 0x17E2);
-        (ROWS[segment as usize % 64].at(x, 0) >> 15) as u32
+    fn interpolate(_: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        (row.sum(x, square, 0) >> 15) as u32
     }
 
     #[inline(always)]
@@ -54,20 +55,21 @@ impl Function for Ex2 {
 pub(crate) struct Lg2;
 
 impl Function for Lg2 {
+    const ROWS: &'static [Row] = &const { rows(&LG2, 12, 0x345) };
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         (fraction(a) >> 17, a & 0x1_FFFF)
     }
 
     #[inline(always)]
-    fn interpolate(a: u32, segment: u32, x: u32) -> u32 {
-        static ROWS: [Row; 64] = rows(&LG2, 12, 0x345);
+    fn interpolate(a: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
         const POINT: u32 = 36;
-        let r = ROWS[segment as usize % 64].at(x, 1) >> 2;
+        let r = row.sum(x, square, 1) >> 2;
         let r = r + (i64::from(exponent(a) - 127) << POINT);
         // The magnitude of a negative sum is its one's complement.
         let negative = r >> 63;
-        negative as u32 & SIGN | cut((r ^ negative) as f64, POINT)
+        negative as u32 & SIGN | cut((r ^ negative).cast_unsigned(), POINT)
     }
 
     #[inline(always)]

@@ -1,5 +1,25 @@
 //! The truncated squarer in front of every interpolation.
 
+/// The two parts of a 17-bit number that [`of_halves`] takes: its low bits, and the bits from the second one on.
+#[inline(always)]
+pub(super) const fn halves(x: u32) -> (u16, u16) {
+    (x as u16, (x >> 2) as u16)
+}
+
+/// Returns the square of a 17-bit number divided by 2^19: each row of partial products is truncated below bit 18, and the
+/// sum below bit 19. Rows have 15 bits and their sum 16, so that the vectors of a loop over lanes hold words of 16 bits.
+#[inline(always)]
+pub(super) const fn of_halves(low: u16, shifted: u16) -> u16 {
+    // Bit 16 selects the last row; those of bits 0 and 1 lie below bit 18.
+    let mut sum = shifted & 0u16.wrapping_sub(shifted >> 14);
+    let mut bit = 2;
+    while bit < 16 {
+        sum = sum.wrapping_add(shifted >> (16 - bit) & 0u16.wrapping_sub(low >> bit & 1));
+        bit += 1;
+    }
+    sum >> 1
+}
+
 /// The contribution of the operand's upper nine bits, indexed by them.
 static UPPER: [u16; 1 << 9] = upper();
 /// The cross terms of bits 11 to 16 and the lower eight bits, indexed by both.
@@ -42,23 +62,24 @@ const fn lower() -> [u8; 1 << 14] {
     table
 }
 
-/// Returns the square of a 17-bit number divided by 2^19: each row of partial products is truncated below bit 18, and the
-/// sum below bit 19.
+/// [`of_halves`] of one number, which takes two entries of tables less time.
 #[inline(always)]
-pub(super) fn square(x: u32) -> u32 {
+pub(super) fn of_one(x: u32) -> u16 {
     let upper = UPPER[(x >> 8 & 0x1FF) as usize];
     let lower = LOWER[(x >> 3 & 0x3F00 | x & 0xFF) as usize];
-    u32::from((upper + u16::from(lower)) >> 1)
+    (upper + u16::from(lower)) >> 1
 }
 
 #[cfg(test)]
 mod tests {
 
     #[test]
-    fn tables_add_up_to_the_rows() {
+    fn squares_are_the_sum_of_the_rows() {
         for x in 0..1 << 17 {
             let rows = (0..17).filter(|i| x >> i & 1 == 1).map(|i| x >> (18 - i)).sum::<u32>() >> 1;
-            assert_eq!(super::square(x), rows, "{x:#x}");
+            let (low, shifted) = super::halves(x);
+            let squares = [super::of_halves(low, shifted), super::of_one(x)];
+            assert_eq!(squares.map(u32::from), [rows; 2], "{x:#x}");
         }
     }
 }

@@ -25,11 +25,11 @@ const fn place_on_circle(a: u32, ahead: u32) -> (u32, u32) {
     (angle >> 17, angle & 0x1_FFFF)
 }
 
+static CIRCLE: [Row; 64] = rows(&SIN, 11, 0);
+
 #[inline(always)]
-fn interpolate_on_circle(segment: u32, x: u32) -> u32 {
-    static ROWS: [Row; 64] = rows(&SIN, 11, 0);
-    let r = ROWS[segment as usize % 64].at(x, 0);
-    if r == 0 { 0 } else { cut(r as f64, 37) }
+fn interpolate_on_circle(row: Row, x: u32, square: u32) -> u32 {
+    cut(row.sum(x, square, 0).cast_unsigned(), 37)
 }
 
 /// The sine of `a`'s magnitude plus `ahead` quarter turns; `sign` is applied to it.
@@ -40,14 +40,16 @@ fn circle(a: u32, (ahead, sign): (u32, u32), interpolated: u32) -> u32 {
 }
 
 impl Function for Sin {
+    const ROWS: &'static [Row] = &CIRCLE;
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         place_on_circle(a, 0)
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        interpolate_on_circle(segment, x)
+    fn interpolate(_: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        interpolate_on_circle(row, x, square)
     }
 
     #[inline(always)]
@@ -57,14 +59,16 @@ impl Function for Sin {
 }
 
 impl Function for Cos {
+    const ROWS: &'static [Row] = &CIRCLE;
+
     #[inline(always)]
     fn place(a: u32) -> (u32, u32) {
         place_on_circle(a, 1)
     }
 
     #[inline(always)]
-    fn interpolate(_: u32, segment: u32, x: u32) -> u32 {
-        interpolate_on_circle(segment, x)
+    fn interpolate(_: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        interpolate_on_circle(row, x, square)
     }
 
     #[inline(always)]
@@ -73,28 +77,48 @@ impl Function for Cos {
     }
 }
 
-/// The first row of each binade from 2^-8 to 2^2, and the base-2 logarithm of its number of rows.
-const BINADES: [(u8, u8); 11] =
-    [(0, 0), (1, 0), (2, 0), (3, 1), (5, 1), (7, 2), (11, 2), (15, 2), (19, 3), (27, 4), (43, 3)];
+/// The first row of each binade from 2^-8 to 2^2.
+const FIRST: [u8; 11] = [0, 1, 2, 3, 5, 7, 11, 15, 19, 27, 43];
+
+/// The base-2 logarithm of the number of rows of each binade, four bits each.
+const BITS: u64 = 0x343_2221_1000;
+
+/// The number of the binade of an operand, from 2^-8 on.
+#[inline(always)]
+const fn binade(a: u32) -> i32 {
+    exponent(a) - 119
+}
+
+/// The base-2 logarithm of the number of rows of an operand's binade.
+#[inline(always)]
+const fn bits(a: u32) -> u32 {
+    (BITS >> (binade(a).cast_unsigned().wrapping_mul(4) & 63)) as u32 & 7
+}
 
 /// `MUFU.TANH`: returns the operand itself below 2^-8 and ±1 from 8 on.
 pub(crate) struct Tanh;
 
 impl Function for Tanh {
-    /// The rows of a binade lie side by side, and their number depends on it: the table finds the place.
+    const ROWS: &'static [Row] = &const { rows(&TANH, 13, 0) };
+
+    /// The place in its binade: the rows of a binade lie side by side, and their number depends on it.
     #[inline(always)]
-    fn place(_: u32) -> (u32, u32) {
-        (0, 0)
+    fn place(a: u32) -> (u32, u32) {
+        let bits = bits(a);
+        (fraction(a) >> (23 - bits), a >> (6 - bits) & 0x1_FFFF)
     }
 
     #[inline(always)]
-    fn interpolate(a: u32, _: u32, _: u32) -> u32 {
-        static ROWS: [Row; 51] = rows(&TANH, 13, 0);
-        let Ok(binade) = usize::try_from(exponent(a) - 119) else { return a & !SIGN };
-        let Some(&(first, bits)) = BINADES.get(binade) else { return ONE };
-        let row = usize::from(first) + (fraction(a) >> (23 - bits)) as usize;
-        let x = a >> (6 - bits) & 0x1_FFFF;
-        cut(ROWS[row].at(x, 0) as f64, 39)
+    fn row(a: u32, segment: u32) -> usize {
+        let first = usize::try_from(binade(a)).ok().and_then(|binade| FIRST.get(binade));
+        first.map_or(0, |first| usize::from(*first) + segment as usize)
+    }
+
+    #[inline(always)]
+    fn interpolate(a: u32, row: Row, (_, x): (u32, u32), square: u32) -> u32 {
+        let inside = cut(row.sum(x, square, 0).cast_unsigned(), 39);
+        let from_small = if binade(a) < 0 { a & !SIGN } else { inside };
+        if binade(a) >= FIRST.len() as i32 { ONE } else { from_small }
     }
 
     #[inline(always)]

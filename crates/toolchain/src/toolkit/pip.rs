@@ -91,6 +91,14 @@ pub enum PipError {
         /// The size of the wheel.
         bytes: u64,
     },
+    /// The file system of temporary files is full.
+    #[error("no space left in {} ({} MB needed), the folder of temporary files; free some space, or set TMPDIR to another folder", path.display(), bytes.div_ceil(1_000_000))]
+    NoTemporarySpace {
+        /// The folder.
+        path: PathBuf,
+        /// The size of the wheel.
+        bytes: u64,
+    },
     /// pip failed.
     #[error(
         "pip could not fetch {requirement}: {said}; check the network and pip's settings (`pip config list`: index, proxy, certificates)"
@@ -180,7 +188,7 @@ pub(super) fn download(
         }
         // On a full disk nothing of what pip wrote is left.
         Ended::Exited(_) if text.trim().is_empty() && is_full(&std::env::temp_dir()) => {
-            Err(PipError::NoSpace { path: std::env::temp_dir(), bytes: wheel.bytes })
+            Err(PipError::NoTemporarySpace { path: std::env::temp_dir(), bytes: wheel.bytes })
         }
         ended => Err(PipError::Failed {
             requirement,
