@@ -48,6 +48,11 @@ else
     esac
 fi
 
+if [ -z "$hip$pocl" ]; then
+    echo 'there is nothing to compare the emulator with' >&2
+    exit 3
+fi
+
 if [ -n "${EMULATOR_BENCH:-}" ]; then
     emulator() { alone "$EMULATOR_BENCH" --bench "$@"; }
 else

@@ -644,3 +644,79 @@ impl Machine<'_> {
         Some(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use crate::run::launch::{Launch, Options, launch};
+    use crate::run::random::Random;
+    use crate::{GlobalMemory, load};
+
+    /// Stores its lane's number at a word, and loads what it finds there, in the lanes of a mask; each half of the warp begins at a place of its
+    /// own. Loads go to a second buffer, and all of it runs in global and in shared memory.
+    const KERNEL: &str = "\
+        .version 8.8\n.target sm_120\n.address_size 64\n\
+        .visible .entry k(.param .u64 to, .param .u64 out, .param .u32 mask, .param .u32 one, .param .u32 two) {\n\
+        .reg .pred %p, %h;\n.reg .b32 %t, %m, %a, %b, %r, %s;\n.reg .b64 %to, %out, %g, %v, %w;\n\
+        .shared .align 128 .b8 words[512];\n\
+        ld.param.u64 %to, [to];\nld.param.u64 %out, [out];\nld.param.u32 %m, [mask];\n\
+        ld.param.u32 %a, [one];\nld.param.u32 %b, [two];\nmov.u32 %t, %tid.x;\n\
+        setp.lt.u32 %h, %t, 16;\nselp.b32 %a, %a, %b, %h;\nand.b32 %r, %t, 15;\nshl.b32 %r, %r, 2;\nadd.u32 %a, %a, %r;\n\
+        cvt.u64.u32 %w, %a;\nadd.u64 %g, %to, %w;\nmov.u32 %s, words;\nadd.u32 %s, %s, %a;\ncvt.u64.u32 %v, %s;\n\
+        shr.u32 %r, %m, %t;\nand.b32 %r, %r, 1;\nsetp.eq.u32 %p, %r, 1;\n\
+        mov.u32 %r, 0;\nmov.u32 %b, 0;\n\
+        @%p st.global.u32 [%g], %t;\n@%p st.shared.u32 [%v], %t;\n\
+        @%p ld.global.u32 %r, [%g];\n@%p ld.shared.u32 %b, [%v];\n\
+        mul.wide.u32 %w, %t, 8;\nadd.u64 %out, %out, %w;\nst.global.v2.u32 [%out], {%r, %b};\nret;\n}";
+
+    fn words(bytes: &[u8]) -> Vec<u32> {
+        bytes.as_chunks().0.iter().map(|word| u32::from_le_bytes(*word)).collect()
+    }
+
+    #[test]
+    fn masked_runs_of_both_halves_reach_the_words_of_their_lanes_alone() {
+        let program = load(KERNEL).unwrap();
+        let mut random = Random(3);
+        for round in 0..400 {
+            let mask = match round % 4 {
+                0 => !0 >> random.below(32),
+                1 => !0 << random.below(32),
+                _ => random.next() as u32,
+            };
+            // The halves do not overlap: which lane of a store remains would be open.
+            let one = random.below(28);
+            let two = one + 16 + random.below(128 - 32 - one + 1);
+            let [one, two] = if random.below(2) == 0 { [one, two] } else { [two, one] };
+            let mut memory = GlobalMemory::default();
+            let (to, out) = (memory.allocate_with(vec![0xFF; 512]), memory.allocate_with(vec![0; 256]));
+            let mut params = [to, out].map(u64::to_le_bytes).concat();
+            params.extend([mask, 4 * one as u32, 4 * two as u32].map(u32::to_le_bytes).concat());
+            let how = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
+            launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).unwrap();
+            let (mut wanted, mut loaded) = (vec![u32::MAX; 128], vec![0; 64]);
+            for lane in (0..32).filter(|lane| mask >> lane & 1 == 1) {
+                wanted[[one, two][lane / 16] + lane % 16] = lane as u32;
+                loaded[2 * lane..][..2].fill(lane as u32);
+            }
+            assert_eq!(words(memory.bytes(to).unwrap()), wanted, "{round}: {mask:#x} {one} {two}");
+            assert_eq!(words(memory.bytes(out).unwrap()), loaded, "{round}: {mask:#x} {one} {two}");
+        }
+    }
+
+    #[test]
+    fn a_masked_run_is_checked_in_its_lanes_alone() {
+        let program = load(KERNEL).unwrap();
+        let ends = |mask: u32, one: u32, two: u32| {
+            let mut memory = GlobalMemory::default();
+            let (to, out) = (memory.allocate(512), memory.allocate(256));
+            let mut params = [to, out].map(u64::to_le_bytes).concat();
+            params.extend([mask, one, two].map(u32::to_le_bytes).concat());
+            let how = Launch { grid: [1; 3], block: [32, 1, 1], shared_bytes: 0, params };
+            launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).is_ok()
+        };
+        // The last lane of the second half lies behind the end, or the first of the first before an aligned word.
+        assert!(
+            ends(!0 >> 1, 0, 512 - 15 * 4) && !ends(!0, 0, 512 - 15 * 4) && !ends(1 << 31, 0, 512 - 15 * 4)
+        );
+        assert!(!ends(1 << 3, 2, 64) && ends(!0 << 16, 2, 64) && !ends(1 << 20, 0, 62));
+    }
+}
