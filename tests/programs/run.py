@@ -7,7 +7,7 @@ A program is a folder with a Makefile or a CMakeLists.txt that mentions CUDA (He
 files, in a copy. Only the compiler's options for architectures are changed, by an `nvcc` in front of the real one: they become the one that keeps PTX for
 the simulated GPU. Programs that include a graphics library are left out.
 
-Exit code 0 if every program passes, 3 if one does anything else, 2 if nothing could be drawn.
+Exit code 0 if every program passes, 3 if one does anything else, 2 if nothing could be drawn or built.
 """
 
 import argparse
@@ -314,6 +314,11 @@ def main():
     drawn = sorted(random.sample(names, min(given.count or len(names), len(names))))
     if not drawn:
         print(f"no program in {given.folder}: no folder has a Makefile or a CMakeLists.txt that builds CUDA", file=sys.stderr)
+        return 2
+    tools = {"cmake" if not (kept[name] / "Makefile").exists() else "make" for name in drawn}
+    missing = sorted(tool for tool in tools if shutil.which(tool) is None)
+    if missing:
+        print(f"{' and '.join(missing)} not found: install what builds these programs, or put it on PATH", file=sys.stderr)
         return 2
     print(f"{len(drawn)} of {len(names)} programs, seed {given.seed}; {len(left_out)} with graphics are left out", flush=True)
     results = {}

@@ -116,4 +116,19 @@ fn a_folder_of_programs_becomes_a_table_by_cause() {
         assert_eq!(output.status.code(), Some(code));
         assert!(both_streams(&output).contains(part), "{}", both_streams(&output));
     }
+
+    // Without what builds them no program is tried. The interpreter itself may be found by a script that needs PATH.
+    fs::create_dir_all(desk.path("cmake/one")).unwrap();
+    fs::write(desk.path("cmake/one/CMakeLists.txt"), "project(one LANGUAGES CXX CUDA)\n").unwrap();
+    fs::write(desk.path("cmake/one/main.cu"), "int main() {}\n").unwrap();
+    let script = "python=$(python3 -c 'import sys; print(sys.executable)') && PATH= exec \"$python\" \"$@\"";
+    let output = Command::new("sh")
+        .args(["-c", script, "sh", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/run.py")])
+        .arg(desk.path("cmake"))
+        .args(["--probe", env!("CARGO_BIN_EXE_sm121probe"), "--cuda"])
+        .arg(&cuda)
+        .output()
+        .unwrap();
+    assert_eq!(output.status.code(), Some(2));
+    assert!(both_streams(&output).contains("cmake not found"), "{}", both_streams(&output));
 }
