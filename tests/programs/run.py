@@ -171,7 +171,8 @@ class Suite:
         beside = [self.given.probe.parent / name for name in ["libsm121probe_cuda.so", "lib/libsm121probe_cuda.so"]]
         library = next((path for path in beside if path.is_file()), None)
         if library is None:
-            sys.exit(f"no libsm121probe_cuda.so beside {self.given.probe}")
+            print(f"no libsm121probe_cuda.so beside {self.given.probe}: name the command of a whole build or package with --probe", file=sys.stderr)
+            sys.exit(2)
         exported = subprocess.run(["nm", "-D", "--defined-only", library], capture_output=True, text=True, check=True).stdout
         names = re.findall(r" T (cu[A-Z]\w*)$", exported, re.M)
         stub = "".join(f"void {name}(void) {{}}\n" for name in names)
@@ -315,16 +316,16 @@ def main():
     if not drawn:
         print(f"no program in {given.folder}: no folder has a Makefile or a CMakeLists.txt that builds CUDA", file=sys.stderr)
         return 2
-    tools = {"cmake" if not (kept[name] / "Makefile").exists() else "make" for name in drawn}
-    missing = sorted(tool for tool in tools if shutil.which(tool) is None)
-    if missing:
-        print(f"{' and '.join(missing)} not found: install what builds these programs, or put it on PATH", file=sys.stderr)
-        return 2
     print(f"{len(drawn)} of {len(names)} programs, seed {given.seed}; {len(left_out)} with graphics are left out", flush=True)
     results = {}
     if given.json and given.json.exists():
         before = json.loads(given.json.read_text())["programs"]
         results = {name: before[name] for name in drawn if name in before}
+    tools = {"nm", "gcc"} | {"make" if (kept[name] / "Makefile").exists() else "cmake" for name in drawn if name not in results}
+    missing = sorted(tool for tool in tools if shutil.which(tool) is None)
+    if missing:
+        print(f"{' and '.join(missing)} not found: install what builds these programs, or put it on PATH", file=sys.stderr)
+        return 2
     with tempfile.TemporaryDirectory() as scratch:
         work = (given.work or pathlib.Path(scratch)).resolve()
         work.mkdir(parents=True, exist_ok=True)

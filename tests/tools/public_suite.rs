@@ -52,8 +52,11 @@ int main(void)
 }
 
 fn run(folder: &Path, cuda: &Path, more: &[&str]) -> Output {
+    of_suite(&mut Command::new("python3"), folder, cuda, more)
+}
+
+fn of_suite(python: &mut Command, folder: &Path, cuda: &Path, more: &[&str]) -> Output {
     let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/programs/run.py");
-    let mut python = Command::new("python3");
     python.arg(script).arg(folder).args(["--probe", env!("CARGO_BIN_EXE_sm121probe"), "--cuda"]).arg(cuda);
     python.args(more).env("PYTHONDONTWRITEBYTECODE", "1").output().unwrap()
 }
@@ -121,14 +124,19 @@ fn a_folder_of_programs_becomes_a_table_by_cause() {
     fs::create_dir_all(desk.path("cmake/one")).unwrap();
     fs::write(desk.path("cmake/one/CMakeLists.txt"), "project(one LANGUAGES CXX CUDA)\n").unwrap();
     fs::write(desk.path("cmake/one/main.cu"), "int main() {}\n").unwrap();
-    let script = "python=$(python3 -c 'import sys; print(sys.executable)') && PATH= exec \"$python\" \"$@\"";
-    let output = Command::new("sh")
-        .args(["-c", script, "sh", concat!(env!("CARGO_MANIFEST_DIR"), "/tests/programs/run.py")])
-        .arg(desk.path("cmake"))
-        .args(["--probe", env!("CARGO_BIN_EXE_sm121probe"), "--cuda"])
-        .arg(&cuda)
-        .output()
-        .unwrap();
+    let python = Command::new("python3").args(["-c", "import sys; print(sys.executable)"]).output().unwrap();
+    let python = String::from_utf8(python.stdout).unwrap();
+    for (folder, tool) in [(desk.path("cmake"), "cmake"), (suite, "make")] {
+        let output = of_suite(Command::new(python.trim()).env("PATH", ""), &folder, &cuda, &[]);
+        let text = both_streams(&output);
+        assert_eq!(output.status.code(), Some(2), "{text}");
+        assert!(text.contains(tool) && text.contains("nm not found"), "{text}");
+    }
+    // A command without its library builds nothing.
+    let alone = desk.path("alone/sm121probe");
+    fs::create_dir_all(desk.path("alone")).unwrap();
+    fs::write(&alone, "").unwrap();
+    let output = run(&desk.path("suite"), &cuda, &["--filter", "right", "--probe", alone.to_str().unwrap()]);
     assert_eq!(output.status.code(), Some(2));
-    assert!(both_streams(&output).contains("cmake not found"), "{}", both_streams(&output));
+    assert!(both_streams(&output).contains("no libsm121probe_cuda.so beside"), "{}", both_streams(&output));
 }
