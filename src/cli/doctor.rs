@@ -100,10 +100,12 @@ fn log(file: &std::path::Path, gpu: Option<&emulator::gpus::Gpu>, args: &DoctorA
     outcome(&found)
 }
 
-/// Red flags count more than what the log does not say; a log in which nothing was recognised is never in order.
+/// Red flags count more than what the log does not say; a log in which nothing was recognised is never in order. An error that is not known is
+/// nothing recognised, unless a server wrote it.
 fn outcome(found: &LogReport) -> Result<(), CliError> {
     let missing = found.missing.join("; ");
-    if found.facts.engine.is_none() || found.choices.is_empty() && found.flags.is_empty() {
+    let flagged = found.flags.iter().any(|flag| found.facts.engine.is_some() || !flag.is_unknown());
+    if !flagged && (found.facts.engine.is_none() || found.choices.is_empty()) {
         return Err(DoctorError::Unrecognised(found.file.display().to_string(), missing).into());
     }
     match (found.flags.len(), missing.is_empty()) {

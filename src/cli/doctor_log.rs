@@ -2,7 +2,9 @@
 
 use std::fmt::Write as _;
 
+use super::locale;
 use crate::doctor::{Flag, LogReport, unified_memory};
+use crate::report::hanging;
 
 /// What the server chose, then each red flag, then what the log does not say.
 pub(super) fn log_text(report: &LogReport) -> String {
@@ -28,15 +30,19 @@ pub(super) fn log_text(report: &LogReport) -> String {
         };
         let cost = if flag.slow { " (speed at most)" } else { "" };
         let _ = writeln!(out, "{file}:{}: {}{cost}{more}", flag.line, flag.name);
-        let _ = writeln!(out, "  {}\n  {}", flag.text, flag.meaning);
-        let _ = writeln!(out, "  {} ({})", flag.remedy, flag.source);
+        let _ = writeln!(out, "  {}", flag.text);
+        out.push_str(&prose("  ", &flag.meaning));
+        out.push_str(&prose("  ", &format!("{} ({})", flag.remedy, flag.source)));
+    }
+    if !report.near.is_empty() {
+        out.push_str(&near_text(&report.near));
     }
     for missing in &report.missing {
         let _ = writeln!(out, "  not in the log: {missing}");
     }
     if facts.architecture == Some(121) {
         for line in unified_memory() {
-            let _ = writeln!(out, "  unified memory: {line}");
+            out.push_str(&prose("  unified memory: ", &line));
         }
     }
     out
@@ -45,18 +51,32 @@ pub(super) fn log_text(report: &LogReport) -> String {
 /// What is known of a message.
 pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
     let mut out = format!("`{}`: a message of a server, a compiler or a library\n", message.trim());
-    for flag in known {
-        let cost = if flag.slow { " It costs speed at most." } else { "" };
-        let _ = writeln!(
-            out,
-            "  cause   {}{}{cost}\n  remedy  {}\n  source  {}",
-            if flag.gpus == [121] { "(on GB10) " } else { "" },
-            flag.meaning,
-            flag.remedy,
-            flag.source
-        );
-    }
+    known.iter().for_each(|flag| said(&mut out, "cause ", flag));
     out
+}
+
+/// Messages whose words are nearest to those of one that is not known.
+pub(super) fn near_text(near: &[Flag]) -> String {
+    let mut out = "nearest by its words to what is known; the cause may be another:\n".to_owned();
+    near.iter().for_each(|flag| said(&mut out, "near  ", flag));
+    out
+}
+
+/// What a sign says.
+fn said(out: &mut String, as_what: &str, flag: &Flag) {
+    let cost = if flag.slow { " It costs speed at most." } else { "" };
+    let on = if flag.gpus == [121] { "(on GB10) " } else { "" };
+    out.push_str(&prose(&format!("  {as_what}  "), &format!("{on}{}{cost}", flag.meaning)));
+    out.push_str(&prose("  remedy  ", &flag.remedy));
+    out.push_str(&prose("  source  ", &flag.source));
+}
+
+/// A paragraph behind its first words: broken at the width of the terminal, and one line for a program that reads it.
+fn prose(first: &str, text: &str) -> String {
+    match locale::columns() {
+        Some(_) => hanging(first, first.len(), text.split(' ')),
+        None => format!("{first}{text}\n"),
+    }
 }
 
 fn lines(count: usize) -> String {

@@ -7,7 +7,7 @@ use ptx::arch::Target;
 
 use super::args::{Cli, ExplainArgs, MatrixArgs, NewVerb, OutputArgs, ReportArgs, Table, ToolkitVerb};
 use super::doctor::DoctorError;
-use super::doctor_log::message_text;
+use super::doctor_log::{message_text, near_text};
 use super::error::CliError;
 use super::findings::Findings;
 use super::format::FormatError;
@@ -158,14 +158,10 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
     let record = Record::parse(Path::new("the built-in record"), report::built_in_record())?;
     let index = Index::new(&library, &record.matrix)?;
     let Some(mut found) = index.find(&asked) else {
-        if !known.is_empty() || explained_in_general(query, &asked)? {
+        if !known.is_empty() {
             return Ok(true);
         }
-        let within = index.find_within(&asked);
-        if let Some((word, found)) = &within {
-            output::print(&report::lookup(&record.matrix, word, found, &output::styles(false)))?;
-        }
-        return Ok(within.is_some());
+        return explained_nearly(query, &asked, &record, &index);
     };
     if !known.is_empty() {
         if found.hits.is_empty() {
@@ -177,13 +173,26 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
     Ok(true)
 }
 
-/// Prints what messages like this one mean in general; returns `false` if nothing is known of them.
-fn explained_in_general(query: &str, asked: &str) -> Result<bool, CliError> {
+/// Prints what messages like this one mean in general, or the forms of an instruction in it, and the messages that are nearest by their words;
+/// returns `false` if nothing is known of it: what is only near explains nothing.
+fn explained_nearly(query: &str, asked: &str, record: &Record, index: &Index) -> Result<bool, CliError> {
     let general = doctor::general_message(asked).map_err(DoctorError::from)?;
     if let Some(flag) = &general {
         output::print(&message_text(query, std::slice::from_ref(flag)))?;
     }
-    Ok(general.is_some())
+    let within = if general.is_some() { None } else { index.find_within(asked) };
+    if let Some((word, found)) = &within {
+        output::print(&report::lookup(&record.matrix, word, found, &output::styles(false)))?;
+    }
+    // One word is a name.
+    if asked.trim().contains(char::is_whitespace) {
+        let mut near = doctor::near_messages(asked).map_err(DoctorError::from)?;
+        near.retain(|flag| general.as_ref().is_none_or(|general| general.name != flag.name));
+        if !near.is_empty() {
+            output::print(&near_text(&near))?;
+        }
+    }
+    Ok(general.is_some() || within.is_some())
 }
 
 /// Whether a library has a variant; if not, the nearest names are part of the error.

@@ -5,6 +5,7 @@ mod engine;
 mod judge;
 #[cfg(test)]
 mod messages;
+mod near;
 mod rules;
 
 use std::borrow::Cow;
@@ -34,6 +35,9 @@ pub struct LogReport {
     pub choices: Vec<Choice>,
     /// What is wrong or suspicious, in the order of the log.
     pub flags: Vec<Flag>,
+    /// Messages whose words are nearest to those of an error that is not known; their cause may be another.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub near: Vec<Flag>,
     /// What the log does not say.
     pub missing: Vec<String>,
 }
@@ -104,7 +108,11 @@ pub fn read_log(file: &std::path::Path, gpu: Option<u16>) -> Result<LogReport, L
     let facts = engine::facts(&straight(&text), rules, gpu);
     let (choices, flags) = judge::judge(&text, rules, &facts);
     let missing = judge::missing(&facts, &choices);
-    Ok(LogReport { file: file.to_owned(), lines: text.lines().count(), facts, choices, flags, missing })
+    let near = match flags.iter().find(|flag| flag.is_unknown()) {
+        Some(unknown) => near_messages(&unknown.text)?,
+        None => Vec::new(),
+    };
+    Ok(LogReport { file: file.to_owned(), lines: text.lines().count(), facts, choices, flags, near, missing })
 }
 
 /// Returns what is known of a message of a server, a compiler or a library, whatever the GPU.
@@ -123,6 +131,16 @@ pub fn known_messages(text: &str) -> Result<Vec<Flag>, LogError> {
 pub fn general_message(text: &str) -> Result<Option<Flag>, LogError> {
     let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
     Ok(judge::general(&plain(text), rules))
+}
+
+/// Returns the messages whose words are nearest to those of this one, the nearest first, where nothing else is known of it. Their cause may be
+/// another.
+///
+/// # Errors
+/// [`LogError::Rules`].
+pub fn near_messages(text: &str) -> Result<Vec<Flag>, LogError> {
+    let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
+    near::near(&straight(&plain(text)), rules).map_err(|error| LogError::Rules(error.to_string()))
 }
 
 /// Makes the quotes of word processors, web pages and compilers in other languages plain ones.

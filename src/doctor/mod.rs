@@ -15,7 +15,7 @@ pub use examine::{AbsentGpu, Findings, GpuFindings, MiscompileLine, ToolkitLine,
 pub use known_bad::{KnownBad, known_bad, known_bad_packages};
 pub use log::{
     Choice, Engine, Facts, Flag, Format, Judgement, LogError, LogReport, Path, general_message,
-    known_messages, read_log, straight,
+    known_messages, near_messages, read_log, straight,
 };
 pub use probe::{Answer, Asked, Form};
 pub use python::{Package, Packages, PythonError, packages};

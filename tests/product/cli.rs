@@ -693,11 +693,57 @@ fn messages_of_drivers_and_frameworks_are_explained() {
     ] {
         let output = desk.run(&["explain", harmless]);
         let said = stdout(&output);
-        assert!(!said.contains("turned away") && !said.contains("a message of ptxas"), "{said}");
+        let known = said.split(NEAR).next().unwrap_or_default();
+        assert!(!known.contains("turned away") && !known.contains("a message of ptxas"), "{said}");
     }
     let output = desk.run(&["explain", "the model answers slowly today"]);
     let said = stderr(&output);
     assert!(output.status.code() == Some(2) && said.contains("nothing is known of"), "{said}");
+}
+
+/// What stands before messages that are only near.
+const NEAR: &str = "nearest by its words to what is known; the cause may be another:";
+
+#[test]
+fn an_unknown_message_leads_to_those_near_it_and_stays_unknown() {
+    let desk = Desk::new();
+    let output =
+        desk.run(&["explain", "the scheduler of NCCL ring buffers wedges while graphs replay on two nodes"]);
+    let (said, error) = (stdout(&output), stderr(&output));
+    assert!(said.starts_with(NEAR) && said.contains("  near    ") && !said.contains("  cause "), "{said}");
+    assert_fails(&output, 2, &["nothing is known of"]);
+    assert!(!error.contains("nearest"), "{error}");
+    // One word is a name, and words of every report say nothing.
+    for query in ["wedges", "an error of my new GPU", "it fails"] {
+        let output = desk.run(&["explain", query]);
+        assert!(
+            stdout(&output).is_empty() && output.status.code() == Some(2),
+            "{query}: {}",
+            stdout(&output)
+        );
+    }
+}
+
+#[test]
+fn prose_keeps_to_the_width_of_a_terminal_and_is_one_line_in_a_pipe() {
+    let desk = Desk::new();
+    let message = "Error Internal no error";
+    let explain = |columns: Option<&str>| {
+        let mut command = desk.command();
+        columns.into_iter().for_each(|columns| {
+            command.env("COLUMNS", columns);
+        });
+        stdout(&command.args(["explain", message]).output().unwrap())
+    };
+    let (narrow, whole) = (explain(Some("80")), explain(None));
+    let longest = narrow.lines().map(|line| line.chars().count()).max();
+    assert!(longest <= Some(80) && narrow.lines().count() > whole.lines().count(), "{narrow}");
+    assert!(
+        whole.lines().skip(1).all(|line| ["  cause ", "  remedy", "  source"].contains(&&line[..8])),
+        "{whole}"
+    );
+    let words = |text: &str| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>();
+    assert_eq!(words(&narrow), words(&whole));
 }
 
 #[test]

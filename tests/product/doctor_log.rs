@@ -179,6 +179,33 @@ fn bad_input_has_a_clear_answer() {
     assert_eq!(read(&coloured, &[]).0, Some(100));
 }
 
+/// Scripts, tests and other servers end with known messages, too.
+#[test]
+fn a_log_of_no_known_server_shows_what_is_known_of_its_messages() {
+    let folder = tempfile::tempdir().unwrap();
+    let said = |name: &str, last: &str| {
+        let file = folder.path().join(name);
+        fs::write(&file, format!("INFO start\nTraceback (most recent call last):\n{last}\n")).unwrap();
+        let out = doctor(&["--log", &file.display().to_string()]);
+        (out.status.code(), String::from_utf8(out.stdout).unwrap())
+    };
+    let known = "RuntimeError: CUDA error: no kernel image is available for execution on the device";
+    let (code, text) = said("known.log", known);
+    assert!(
+        code == Some(100) && text.contains("no_machine_code") && !text.contains("nearest"),
+        "{code:?} {text}"
+    );
+    // One that is not known is not a finding, whatever is near it.
+    let (code, text) = said(
+        "near.log",
+        "RuntimeError: the scheduler of NCCL ring buffers wedges while graphs replay on two nodes",
+    );
+    assert!(
+        code == Some(4) && text.contains("unknown_error") && text.contains("nearest by its words"),
+        "{code:?} {text}"
+    );
+}
+
 #[test]
 fn an_absent_gpu_is_described() {
     let out = doctor(&["--gpu", "gb10", "--json"]);

@@ -77,6 +77,17 @@ pub struct Flag {
     pub source: String,
 }
 
+/// The name of the flag of an error that no sign explains.
+const UNKNOWN_ERROR: &str = "unknown_error";
+
+impl Flag {
+    /// Whether it is an error that the table does not know.
+    #[must_use]
+    pub fn is_unknown(&self) -> bool {
+        self.name == UNKNOWN_ERROR
+    }
+}
+
 /// What the table says of a message, whatever the GPU; without what is said of its kind in general.
 pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
     let text = straight(text);
@@ -152,7 +163,7 @@ fn without_consequences(flags: &mut Vec<Flag>, rules: &Rules, end: Option<&str>)
 }
 
 /// A sign that a line shows.
-fn flag(sign: &Sign, line: usize, text: &str) -> Flag {
+pub(super) fn flag(sign: &Sign, line: usize, text: &str) -> Flag {
     Flag {
         name: sign.name.clone(),
         gpus: sign.gpus.clone(),
@@ -223,7 +234,7 @@ pub(super) fn judge(text: &str, rules: &Rules, facts: &Facts) -> (Vec<Choice>, V
     };
     if let Some((number, line)) = unknown.filter(|(_, line)| !is_known && !is_explained(line)) {
         flags.push(Flag {
-            name: "unknown_error".to_owned(),
+            name: UNKNOWN_ERROR.to_owned(),
             gpus: Vec::new(),
             line: number,
             text: shown(line),

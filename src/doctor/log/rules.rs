@@ -168,6 +168,11 @@ impl Sign {
         self.line.is_match(line) && !self.except.as_ref().is_some_and(|except| except.is_match(line))
     }
 
+    /// The regular expression of lines that show it.
+    pub(super) fn pattern(&self) -> &str {
+        self.line.as_str()
+    }
+
     /// Whether it says why something goes wrong, so that lines that follow from that say nothing more.
     pub(super) fn is_cause(&self) -> bool {
         !self.slow && self.weight.counts_beside_a_cause()

@@ -1,5 +1,6 @@
 //! Translates the syntax tree of a kernel into rows: names to slots, labels to row numbers, calls to functions that are decoded once.
 
+mod bases;
 mod calls;
 mod declarations;
 mod effects;
@@ -25,6 +26,7 @@ use crate::rules::drafts::Watch;
 use crate::rules::undefined::effect::Effect;
 use crate::rules::undefined::hammock;
 use crate::work;
+use bases::Bases;
 pub(crate) use declarations::{MOST_SHARED, TOO_MUCH_SHARED};
 pub(crate) use operands::immediate_bits;
 use ptx::{Function, Instruction, Span, Statement, Type, Variable};
@@ -180,6 +182,8 @@ pub(crate) struct Decoder<'a> {
     /// Registers that the current instruction reads and writes.
     step: Step,
     steps: Vec<Step>,
+    /// Bases of addresses that keep their values.
+    bases: Bases,
     effects: Vec<Effect>,
     at: Span,
     loc: (u32, u32),
@@ -228,6 +232,7 @@ impl<'a> Decoder<'a> {
             prototypes: HashMap::new(),
             step: Step::default(),
             steps: Vec::new(),
+            bases: Bases::default(),
             effects: Vec::new(),
             at: Span::default(),
             loc: (0, 0),
@@ -290,7 +295,9 @@ impl<'a> Decoder<'a> {
         });
         let names = names.collect();
         self.label_names.push(names);
+        self.bases.forget();
         let result = self.statements_in_sight(body);
+        self.bases.forget();
         self.label_names.pop();
         result
     }
@@ -301,6 +308,7 @@ impl<'a> Decoder<'a> {
                 Statement::Variable(variable) => self.declare(variable)?,
                 Statement::Label { name, .. } => {
                     self.labels.insert(self.label(name), self.rows.len());
+                    self.bases.forget();
                 }
                 Statement::Block(inner) => {
                     self.registers.push(declarations::Scope::default());
@@ -337,6 +345,7 @@ impl<'a> Decoder<'a> {
         self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
         let first = self.rows.len();
         self.step = Step::default();
+        self.bases.begin(i);
         let made = match i.opcode.as_str() {
             "call" if self.calls_system(i) => {
                 (self.scope.table.decode_system_call)(self, i).map_err(Into::into)
@@ -358,6 +367,7 @@ impl<'a> Decoder<'a> {
             }
         }
         let mut step = std::mem::take(&mut self.step);
+        self.bases.end(i, &step.writes);
         if let Some(origin) = self.origins.get_mut(first) {
             origin.first = true;
         }

@@ -33,7 +33,7 @@ pub(crate) enum Life {
     Always,
     /// While the register is live.
     Register,
-    /// During the step with this number.
+    /// During the step with this number, and up to the last one that uses it again.
     Step(usize),
 }
 
@@ -182,6 +182,7 @@ impl Slots {
         // Requests that steps name, and their indices: many registers are declared but never used.
         let (mut named, mut numbers) = (Vec::new(), vec![usize::MAX; self.wishes.len()]);
         for (at, step) in steps.iter().enumerate() {
+            step.reuses.iter().map(wish).for_each(|n| widen(n, at));
             for n in step.reads.iter().chain(&step.writes).map(wish) {
                 widen(n, at);
                 if numbers[n] == usize::MAX {

@@ -249,11 +249,11 @@ pub struct Parameter {
 /// How a kernel uses global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GlobalUse {
-    /// By weak loads and stores alone, which nothing but a barrier of the CTA orders.
+    /// By weak loads and stores and by texture fetches alone, which nothing but a barrier of the CTA orders.
     Plain,
     /// By relaxed atomics, too.
     Atomics,
-    /// In other ways, too: strong loads and stores, asynchronous copies, textures.
+    /// In other ways, too: strong loads and stores, asynchronous copies, stores to surfaces.
     Other,
     /// It may allocate and free memory.
     Allocates,
@@ -277,9 +277,6 @@ impl GlobalUse {
             "cp"
             | "multimem"
             | "tensormap"
-            | "tex"
-            | "tld4"
-            | "suld"
             | "sust"
             | "sured"
             | "griddepcontrol"

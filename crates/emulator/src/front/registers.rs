@@ -58,6 +58,8 @@ pub(crate) struct Step {
     pub(crate) forwards: bool,
     /// The slot of its guard.
     pub(crate) guard: Option<u32>,
+    /// Temporaries of earlier steps that it reads.
+    pub(crate) reuses: Vec<Place>,
     /// The registers among `reads` that are bases of addresses.
     pub(crate) bases: Vec<Place>,
 }

@@ -217,6 +217,8 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (element, len) = (access.ty.bytes().min(8), access.ty.bytes() * access.count);
     let some = used.is_some_and(|mask| (0..len).any(|n| mask >> n & 1 == 0));
     let pieces = if some { pieces(used.unwrap_or(!0), len) } else { [(0, len)].into() };
+    let again = u32::from(!some && d.looks_again(a));
+    let row = Row { d: again, ..row };
     let reads = Reads { exec: if some { load_used } else { exec }, len, element, wide, pieces };
     d.push(match (access.non_coherent, some) {
         (true, _) => Row { exec: load_nc, extra: Some(Box::new(reads)), ..row },
@@ -229,12 +231,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
 /// Memory that is read by `.nc` must be read-only while the kernel runs (PTX ISA, `ld.global.nc`).
 fn load_nc(m: &mut Machine<'_>, row: &Row) -> Flow {
     let Some(Reads { exec, pieces, .. }) = row.extra::<Reads>() else { return Flow::Next };
-    if let Some(apart) = m.world.apart.as_deref_mut().filter(|apart| apart.checks_all()) {
-        apart.set_read_only(true);
-        let flow = exec(m, row);
-        if let Some(apart) = m.world.apart.as_deref_mut() {
-            apart.set_read_only(false);
-        }
+    if let Some(flow) = m.read_only_apart(|m| exec(m, row)) {
         return flow;
     }
     if let Some(races) = &m.cta.races {
@@ -269,8 +266,8 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let list = halves(&access, elements.iter().map(from).collect::<Result<_, _>>()?);
     let exec: Exec = instance!(store, access, wide);
-    let (b, imm, list) = (space.number(), offset as u64, list.into());
-    d.push(Row { a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
+    let (b, imm, list, again) = (space.number(), offset as u64, list.into(), u32::from(d.looks_again(a)));
+    d.push(Row { d: again, a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())
 }
 

@@ -6,7 +6,7 @@
 use ptx::{Instruction, Operand, Type};
 
 use super::FormRow;
-use super::texture::{address, decode_handle, decode_query, object, read_bytes};
+use super::texture::{address, decode_handle, decode_query, object, read_bytes, read_only_bytes};
 use crate::api::texture::{Arrangement, Channel, Image, Level, TextureObject};
 use crate::api::trap::{Fault, Rule};
 use crate::front::decode::Decoder;
@@ -164,10 +164,7 @@ fn access_lane(m: &mut Machine<'_>, access: &Access, lane: usize) -> Result<(), 
     };
     match access.action {
         Action::Load => {
-            if let Some(races) = &m.cta.races {
-                races.read_only(address, len, &mut m.world.races)?;
-            }
-            let bytes = read_bytes(m, address, len, lane)?;
+            let bytes = read_only_bytes(m, address, len, lane)?;
             for n in 0..access.elements.len() {
                 let size = access.ty.bytes();
                 let mut word = [0; 8];

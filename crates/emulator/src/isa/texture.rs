@@ -604,7 +604,19 @@ pub(super) fn read_texel(
     address: u64,
     lane: usize,
 ) -> Result<[u8; 16], Fault> {
-    let len = format.bytes() as usize;
+    read_only_bytes(m, address, format.bytes() as usize, lane)
+}
+
+/// Reads 1 to 16 bytes that nothing in the grid may write.
+pub(super) fn read_only_bytes(
+    m: &mut Machine<'_>,
+    address: u64,
+    len: usize,
+    lane: usize,
+) -> Result<[u8; 16], Fault> {
+    if let Some(read) = m.read_only_apart(|m| read_bytes(m, address, len, lane)) {
+        return read;
+    }
     if let Some(races) = &m.cta.races {
         races.read_only(address, len, &mut m.world.races)?;
     }

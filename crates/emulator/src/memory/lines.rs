@@ -127,11 +127,13 @@ impl Lines {
 
 /// Accesses to parts of words.
 struct Parts {
-    /// The allocation.
-    index: usize,
-    /// By lane, the offset in the allocation.
+    /// The lowest one.
+    place: Place,
+    /// Up to the end of the highest one.
+    len: usize,
+    /// By lane, the offset in the allocation or in shared memory.
     places: [usize; LANES],
-    /// Their bytes by line of the allocation. A line may occur more than once.
+    /// Their bytes by line of the allocation or of shared memory. A line may occur more than once.
     all: [BytesOfLine; LANES],
     count: usize,
 }
@@ -348,11 +350,11 @@ impl Machine<'_> {
         self.region(place).view(at, T)?.first_chunk().copied()
     }
 
-    /// The accesses of `T` bytes, less than a word, of the masked lanes; `None` if they are not all aligned and in one allocation, or if words
-    /// matter to somebody: the race detector knows no part of one.
+    /// The accesses of `T` bytes, less than a word, of the masked lanes; `None` if they are not all aligned and in one allocation or in shared
+    /// memory, or if words matter to somebody: the race detector of global memory knows no part of one, nor does that of a cluster's memory.
     #[inline(always)]
     fn find_parts<const T: usize>(&mut self, space: Space, slot: u32, offset: u64) -> Option<Parts> {
-        if T >= WORD || self.mask == 0 || self.strong.is_some() || !self.world.checks_apart() {
+        if T >= WORD || self.mask == 0 || self.strong.is_some() {
             return None;
         }
         let addresses = &self.r.d[slot as usize];
@@ -363,12 +365,17 @@ impl Machine<'_> {
         }
         let lowest = addresses[self.mask.trailing_zeros() as usize % LANES].wrapping_add_signed(low.into());
         let count = ((high - low) as usize + T) / T;
-        let Place::Global { index, at } = self.run_place::<T>(space, lowest.wrapping_add(offset), count)?
-        else {
-            return None;
+        let place = self.run_place::<T>(space, lowest.wrapping_add(offset), count)?;
+        let known = match place {
+            Place::Global { .. } => self.world.checks_apart(),
+            Place::Shared { .. } => self.cta.member.size() == 1,
         };
-        let places = distances.map(|distance| at + distance.wrapping_sub(low) as usize);
-        let mut parts = Parts { index, places, all: [BytesOfLine { line: 0, bytes: 0 }; LANES], count: 0 };
+        if !known {
+            return None;
+        }
+        let places = distances.map(|distance| place.at() + distance.wrapping_sub(low) as usize);
+        let all = [BytesOfLine { line: 0, bytes: 0 }; LANES];
+        let mut parts = Parts { place, len: count * T, places, all, count: 0 };
         for lane in lanes(self.mask) {
             let place = places[lane];
             let line = u32::try_from(place / LINE).ok()?;
@@ -384,6 +391,27 @@ impl Machine<'_> {
         Some(parts)
     }
 
+    /// Reports an access to parts of words to the trackers of memory; `None` if that finds a fault, or may.
+    #[inline(always)]
+    fn note_parts(&mut self, parts: &Parts, access: Access) -> Option<()> {
+        let write = access == Access::Store;
+        match parts.place {
+            Place::Global { index, .. } => {
+                let kind = if write { Kind::Write } else { Kind::Read };
+                let own = self.world.touch_lines(index, parts.bytes(), kind, self.in_epoch())?;
+                self.met_apart(own);
+                Some(())
+            }
+            Place::Shared { at } => {
+                if self.cta.guarded.hit(at, parts.len, write) {
+                    return None;
+                }
+                let Some(races) = &mut self.cta.races else { return Some(()) };
+                races.shared_parts(parts.bytes(), write, self.warp).then_some(())
+            }
+        }
+    }
+
     /// [`Machine::read_lines`] of parts of words.
     #[inline(always)]
     pub(crate) fn read_parts<const T: usize>(
@@ -394,7 +422,7 @@ impl Machine<'_> {
     ) -> Option<[[u8; T]; LANES]> {
         let parts = self.find_parts::<T>(space, slot, offset)?;
         let mut out = [[0; T]; LANES];
-        let region = self.world.global.region(parts.index);
+        let region = self.region(parts.place);
         let unwritten = |lane: usize| !region.is_written(parts.places[lane], T);
         if self.world.check_init
             && !region.lines_are_written(parts.bytes())
@@ -405,8 +433,7 @@ impl Machine<'_> {
         for lane in lanes(self.mask) {
             out[lane] = region.get::<T>(parts.places[lane])?;
         }
-        let own = self.world.touch_lines(parts.index, parts.bytes(), Kind::Read, self.in_epoch())?;
-        self.met_apart(own);
+        self.note_parts(&parts, Access::Load)?;
         Some(out)
     }
 
@@ -422,14 +449,16 @@ impl Machine<'_> {
         if self.unmarks.is_some() || !self.world.maps.is_empty() || self.world.global.sums.tracked() {
             return None;
         }
-        if self.cta.drafts.is_some() {
+        if self.cta.drafts.is_some() || self.cta.proxy.is_some() {
             return None;
         }
         let parts = self.find_parts::<T>(space, slot, offset)?;
-        let own = self.world.touch_lines(parts.index, parts.bytes(), Kind::Write, self.in_epoch())?;
-        self.met_apart(own);
-        let Parts { index, places, .. } = parts;
-        let region = self.world.global.region_mut(index);
+        self.note_parts(&parts, Access::Store)?;
+        let Parts { place, places, .. } = parts;
+        let region = match place {
+            Place::Global { index, .. } => self.world.global.region_mut(index),
+            Place::Shared { .. } => &mut self.cta.shared,
+        };
         if let Some(races) = &self.cta.races {
             races.settle_store(|| lanes(self.mask).any(|lane| region.changes(places[lane], &bytes[lane])));
         }

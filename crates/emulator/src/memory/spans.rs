@@ -27,6 +27,22 @@ pub(crate) enum Reach {
     Apart,
 }
 
+/// Patterns that a turn keeps, by the last bits of the slot.
+pub(crate) const KEPT: usize = 4;
+
+/// The pattern of the addresses in a slot of the 64-bit bank, for accesses of so many bytes.
+#[derive(Debug, Clone, Copy)]
+pub(crate) struct KeptReach {
+    slot: u32,
+    bytes: usize,
+    reach: Reach,
+}
+
+impl KeptReach {
+    /// Of no slot.
+    pub(crate) const NONE: Self = Self { slot: u32::MAX, bytes: 0, reach: Reach::Apart };
+}
+
 /// The pattern of accesses of `T` bytes at `addresses`.
 #[inline(always)]
 fn reach<const T: usize>(path: Path, addresses: &[u64; LANES]) -> Reach {
@@ -166,6 +182,22 @@ impl Machine<'_> {
     #[inline(always)]
     pub(crate) fn reach<const T: usize>(&self, slot: u32) -> Reach {
         reach::<T>(self.world.path, &self.r.d[slot as usize])
+    }
+
+    /// [`Machine::reach`], kept for later accesses by the register; `again` if it holds what it held at an earlier one of the same
+    /// straight-line code, which was made without a guard.
+    ///
+    /// A turn begins without kept patterns, since lanes of other fragments may have written the register between two turns. In a turn the
+    /// earlier access has replaced what was kept of this slot, unless one by another slot took its place.
+    #[inline(always)]
+    pub(crate) fn reach_again<const T: usize>(&mut self, slot: u32, again: bool) -> Reach {
+        let kept = &self.reaches[slot as usize % KEPT];
+        if again && (kept.slot, kept.bytes) == (slot, T) {
+            return kept.reach;
+        }
+        let reach = self.reach::<T>(slot);
+        self.reaches[slot as usize % KEPT] = KeptReach { slot, bytes: T, reach };
+        reach
     }
 
     /// The location of `lanes` times `T` bytes, if all of them are in global or in shared memory.

@@ -48,7 +48,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::memory::window::SHARED_WINDOW;
 use crate::rules::lanes::{LaneLog, Searches};
 use crate::rules::order::{Strong, Touch};
-use crate::rules::shadow::{LINE, WORD, WordsOfLine};
+use crate::rules::shadow::{BytesOfLine, LINE, WORD, WordsOfLine};
 use crate::run::machine::{LANES, lanes};
 use crate::run::stream::Grid;
 use accesses::{Accesses, Mark, Order};
@@ -505,6 +505,38 @@ impl Races {
             }
             None => self.shared_words_by_definition((line, words), write, by),
         }
+    }
+
+    /// [`Races::shared_lines`] of parts of words.
+    pub(crate) fn shared_parts(&mut self, lines: &[BytesOfLine], write: bool, warp: u32) -> bool {
+        if self.cluster.is_some() || self.flags & STRONG != 0 {
+            return false;
+        }
+        let clock = &self.clocks[warp as usize];
+        let by = Epoch::new(warp, clock[warp as usize], false);
+        let bounds = self.bounds[warp as usize];
+        for BytesOfLine { line, bytes } in lines.iter().copied() {
+            let line = line as usize;
+            match self.shared.access_bytes((line, bytes), write, (by, bounds)) {
+                Some(own) if own => self.own_warp.set(true),
+                Some(_) => {}
+                None => {
+                    let order = SharedOrder {
+                        by,
+                        clock,
+                        modifies: false,
+                        observed: |_| false,
+                        own_warp: &self.own_warp,
+                    };
+                    for n in (0..LINE).filter(|n| bytes >> n & 1 == 1) {
+                        if self.shared.update(line * LINE + n, 1, |kept| kept.step(write, &order)).is_err() {
+                            return false;
+                        }
+                    }
+                }
+            }
+        }
+        true
     }
 
     #[inline(never)]

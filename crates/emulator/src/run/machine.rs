@@ -3,6 +3,7 @@
 use crate::api::trap::{Fault, Rule};
 use crate::front::program::{Kernel, Row};
 use crate::memory::global::Region;
+use crate::memory::spans::{KEPT, KeptReach};
 use crate::memory::window::{LOCAL_WINDOW, PARAM_WINDOW, SHARED_START, SHARED_WINDOW, Window, window_of};
 use crate::rules::order::{Strong, Touch};
 use crate::rules::races::{At, GlobalAccess};
@@ -96,6 +97,8 @@ pub(crate) struct Machine<'a> {
     pub(crate) loaded: Option<Box<Loaded>>,
     /// Set while a store is repeated on masks of undefined bits, to mark memory as unwritten.
     pub(crate) unmarks: Option<stores::Unmark>,
+    /// Patterns of addresses that accesses of this turn have found.
+    pub(crate) reaches: [KeptReach; KEPT],
 }
 
 /// A state space as named by an instruction.
@@ -378,6 +381,17 @@ impl Machine<'_> {
             self.lane_remarks.push((self.mask.trailing_zeros() as usize % LANES, what));
         }
         Ok(())
+    }
+
+    /// Runs `read` with the rule that nothing in this grid writes what it reads, if all conflicts are looked for among clusters that run
+    /// apart. Otherwise the race detector checks that ([`Races::read_only`](crate::rules::races::Races::read_only)), and nothing is done here.
+    pub(crate) fn read_only_apart<T>(&mut self, read: impl FnOnce(&mut Self) -> T) -> Option<T> {
+        self.world.apart.as_deref_mut().filter(|apart| apart.checks_all())?.set_read_only(true);
+        let result = read(self);
+        if let Some(apart) = self.world.apart.as_deref_mut() {
+            apart.set_read_only(false);
+        }
+        Some(result)
     }
 
     /// Reads `N` bytes for a lane; unwritten bytes are a fault.

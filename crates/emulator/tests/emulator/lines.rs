@@ -2,7 +2,7 @@
 
 use std::array::from_fn;
 
-use emulator::{GlobalMemory, Launch, Options, launch, load};
+use emulator::{GlobalMemory, Launch, Options, Stop, launch, load};
 
 /// Numbers by a linear congruential generator.
 pub(crate) struct Random(pub(crate) u64);
@@ -26,7 +26,8 @@ fn copied(
     [from, to]: [[u32; 32]; 2],
     input: &[u8],
 ) -> Option<Vec<Option<u8>>> {
-    let registers: Vec<String> = (0..width / 4).map(|n| format!("%r{n}")).collect();
+    let registers: Vec<String> = (0..width.div_ceil(4)).map(|n| format!("%r{n}")).collect();
+    let bits = 8 * width.min(4);
     let (vector, list) = match registers.len() {
         1 => (String::new(), registers.concat()),
         n => (format!(".v{n}"), format!("{{{}}}", registers.join(", "))),
@@ -46,7 +47,7 @@ fn copied(
         ),
     };
     let inside = format!(
-        "@%p ld.{space}{vector}.b32 {list}, [%from+32];\n@%p st.{space}{vector}.b32 [%to+32], {list};"
+        "@%p ld.{space}{vector}.b{bits} {list}, [%from+32];\n@%p st.{space}{vector}.b{bits} [%to+32], {list};"
     );
     let text = format!(
         ".version 8.8\n.target sm_120a\n.address_size 64\n\
@@ -99,7 +100,7 @@ fn lanes_read_and_write_at_any_addresses() {
     let mut random = Random(3);
     let input: Vec<u8> = (0..BYTES).map(|_| random.below(256) as u8).collect();
     for space in ["global", "shared"] {
-        for width in [4, 8, 16] {
+        for width in [1, 2, 4, 8, 16] {
             // Behind the offset of the instructions.
             let units = (BYTES - 32) / width;
             for n in 0..11 {
@@ -128,6 +129,54 @@ fn lanes_read_and_write_at_any_addresses() {
                     "{space}, {width} bytes, pattern {n}, mask {mask:#x}"
                 );
             }
+        }
+    }
+}
+
+/// Two warps read and write their parts of words in shared memory, at any places, with a barrier after half of the rounds; `places` by round and
+/// thread, in units of `width` bytes.
+fn exchanged(width: usize, places: &[[u32; 64]]) -> Result<(), Stop> {
+    let bits = 8 * width;
+    let text = format!(
+        ".version 8.8\n.target sm_120a\n.address_size 64\n.visible .entry k(.param .u64 places) {{\n.reg .pred %more, %odd;\n\
+         .reg .b32 %r<3>, %t, %i, %s, %tile;\n.reg .b64 %places, %q;\n.shared .align 16 .b8 tile[{BYTES}];\n\
+         ld.param.u64 %places, [places];\nmov.u32 %t, %tid.x;\nmov.u32 %tile, tile;\nmul.wide.u32 %q, %t, 4;\nadd.u64 %q, %q, %places;\n\
+         mad.lo.u32 %s, %t, 4, %tile;\nmov.u32 %i, 0;\nFILL: st.shared.u32 [%s], 0;\nadd.u32 %s, %s, 256;\nadd.u32 %i, %i, 256;\n\
+         setp.lt.u32 %more, %i, {BYTES};\n@%more bra FILL;\nbar.sync 0;\nmov.u32 %i, 0;\nROUND: ld.global.u32 %s, [%q];\n\
+         mad.lo.u32 %s, %s, {width}, %tile;\nld.shared.b{bits} %r0, [%s];\nadd.u32 %r0, %r0, 1;\nst.shared.b{bits} [%s], %r0;\n\
+         and.b32 %r1, %i, 1;\nsetp.ne.u32 %odd, %r1, 0;\n@%odd bra NEXT;\nbar.sync 0;\nNEXT: add.u64 %q, %q, 256;\n\
+         add.u32 %i, %i, 1;\nsetp.lt.u32 %more, %i, {rounds};\n@%more bra ROUND;\nret;\n}}",
+        rounds = places.len(),
+    );
+    let program = load(&text)?;
+    let mut memory = GlobalMemory::default();
+    let bytes: Vec<u8> = places.iter().flatten().flat_map(|place| place.to_le_bytes()).collect();
+    let params = memory.allocate_with(bytes).to_le_bytes().to_vec();
+    let how = Launch { grid: [1; 3], block: [64, 1, 1], shared_bytes: 0, params };
+    let kernel = program.kernel("k").ok_or_else(|| Stop::Launch("there is no kernel `k`".to_owned()))?;
+    launch(&program, kernel, &how, &mut memory, &Options::default()).map(|_| ())
+}
+
+/// Neighbouring bytes of one word are no race, whoever accesses them; one byte is, if both warps access it between two barriers.
+#[test]
+fn parts_of_words_race_by_byte() {
+    let mut random = Random(5);
+    for width in [1, 2] {
+        for dense in [64, 200, BYTES / width] {
+            // Each thread has places of its own in two rounds, as no barrier stands between these.
+            let pair = |random: &mut Random| {
+                let mut all: Vec<u32> = (0..dense as u32).collect();
+                let one: [u32; 64] = from_fn(|_| all.swap_remove(random.below(all.len())));
+                [one, one]
+            };
+            let mut places: Vec<[u32; 64]> = (0..6).flat_map(|_| pair(&mut random)).collect();
+            // Rounds 0, 2, … end with a barrier: 1 and 2 are a pair.
+            places.rotate_left(1);
+            exchanged(width, &places).unwrap_or_else(|stop| panic!("{width} bytes of {dense}: {stop}"));
+            let (round, thread) = (1 + 2 * random.below(4), random.below(32));
+            places[round + 1][32 + random.below(32)] = places[round][thread];
+            let stop = exchanged(width, &places).expect_err("a race");
+            assert!(stop.to_string().contains("race"), "{stop}");
         }
     }
 }

@@ -1,4 +1,5 @@
-//! Registers that share slots: the same results as with a slot for each, and far fewer slots.
+//! Registers that share slots: the same results as with a slot for each, and far fewer slots. Addresses by a base and offsets: the same
+//! as by registers of their own.
 
 #![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
 
@@ -11,7 +12,14 @@ const THREADS: u32 = 80;
 /// Words that a thread leaves.
 const RESULTS: usize = 6;
 
-/// A random program. Registers: 12 of 32 bits, 6 of 64, 4 predicates, all written first; every way through it ends.
+/// Words that a thread has in shared memory, and behind its results, for accesses by a base and an offset.
+const WORDS: usize = 10;
+/// Words to which a base points, and offsets in words; both have the same number.
+const PLACES: usize = WORDS / 2;
+/// Words of global memory of a thread: its results, their sum, and those for bases.
+const OWN: usize = RESULTS + 1 + WORDS;
+
+/// A random program. Registers: 12 of 32 bits, 6 of 64, 4 predicates, 4 bases, all written first; every way through it ends.
 struct Writer<'a> {
     choices: std::slice::Iter<'a, u32>,
     text: String,
@@ -32,6 +40,11 @@ impl Writer<'_> {
 
     fn d(&mut self) -> String {
         format!("d{}", self.next() % 6)
+    }
+
+    /// A base of addresses of 32 bits in shared memory, or of 64 in global memory.
+    fn base(&mut self) -> String {
+        ["b0", "b1", "g0", "g1"][self.next() as usize % 4].to_owned()
     }
 
     fn p(&mut self) -> String {
@@ -62,7 +75,7 @@ impl Writer<'_> {
     }
 
     fn instruction(&mut self) {
-        let line = match self.next() % 19 {
+        let line = match self.next() % 25 {
             0 => format!("add.u32 {}, {}, {};", self.w(), self.source(), self.source()),
             1 => format!("mul.lo.u32 {}, {}, {};", self.w(), self.source(), self.source()),
             2 => format!("mad.lo.u32 {}, {}, {}, {};", self.w(), self.w(), self.source(), self.w()),
@@ -100,6 +113,22 @@ impl Writer<'_> {
             17 => {
                 let at = 4 * (self.next() as usize % RESULTS);
                 format!("ld.global.u32 {}, [own+{at}];", self.w())
+            }
+            18 | 19 => {
+                let (to, base, at) = (self.w(), self.base(), 4 * (self.next() as usize % PLACES));
+                let space = if base.starts_with('b') { "shared" } else { "global" };
+                format!("ld.{space}.u32 {to}, [{base}+{at}];")
+            }
+            20 | 21 => {
+                let (from, base, at) = (self.w(), self.base(), 4 * (self.next() as usize % PLACES));
+                let space = if base.starts_with('b') { "shared" } else { "global" };
+                format!("st.{space}.u32 [{base}+{at}], {from};")
+            }
+            22 => {
+                // Some lanes of a base may keep the old value.
+                let (base, at) = (self.base(), 4 * (self.next() as usize % PLACES));
+                let (bits, start) = if base.starts_with('b') { (32, "words") } else { (64, "far") };
+                format!("add.u{bits} {base}, {start}, {at};")
             }
             _ => {
                 // A shuffle wants all lanes of a warp, guard or not; the last warp has 16.
@@ -169,6 +198,10 @@ impl Writer<'_> {
 
 fn program(choices: &[u32]) -> String {
     let mut w = Writer { choices: choices.iter(), text: String::new(), labels: 0, depth: 0, apart: false };
+    let mut first = String::new();
+    for n in 0..2 {
+        writeln!(first, "add.u32 b{n}, words, {}; add.u64 g{n}, far, {0};", 4 * n).unwrap();
+    }
     for n in 0..12 {
         writeln!(w.text, "mad.lo.u32 w{n}, t, {}, {n};", 2 * n + 1).unwrap();
     }
@@ -182,6 +215,9 @@ fn program(choices: &[u32]) -> String {
     for _ in 0..6 {
         w.block();
     }
+    for n in 0..WORDS {
+        writeln!(first, "st.shared.u32 [words+{}], t; st.global.u32 [far+{0}], t;", 4 * n).unwrap();
+    }
     let stores: String =
         (0..12).map(|n| format!("xor.b32 sum, sum, w{n}; mad.lo.u32 sum, sum, 31, {n};\n")).collect();
     let wide: String = (0..6)
@@ -194,11 +230,15 @@ fn program(choices: &[u32]) -> String {
          .func (.param .b32 r) mix(.param .b32 a, .param .b32 b)\n{{\n.reg .b32 x, y, z; .reg .pred q;\n\
          ld.param.b32 x, [a]; ld.param.b32 y, [b]; setp.lt.u32 q, x, y; @q bra SKIP;\nmad.lo.u32 x, x, 3, y;\n\
          SKIP: xor.b32 z, x, y; st.param.b32 [r], z; ret;\n}}\n\
-         .visible .entry k(.param .u64 p_out)\n{{\n.reg .b64 out, own, d<6>; .reg .b128 q<2>;\n\
-         .reg .b32 t, lane, warp, sum, low, high, arg, w<12>, i<4>; .reg .pred p<4>, more<4>, full;\n\
+         .visible .entry k(.param .u64 p_out)\n{{\n.reg .b64 out, own, far, g<2>, there, d<6>; .reg .b128 q<2>;\n\
+         .shared .b32 all[{}]; .reg .b32 t, lane, warp, sum, low, high, arg, words, b<2>, here, w<12>, i<4>; .reg .pred p<4>, more<4>, full;\n\
          ld.param.u64 out, [p_out];\nmov.u32 t, %tid.x;\nmov.u32 lane, %laneid;\n\
          setp.lt.u32 full, t, 64;\nselp.b32 warp, 0xffffffff, 0xffff, full;\n\
-         mad.wide.u32 own, t, {}, out;\n{}{}mov.u32 sum, 0;\n{stores}{wide}st.global.u32 [own+{}], sum;\nret;\n}}\n",
+         mov.u32 words, all; mad.lo.u32 words, t, {}, words;\n\
+         mad.wide.u32 own, t, {}, out;\nadd.u64 far, own, {};\n{first}{}{}mov.u32 sum, 0;\n{stores}{wide}st.global.u32 [own+{}], sum;\nret;\n}}\n",
+        THREADS as usize * WORDS,
+        4 * WORDS,
+        4 * OWN,
         4 * (RESULTS + 1),
         (0..RESULTS).map(|n| format!("st.global.u32 [own+{}], t;\n", 4 * n)).collect::<String>(),
         w.text,
@@ -206,10 +246,33 @@ fn program(choices: &[u32]) -> String {
     )
 }
 
+/// The program with each base and offset added by an instruction of its own.
+fn without_offsets(text: &str) -> String {
+    let mut out = String::new();
+    for line in text.lines() {
+        let of = |kind| {
+            let (before, rest) = line.split_once(kind)?;
+            let (place, behind) = rest.split_once(']')?;
+            let (number, offset) = place.split_once('+')?;
+            Some((before, number, offset, behind))
+        };
+        match (of("[b"), of("[g")) {
+            (Some((before, n, offset, behind)), _) => {
+                writeln!(out, "add.u32 here, b{n}, {offset};\n{before}[here]{behind}").unwrap();
+            }
+            (_, Some((before, n, offset, behind))) => {
+                writeln!(out, "add.u64 there, g{n}, {offset};\n{before}[there]{behind}").unwrap();
+            }
+            _ => writeln!(out, "{line}").unwrap(),
+        }
+    }
+    out
+}
+
 fn run(text: &str, registers: Registers, seed: u64) -> Result<Vec<u8>, Stop> {
     let program = load_with(text, registers)?;
     let mut memory = GlobalMemory::default();
-    let out = memory.allocate(THREADS as usize * 4 * (RESULTS + 1));
+    let out = memory.allocate(THREADS as usize * 4 * OWN);
     let how =
         Launch { grid: [1; 3], block: [THREADS, 1, 1], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
     let options = Options { seed, fuel: 10_000_000, check_widths: true, ..Options::default() };
@@ -228,10 +291,70 @@ proptest! {
         for seed in [0, 1, 2] {
             let got = run(&text, Registers::Shared, seed);
             prop_assert_eq!(&got, &expect, "seed {}\n{}", seed, text);
+            let got = run(&without_offsets(&text), Registers::Shared, seed);
+            prop_assert_eq!(&got, &expect, "offsets added, seed {}\n{}", seed, text);
         }
         let slots = |registers| load_with(&text, registers).unwrap().kernel("k").unwrap().register_bytes();
         prop_assert!(slots(Registers::Shared) <= slots(Registers::Own));
     }
+}
+
+/// A kernel whose body is a text, with `b` and `c` as addresses of 32 bits in shared memory.
+fn with_addresses(body: &str) -> String {
+    format!(
+        ".version 9.0\n.target sm_121a\n.address_size 64\n.visible .entry k(.param .u64 p)\n{{\n.reg .b64 out; .reg .b32 b, c, x, y; \
+         .reg .pred q; .shared .b32 s[64];\nld.param.u64 out, [p]; mov.u32 x, %tid.x; mov.u32 b, s; mov.u32 c, s; \
+         setp.lt.u32 q, x, 5;\n{body}\nret;\n}}\n"
+    )
+}
+
+/// The rows of a kernel that belong to no instruction's beginning: a base is widened by a row before the access.
+fn inner_rows(body: &str) -> usize {
+    let program = load(&with_addresses(body)).unwrap();
+    let rows = program.listing(program.kernel("k").unwrap());
+    rows.iter().filter(|row| !row.first).count()
+}
+
+#[test]
+fn a_base_is_widened_once() {
+    let rows = |body| inner_rows(body) - inner_rows("");
+    assert_eq!(rows("st.shared.u32 [b], x;"), 1);
+    assert_eq!(
+        rows("st.shared.u32 [b], x; ld.shared.u32 x, [b+4]; ld.shared.u32 x, [b+64]; st.shared.u32 [c], x;"),
+        2
+    );
+    // A guarded access finds what one without a guard has left, and leaves nothing.
+    assert_eq!(rows("st.shared.u32 [b], x; @q ld.shared.u32 x, [b+4];"), 1);
+    assert_eq!(rows("@q st.shared.u32 [b], x; @q ld.shared.u32 x, [b+4]; ld.shared.u32 x, [b];"), 3);
+    // A branch that lanes leave by parts nothing; a label may be reached from elsewhere.
+    let branch = rows("st.shared.u32 [b], x; @q bra END; mov.u32 x, 1; END: mov.u32 x, 1;");
+    assert_eq!(rows("st.shared.u32 [b], x; @q bra END; ld.shared.u32 x, [b+4]; END: mov.u32 x, 1;"), branch);
+    assert_eq!(
+        rows("st.shared.u32 [b], x; @q bra END; mov.u32 x, 1; END: ld.shared.u32 x, [b+4];"),
+        branch + 1
+    );
+    // Of another value, below the first offset, or far from it.
+    assert_eq!(rows("st.shared.u32 [b], x; add.u32 b, b, 4; ld.shared.u32 x, [b];"), 2);
+    assert_eq!(rows("st.shared.u32 [b], b; ld.shared.u32 b, [b]; ld.shared.u32 x, [b];"), 2);
+    assert_eq!(rows("st.shared.u32 [b+8], x; ld.shared.u32 x, [b+4];"), 2);
+    assert_eq!(rows("st.shared.u32 [b], x; ld.shared.u32 x, [b+4194304];"), 2);
+    // A name of an inner block is another register.
+    assert_eq!(rows("st.shared.u32 [b], x; { .reg .b32 b; mov.u32 b, s; ld.shared.u32 x, [b]; }"), 2);
+}
+
+/// A base below the memory, with offsets that lead into it: sums have 32 bits.
+#[test]
+fn a_base_may_be_below_the_memory() {
+    let text = with_addresses(
+        "sub.u32 b, b, 2048; st.shared.u32 [b+2048], 7; st.shared.u32 [b+2052], 8; ld.shared.u32 x, [c]; ld.shared.u32 y, [c+4]; \
+         st.global.u32 [out], x; st.global.u32 [out+4], y;",
+    );
+    let program = load(&text).unwrap();
+    let mut memory = GlobalMemory::default();
+    let out = memory.allocate(8);
+    let how = Launch { grid: [1; 3], block: [1; 3], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
+    launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).unwrap();
+    assert_eq!(memory.bytes(out).unwrap(), [7, 0, 0, 0, 8, 0, 0, 0]);
 }
 
 /// 46 registers are declared; `t`, the one before and the one after, `k…` and what is constant need slots.

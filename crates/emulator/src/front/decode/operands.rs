@@ -17,7 +17,11 @@ impl Decoder<'_> {
     /// A new register for a type.
     pub(super) fn slot(&mut self, ty: Type, life: Life) -> Register {
         let bank = Bank::holding(ty);
-        Register { bank, slot: self.slots.take(bank, life), ty }
+        let slot = self.slots.take(bank, life);
+        if bank == Bank::D {
+            self.bases.overwrite(slot);
+        }
+        Register { bank, slot, ty }
     }
 
     pub(crate) fn register(&self, name: &str) -> Option<Register> {
@@ -313,12 +317,20 @@ impl Decoder<'_> {
             AddressBase::Absolute(at) => self.bits_d(*at),
             AddressBase::Name(name) => match base {
                 Some(Register { bank: Bank::D, slot, .. }) => slot,
-                Some(Register { bank: Bank::W, slot, .. }) => {
-                    let wide = self.fresh(Type::B64).slot;
-                    let imm = std::mem::take(&mut offset) as u64;
-                    self.push(Row { d: wide, a: slot, imm, ..Row::new(rows::widen()) });
-                    wide
-                }
+                Some(Register { bank: Bank::W, slot, .. }) => match self.bases.widened(name, offset) {
+                    Some((wide, behind)) => {
+                        self.step.reuses.push((Bank::D, wide));
+                        offset = behind;
+                        wide
+                    }
+                    None => {
+                        let wide = self.fresh(Type::B64).slot;
+                        self.bases.widens(name, (wide, offset), slot);
+                        let imm = std::mem::take(&mut offset) as u64;
+                        self.push(Row { d: wide, a: slot, imm, ..Row::new(rows::widen()) });
+                        wide
+                    }
+                },
                 Some(_) => return Err(format!("`{name}` cannot hold an address")),
                 None => match self.in_frame(name, offset) {
                     Some((frame, at)) => {
@@ -334,6 +346,11 @@ impl Decoder<'_> {
         };
         self.step.addresses.push((slot, offset));
         Ok((slot, offset))
+    }
+
+    /// Whether an earlier load or store has looked for the pattern of the addresses in a slot, which have not changed since.
+    pub(crate) fn looks_again(&mut self, slot: u32) -> bool {
+        self.bases.looks(slot)
     }
 
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters require it.

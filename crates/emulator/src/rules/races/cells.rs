@@ -327,6 +327,62 @@ impl Cells {
         Some(own)
     }
 
+    /// [`Cells::access`] for bytes of a line, by a mask, of which some are parts of words. Where it returns `None`, some bytes may be recorded:
+    /// the same access may be recorded again, which changes nothing.
+    pub(super) fn access_bytes(
+        &mut self,
+        (line, mask): (usize, u128),
+        write: bool,
+        by: (Epoch, Bounds),
+    ) -> Option<bool> {
+        /// All bytes of a word.
+        const WHOLE: u32 = (1 << WORD) - 1;
+        let cell = *self.lines.get(line)?;
+        if cell != Cell::MIXED {
+            let (next, own) = decided(cell, write, by)?;
+            if next == cell {
+                return Some(own);
+            }
+        }
+        self.split(line)?;
+        let (mut own, mut left) = (false, mask);
+        while left != 0 {
+            let word = left.trailing_zeros() as usize / WORD;
+            let part = (left >> (word * WORD)) as u32 & WHOLE;
+            left &= !(u128::from(WHOLE) << (word * WORD));
+            let words = self.words.get_mut(line)?;
+            let cell = words.get(word);
+            if cell == Cell::MIXED {
+                let bytes = self.bytes_of(line, word)?;
+                let mut last = (Cell::MIXED, Cell::MIXED);
+                for n in bits(part) {
+                    if bytes[n] != last.0 {
+                        let (next, met) = decided(bytes[n], write, by)?;
+                        last = (bytes[n], next);
+                        own |= met;
+                    }
+                    bytes[n] = last.1;
+                }
+                let first = bytes[0];
+                if first.alike(bytes) {
+                    self.words.get_mut(line)?.put(word, first);
+                }
+                continue;
+            }
+            let (next, met) = decided(cell, write, by)?;
+            own |= met;
+            if part == WHOLE || next == cell {
+                words.put(word, next);
+                continue;
+            }
+            words.put(word, Cell::MIXED);
+            let bytes = self.bytes_of(line, word)?;
+            bytes.fill(cell);
+            bits(part).for_each(|n| bytes[n] = next);
+        }
+        Some(own)
+    }
+
     /// Applies `step` to the state of some words of a line, by a mask. An error of `step` ends it; words before may have been updated.
     pub(super) fn update_words<E>(
         &mut self,
@@ -527,6 +583,25 @@ mod tests {
                     if !fits {
                         cells.set(at, size, Cell::default());
                         plain.0[at..at + size].fill(Cell::default());
+                    }
+                    continue;
+                }
+                if random.below(3) == 0 && !strong {
+                    let line = random.below(LEN / LINE);
+                    let few = 1 << random.below(LINE) | 1 << random.below(LINE);
+                    let any = u128::from(random.next()) << 64 | u128::from(random.next());
+                    let mask: u128 = [few, any, 0x00FF_FF00 << random.below(100), u128::MAX][random.below(4)];
+                    let bytes = || (0..LINE).filter(|n| mask >> n & 1 == 1).map(|n| line * LINE + n);
+                    let fits = plain.access(bytes(), write, &order(&wanted));
+                    let bounds = Bounds::of_warp(warp, &clock, ALL);
+                    match cells.access_bytes((line, mask), write, (by, bounds)) {
+                        Some(met) => assert!(fits && met == wanted.get(), "{round}"),
+                        None if fits => bytes()
+                            .for_each(|n| cells.update(n, 1, |cell| cell.step(write, &order(&own))).unwrap()),
+                        None => {
+                            bytes().for_each(|n| cells.set(n, 1, Cell::default()));
+                            bytes().for_each(|n| plain.0[n] = Cell::default());
+                        }
                     }
                     continue;
                 }

@@ -8,6 +8,7 @@ use crate::api::trap::{Fault, Rule};
 use crate::front::flow::NEVER;
 use crate::front::program::{Kernel, Row, UNGUARDED};
 use crate::isa::operations::Block;
+use crate::memory::spans::{KEPT, KeptReach};
 use crate::rules::undefined;
 use crate::run::cluster::Peers;
 use crate::run::cta::Cta;
@@ -118,6 +119,7 @@ impl Warp {
             lane_remarks: Vec::new(),
             loaded: None,
             unmarks: None,
+            reaches: [KeptReach::NONE; KEPT],
         };
         m.world.read = None;
         let mut watch = if CAREFUL && m.world.watching { self.watch.take() } else { None };
