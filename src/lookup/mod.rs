@@ -199,19 +199,35 @@ impl<'a> Index<'a> {
         (!known.is_empty()).then(|| format!("{first}.{}", known.join(".")))
     }
 
-    /// What a word of a sentence leads to that is written as an instruction with modifiers, a CUDA intrinsic or a CUTLASS atom, and that word.
+    /// What a word of a sentence leads to that is written as an instruction with modifiers, a CUDA intrinsic or a CUTLASS atom, and that word;
+    /// with the modifiers that other words of the sentence name.
     #[must_use]
     pub fn find_within(&self, sentence: &str) -> Option<(String, Found)> {
         let words = sentence.split(|c: char| c.is_whitespace() || ",;()[]{}<>'\"`".contains(c));
-        let words = words.map(|word| word.trim_end_matches(['.', ':', '?', '!']));
-        words.filter(|word| word.contains(['.', '_'])).find_map(|word| {
+        let words: Vec<&str> = words.map(|word| word.trim_end_matches(['.', ':', '?', '!'])).collect();
+        words.iter().filter(|word| word.contains(['.', '_'])).find_map(|word| {
             let form = word.split_once('.').and_then(|(first, rest)| {
                 let spoken = self.spoken(&format!("{first} {rest}"))?;
                 // `match.py` names no modifier, and `cp.async.bulk` nothing else.
-                (spoken == word).then(|| self.find(word)).flatten()
+                (spoken == *word).then(|| self.with_modifiers(word, &words)).flatten()
             });
-            Some((word.to_owned(), form.or_else(|| self.name(word))?))
+            form.or_else(|| Some(((*word).to_owned(), self.name(word)?)))
         })
+    }
+
+    /// What an instruction in a sentence leads to, with what other words name as no word of English does: `kind::mxf4nvf4`, `block_scale`,
+    /// `e2m1`.
+    fn with_modifiers(&self, word: &str, sentence: &[&str]) -> Option<(String, Found)> {
+        let is_technical = |other: &&&str| {
+            let plain = other.trim_start_matches('.');
+            **other != word && plain.contains(|c: char| c == '_' || c == ':' || c.is_ascii_digit())
+        };
+        let others: Vec<&str> =
+            sentence.iter().filter(is_technical).map(|other| other.trim_start_matches('.')).collect();
+        let whole = format!("{} {}", word.replacen('.', " ", 1), others.join(" "));
+        let form =
+            self.spoken(&whole).filter(|form| form.len() > word.len()).unwrap_or_else(|| word.to_owned());
+        Some((form.clone(), self.find(&form)?))
     }
 
     /// The instructions that have a modifier, if it is one.
@@ -738,6 +754,13 @@ mod tests {
         );
         assert_eq!(within("is SM90_TMA_LOAD on the 5090?").as_deref(), Some("SM90_TMA_LOAD"));
         assert_eq!(within("match.py and torch.compile fail in add.cu, see set.me"), None);
+        // What other words name is taken, too, if no word of English is written so.
+        let query =
+            "Run mma.sync.aligned.m16n8k64 with kind::mxf4nvf4 and block_scale, on sm_120a or row by row";
+        let (form, found) = index.find_within(query).unwrap();
+        assert_eq!(form, "mma.sync.aligned.m16n8k64.kind::mxf4nvf4.block_scale");
+        let hits: Vec<&str> = found.hits.iter().map(|hit| hit.form.as_str()).collect();
+        assert!(hits[0].contains("kind::mxf4nvf4") && hits[0].contains("m16n8k64"), "{hits:?}");
     }
 
     #[test]

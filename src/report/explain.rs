@@ -34,8 +34,8 @@ impl ExplainError {
 
 fn unknown(wanted: &str, near: &[String]) -> String {
     match near {
-        // No variant has a space in its name: it is an instruction or a message.
-        _ if wanted.contains(char::is_whitespace) => format!(
+        // No variant has a space or a letter of another script in its name: it is an instruction or a message.
+        _ if wanted.contains(|c: char| c.is_whitespace() || !c.is_ascii()) => format!(
             "nothing is known of `{wanted}`: it is no variant, instruction, message, opcode or name of CUDA or CUTLASS that is; give one \
              instruction, or the one line with the error; `sm121probe doctor --log FILE` reads a whole log"
         ),

@@ -305,7 +305,10 @@ impl<'a> Decoder<'a> {
     fn statements_in_sight(&mut self, body: &'a [Statement]) -> Decoded<()> {
         for statement in body {
             match statement {
-                Statement::Variable(variable) => self.declare(variable)?,
+                Statement::Variable(variable) => {
+                    self.declare(variable)?;
+                    self.bases.forget();
+                }
                 Statement::Label { name, .. } => {
                     self.labels.insert(self.label(name), self.rows.len());
                     self.bases.forget();
@@ -345,7 +348,7 @@ impl<'a> Decoder<'a> {
         self.used_bytes = self.used_bytes.filter(|_| matches!(i.opcode.as_str(), "ld" | "ldu"));
         let first = self.rows.len();
         self.step = Step::default();
-        self.bases.begin(i);
+        self.bases.begin(i, self.used_bytes.is_some());
         let made = match i.opcode.as_str() {
             "call" if self.calls_system(i) => {
                 (self.scope.table.decode_system_call)(self, i).map_err(Into::into)

@@ -338,8 +338,30 @@ fn a_base_is_widened_once() {
     assert_eq!(rows("st.shared.u32 [b], b; ld.shared.u32 b, [b]; ld.shared.u32 x, [b];"), 2);
     assert_eq!(rows("st.shared.u32 [b+8], x; ld.shared.u32 x, [b+4];"), 2);
     assert_eq!(rows("st.shared.u32 [b], x; ld.shared.u32 x, [b+4194304];"), 2);
-    // A name of an inner block is another register.
+    // Some lanes of a matrix load name no address, and a load of which no byte is used reads none.
+    assert_eq!(rows("ldmatrix.sync.aligned.m8n8.x1.shared.b16 {x}, [b]; ld.shared.u32 x, [b+4];"), 2);
+    assert_eq!(rows("ld.shared.u32 x, [b]; ldmatrix.sync.aligned.m8n8.x1.shared.b16 {x}, [b+16];"), 1);
+    assert_eq!(rows(".pragma \"used_bytes_mask 0\"; ld.shared.u32 x, [b]; ld.shared.u32 x, [b+4];"), 2);
+    // A name of an inner block is another register, also where the outer one was used in that block before.
+    assert_eq!(rows("{ st.shared.u32 [b], x; .reg .b32 b; mov.u32 b, s; ld.shared.u32 x, [b]; }"), 2);
     assert_eq!(rows("st.shared.u32 [b], x; { .reg .b32 b; mov.u32 b, s; ld.shared.u32 x, [b]; }"), 2);
+}
+
+/// The inner `b` holds another address than the outer one, whose sum is widened before.
+#[test]
+fn a_register_may_hide_another_of_its_name() {
+    let text = with_addresses(
+        "st.shared.u32 [c+16], 7; { st.shared.u32 [b], 1; .reg .b32 b; mov.u32 b, s; add.u32 b, b, 16; ld.shared.u32 x, [b]; } \
+         st.global.u32 [out], x;",
+    );
+    for registers in [Registers::Own, Registers::Shared] {
+        let program = load_with(&text, registers).unwrap();
+        let mut memory = GlobalMemory::default();
+        let out = memory.allocate(4);
+        let how = Launch { grid: [1; 3], block: [1; 3], shared_bytes: 0, params: out.to_le_bytes().to_vec() };
+        launch(&program, program.kernel("k").unwrap(), &how, &mut memory, &Options::default()).unwrap();
+        assert_eq!(memory.bytes(out).unwrap(), [7, 0, 0, 0], "{registers:?}");
+    }
 }
 
 /// A base below the memory, with offsets that lead into it: sums have 32 bits.

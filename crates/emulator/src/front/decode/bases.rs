@@ -3,9 +3,10 @@
 //! A compiler addresses the words of an unrolled loop by one register and many offsets. A base of 32 bits is widened by a row of its own,
 //! and each access looks for the pattern of its addresses; both need to be done once while the register keeps its value.
 //!
-//! What holds here holds for every lane that executes the later instruction. The statements kept are those since the last label, the last
-//! call and the last end of a block of the text: a lane reaches a later one only through the earlier ones, so that it has executed those
-//! without a guard, whatever became of the other lanes of its warp meanwhile. Those with a guard are found, but leave nothing behind.
+//! What is kept holds for every lane that executes the later instruction. It is of the statements since the last label, the last
+//! declaration, the last call and the last end of a block of the text: a lane reaches a later one only through these, so that it has
+//! executed those without a guard, whatever became of the other lanes of its warp meanwhile. An instruction with a guard uses what is
+//! kept, and leaves nothing.
 
 use std::collections::{HashMap, HashSet};
 
@@ -13,8 +14,11 @@ use ptx::Instruction;
 
 use crate::front::registers::{Bank, Place};
 
-/// Instructions that access memory at their addresses whenever they are executed: addresses out of bounds end the launch there.
-const ACCESSES: [&str; 6] = ["ld", "st", "atom", "red", "ldmatrix", "stmatrix"];
+/// Instructions whose every lane accesses memory at its address: those out of bounds end the launch there. They leave what later ones find.
+const ACCESSES: [&str; 4] = ["ld", "st", "atom", "red"];
+
+/// Instructions of which some lanes name no address: they find what others have left.
+const ROWS: [&str; 2] = ["ldmatrix", "stmatrix"];
 
 /// The base of an access, widened.
 struct Widened {
@@ -32,21 +36,24 @@ pub(super) struct Bases {
     widened: HashMap<String, Widened>,
     /// Slots of the 64-bit bank in which a load or store has looked for the pattern of the addresses.
     looked: HashSet<u32>,
-    accesses: bool,
-    guarded: bool,
+    /// Whether the instruction may use what is there.
+    finds: bool,
+    /// Whether others may use what it leaves.
+    leaves: bool,
 }
 
 impl Bases {
-    /// Forgets everything: lanes may come here that have not executed what is above.
+    /// Forgets everything: lanes may come here that have not executed what is above, or names have other meanings from here on.
     pub(super) fn forget(&mut self) {
         self.widened.clear();
         self.looked.clear();
     }
 
-    /// Begins an instruction.
-    pub(super) fn begin(&mut self, i: &Instruction) {
-        self.accesses = ACCESSES.contains(&i.opcode.as_str());
-        self.guarded = i.guard.is_some();
+    /// Begins an instruction; `in_part` if it reads some of its bytes alone, or none.
+    pub(super) fn begin(&mut self, i: &Instruction, in_part: bool) {
+        let accesses = ACCESSES.contains(&i.opcode.as_str());
+        self.finds = accesses || ROWS.contains(&i.opcode.as_str());
+        self.leaves = accesses && i.guard.is_none() && !in_part;
     }
 
     /// Ends an instruction that writes these registers.
@@ -75,14 +82,14 @@ impl Bases {
     /// The sum of a base and an offset has 32 bits, and this one has more if it is beyond them. Then the earlier address is, too, within
     /// [`FARTHEST`] of the end of what 32 bits address: no memory is there, and the earlier access has failed.
     pub(super) fn widened(&self, name: &str, offset: i64) -> Option<(u32, i64)> {
-        let Widened { sum, offset: before, .. } = self.widened.get(name).filter(|_| self.accesses)?;
+        let Widened { sum, offset: before, .. } = self.widened.get(name).filter(|_| self.finds)?;
         let behind = offset.checked_sub(*before)?;
         (0..=FARTHEST).contains(&behind).then_some((*sum, behind))
     }
 
     /// Notes the slot that holds the sum of a base and an offset from this instruction on.
     pub(super) fn widens(&mut self, name: &str, widened: (u32, i64), base: u32) {
-        if self.accesses && !self.guarded {
+        if self.leaves {
             let (sum, offset) = widened;
             self.widened.insert(name.to_owned(), Widened { base, sum, offset });
         }
@@ -91,7 +98,7 @@ impl Bases {
     /// Notes that an instruction looks for the pattern of the addresses in a slot; returns whether an earlier one has.
     pub(super) fn looks(&mut self, slot: u32) -> bool {
         let before = self.looked.contains(&slot);
-        if !self.guarded {
+        if self.leaves {
             self.looked.insert(slot);
         }
         before
