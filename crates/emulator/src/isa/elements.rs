@@ -67,7 +67,7 @@ register!(u64, D, |_, d| d);
 /// Loads `T / N` elements of `N` bytes into registers.
 pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = Space::numbered(row.b);
-    let reach = m.reach_again::<T>(row.a, row.d != 0);
+    let reach = m.reach_again::<T>(row.a, row.d);
     m.log_reach(row, space, (reach, T), Touch::Load);
     let flow = load_elements::<R, N, T>(m, row, space, reach);
     m.compare_lanes();
@@ -135,7 +135,7 @@ fn load_elements<R: Register, const N: usize, const T: usize>(
 /// Stores `T / N` elements of `N` bytes from registers.
 pub(super) fn store<R: Register, const N: usize, const T: usize>(m: &mut Machine<'_>, row: &Row) -> Flow {
     let space = Space::numbered(row.b);
-    let reach = m.reach_again::<T>(row.a, row.d != 0);
+    let reach = m.reach_again::<T>(row.a, row.d);
     m.log_reach(row, space, (reach, T), Touch::Store);
     let flow = store_elements::<R, N, T>(m, row, space, reach);
     m.compare_lanes();

@@ -217,8 +217,7 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let (element, len) = (access.ty.bytes().min(8), access.ty.bytes() * access.count);
     let some = used.is_some_and(|mask| (0..len).any(|n| mask >> n & 1 == 0));
     let pieces = if some { pieces(used.unwrap_or(!0), len) } else { [(0, len)].into() };
-    let again = u32::from(!some && d.looks_again(a));
-    let row = Row { d: again, ..row };
+    let row = Row { d: if some { 0 } else { d.finding(a) }, ..row };
     let reads = Reads { exec: if some { load_used } else { exec }, len, element, wide, pieces };
     d.push(match (access.non_coherent, some) {
         (true, _) => Row { exec: load_nc, extra: Some(Box::new(reads)), ..row },
@@ -266,8 +265,8 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     };
     let list = halves(&access, elements.iter().map(from).collect::<Result<_, _>>()?);
     let exec: Exec = instance!(store, access, wide);
-    let (b, imm, list, again) = (space.number(), offset as u64, list.into(), u32::from(d.looks_again(a)));
-    d.push(Row { d: again, a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
+    let (b, imm, list, finding) = (space.number(), offset as u64, list.into(), d.finding(a));
+    d.push(Row { d: finding, a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())
 }
 

@@ -27,6 +27,12 @@ pub(crate) enum Reach {
     Apart,
 }
 
+/// The row takes the pattern that an earlier one has kept.
+pub(crate) const TAKES: u32 = 1;
+
+/// The row keeps the pattern that it finds.
+pub(crate) const KEEPS: u32 = 2;
+
 /// Patterns that a turn keeps, by the last bits of the slot.
 pub(crate) const KEPT: usize = 4;
 
@@ -184,15 +190,18 @@ impl Machine<'_> {
         reach::<T>(self.world.path, &self.r.d[slot as usize])
     }
 
-    /// [`Machine::reach`], kept for later accesses by the register; `again` if it holds what it held at an earlier one of the same
-    /// straight-line code, which was made without a guard.
+    /// [`Machine::reach`], as the `finding` of the row says: [`TAKES`] if the register holds what it held at an earlier row of the same
+    /// straight-line code, which has no guard and [`KEEPS`] what it finds.
     ///
     /// A turn begins without kept patterns, since lanes of other fragments may have written the register between two turns. In a turn the
     /// earlier access has replaced what was kept of this slot, unless one by another slot took its place.
     #[inline(always)]
-    pub(crate) fn reach_again<const T: usize>(&mut self, slot: u32, again: bool) -> Reach {
+    pub(crate) fn reach_again<const T: usize>(&mut self, slot: u32, finding: u32) -> Reach {
+        if finding == 0 {
+            return self.reach::<T>(slot);
+        }
         let kept = &self.reaches[slot as usize % KEPT];
-        if again && (kept.slot, kept.bytes) == (slot, T) {
+        if finding & TAKES != 0 && (kept.slot, kept.bytes) == (slot, T) {
             return kept.reach;
         }
         let reach = self.reach::<T>(slot);

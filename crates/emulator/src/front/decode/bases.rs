@@ -8,7 +8,7 @@
 //! executed those without a guard, whatever became of the other lanes of its warp meanwhile. An instruction with a guard uses what is
 //! kept, and leaves nothing.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use ptx::Instruction;
 
@@ -34,8 +34,8 @@ struct Widened {
 pub(super) struct Bases {
     /// By the name of the base: decoding again with shared slots finds the same.
     widened: HashMap<String, Widened>,
-    /// Slots of the 64-bit bank in which a load or store has looked for the pattern of the addresses.
-    looked: HashSet<u32>,
+    /// By slot of the 64-bit bank, the row of the load or store that has last looked there for the pattern of the addresses.
+    looked: HashMap<u32, usize>,
     /// Whether the instruction may use what is there.
     finds: bool,
     /// Whether others may use what it leaves.
@@ -95,13 +95,9 @@ impl Bases {
         }
     }
 
-    /// Notes that an instruction looks for the pattern of the addresses in a slot; returns whether an earlier one has.
-    pub(super) fn looks(&mut self, slot: u32) -> bool {
-        let before = self.looked.contains(&slot);
-        if self.leaves {
-            self.looked.insert(slot);
-        }
-        before
+    /// Notes that a row looks for the pattern of the addresses in a slot; returns the earlier one that has, if it left it.
+    pub(super) fn looks(&mut self, slot: u32, row: usize) -> Option<usize> {
+        if self.leaves { self.looked.insert(slot, row) } else { self.looked.get(&slot).copied() }
     }
 }
 

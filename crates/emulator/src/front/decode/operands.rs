@@ -6,6 +6,7 @@ use super::{Bank, Decoder, MOST_SHARED, Refusal, Register, Symbol};
 use crate::front::liveness::Life;
 use crate::front::program::{Constant, Row, Special};
 use crate::front::rows;
+use crate::memory::spans::{KEEPS, TAKES};
 use crate::run::machine::{Machine, Space};
 
 impl Decoder<'_> {
@@ -348,9 +349,16 @@ impl Decoder<'_> {
         Ok((slot, offset))
     }
 
-    /// Whether an earlier load or store has looked for the pattern of the addresses in a slot, which have not changed since.
-    pub(crate) fn looks_again(&mut self, slot: u32) -> bool {
-        self.bases.looks(slot)
+    /// What the next row, a load or a store, does with the pattern of the addresses in a slot: it takes the one that an earlier row has found,
+    /// if the slot has kept its value. The earlier one then keeps it.
+    pub(crate) fn finding(&mut self, slot: u32) -> u32 {
+        match self.bases.looks(slot, self.rows.len()) {
+            Some(earlier) => {
+                self.rows[earlier].d |= KEEPS;
+                TAKES
+            }
+            None => 0,
+        }
     }
 
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters require it.
