@@ -51,19 +51,19 @@ pub(super) fn log_text(report: &LogReport) -> String {
 /// What is known of a message.
 pub(super) fn message_text(message: &str, known: &[Flag]) -> String {
     let mut out = format!("`{}`: a message of a server, a compiler or a library\n", message.trim());
-    known.iter().for_each(|flag| said(&mut out, "cause ", flag));
+    known.iter().for_each(|flag| append_sign(&mut out, "cause ", flag));
     out
 }
 
 /// Messages whose words are nearest to those of one that is not known.
 pub(super) fn near_text(near: &[Flag]) -> String {
     let mut out = "nearest by its words to what is known; the cause may be another:\n".to_owned();
-    near.iter().for_each(|flag| said(&mut out, "near  ", flag));
+    near.iter().for_each(|flag| append_sign(&mut out, "near  ", flag));
     out
 }
 
-/// What a sign says.
-fn said(out: &mut String, as_what: &str, flag: &Flag) {
+/// Adds what a sign says.
+fn append_sign(out: &mut String, as_what: &str, flag: &Flag) {
     let cost = if flag.slow { " It costs speed at most." } else { "" };
     let on = if flag.gpus == [121] { "(on GB10) " } else { "" };
     out.push_str(&prose(&format!("  {as_what}  "), &format!("{on}{}{cost}", flag.meaning)));

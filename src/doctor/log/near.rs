@@ -49,7 +49,8 @@ impl Words {
         })
     }
 
-    fn of(&self, text: &str) -> Vec<String> {
+    /// The words of a text, and the parts of those that have several.
+    fn split(&self, text: &str) -> Vec<String> {
         let mut all = Vec::new();
         for word in self.word.find_iter(text).map(|word| word.as_str()) {
             let parts: Vec<&str> = self.part.find_iter(word).map(|part| part.as_str()).collect();
@@ -112,7 +113,7 @@ impl Index {
             .map(|sign| text_of(sign, examples.get(&sign.name).unwrap_or(&none), &pattern))
             .collect();
         let words = Words::new()?;
-        let texts: Vec<Vec<String>> = texts.iter().map(|text| words.of(text)).collect();
+        let texts: Vec<Vec<String>> = texts.iter().map(|text| words.split(text)).collect();
         let average = texts.iter().map(Vec::len).sum::<usize>() as f64 / texts.len().max(1) as f64;
         let mut counts: BTreeMap<&str, BTreeMap<usize, f64>> = BTreeMap::new();
         for (n, text) in texts.iter().enumerate() {
@@ -135,7 +136,7 @@ impl Index {
 
     /// The numbers of the signs that are near a line, the nearest first, with their scores.
     fn near(&self, line: &str) -> Vec<(usize, f64)> {
-        let asked: BTreeSet<String> = self.words.of(line).into_iter().collect();
+        let asked: BTreeSet<String> = self.words.split(line).into_iter().collect();
         // By sign, how many words it shares, and its score.
         let mut found: BTreeMap<usize, (usize, f64)> = BTreeMap::new();
         for (n, weight) in asked.iter().filter_map(|word| self.signs.get(word)).flatten() {
@@ -223,11 +224,14 @@ mod tests {
     #[test]
     fn words_have_one_form() {
         let words = Words::new().unwrap();
-        let of = |text| words.of(text);
+        let of = |text| words.split(text);
         assert_eq!(
             of("The FusedMoE kernel crashed on an RTX 5090"),
             ["fusedmoe", "fused", "kernel", "crash"]
         );
-        assert_eq!(of("fused_moe crashes with 12.8"), ["fused_moe", "fused", "moe", "crash", "12.8"]);
+        assert_eq!(
+            words.split("fused_moe crashes with 12.8"),
+            ["fused_moe", "fused", "moe", "crash", "12.8"]
+        );
     }
 }

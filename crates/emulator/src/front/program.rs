@@ -249,7 +249,7 @@ pub struct Parameter {
 /// How a kernel uses global memory.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum GlobalUse {
-    /// By weak loads and stores and by texture fetches alone, which nothing but a barrier of the CTA orders.
+    /// By weak loads and stores, texture fetches and loads from surfaces alone, which nothing but a barrier of the CTA orders.
     Plain,
     /// By relaxed atomics, too.
     Atomics,

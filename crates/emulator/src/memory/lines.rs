@@ -449,10 +449,13 @@ impl Machine<'_> {
         if self.unmarks.is_some() || !self.world.maps.is_empty() || self.world.global.sums.tracked() {
             return None;
         }
-        if self.cta.drafts.is_some() || self.cta.proxy.is_some() {
+        if self.cta.drafts.is_some() {
             return None;
         }
         let parts = self.find_parts::<T>(space, slot, offset)?;
+        if matches!(parts.place, Place::Shared { .. }) && self.cta.proxy.is_some() {
+            return None;
+        }
         self.note_parts(&parts, Access::Store)?;
         let Parts { place, places, .. } = parts;
         let region = match place {

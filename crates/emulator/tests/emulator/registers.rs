@@ -14,6 +14,8 @@ const RESULTS: usize = 6;
 
 /// Words that a thread has in shared memory, and behind its results, for accesses by a base and an offset.
 const WORDS: usize = 10;
+/// Bytes from one word of a thread to its next one: those of all threads lie side by side, so that a warp accesses a run.
+const STRIDE: usize = 4 * THREADS as usize;
 /// Words to which a base points, and offsets in words; both have the same number.
 const PLACES: usize = WORDS / 2;
 /// Words of global memory of a thread: its results, their sum, and those for bases.
@@ -115,18 +117,18 @@ impl Writer<'_> {
                 format!("ld.global.u32 {}, [own+{at}];", self.w())
             }
             18 | 19 => {
-                let (to, base, at) = (self.w(), self.base(), 4 * (self.next() as usize % PLACES));
+                let (to, base, at) = (self.w(), self.base(), STRIDE * (self.next() as usize % PLACES));
                 let space = if base.starts_with('b') { "shared" } else { "global" };
                 format!("ld.{space}.u32 {to}, [{base}+{at}];")
             }
             20 | 21 => {
-                let (from, base, at) = (self.w(), self.base(), 4 * (self.next() as usize % PLACES));
+                let (from, base, at) = (self.w(), self.base(), STRIDE * (self.next() as usize % PLACES));
                 let space = if base.starts_with('b') { "shared" } else { "global" };
                 format!("st.{space}.u32 [{base}+{at}], {from};")
             }
             22 => {
                 // Some lanes of a base may keep the old value.
-                let (base, at) = (self.base(), 4 * (self.next() as usize % PLACES));
+                let (base, at) = (self.base(), STRIDE * (self.next() as usize % PLACES));
                 let (bits, start) = if base.starts_with('b') { (32, "words") } else { (64, "far") };
                 format!("add.u{bits} {base}, {start}, {at};")
             }
@@ -200,7 +202,7 @@ fn program(choices: &[u32]) -> String {
     let mut w = Writer { choices: choices.iter(), text: String::new(), labels: 0, depth: 0, apart: false };
     let mut first = String::new();
     for n in 0..2 {
-        writeln!(first, "add.u32 b{n}, words, {}; add.u64 g{n}, far, {0};", 4 * n).unwrap();
+        writeln!(first, "add.u32 b{n}, words, {}; add.u64 g{n}, far, {0};", STRIDE * n).unwrap();
     }
     for n in 0..12 {
         writeln!(w.text, "mad.lo.u32 w{n}, t, {}, {n};", 2 * n + 1).unwrap();
@@ -216,7 +218,7 @@ fn program(choices: &[u32]) -> String {
         w.block();
     }
     for n in 0..WORDS {
-        writeln!(first, "st.shared.u32 [words+{}], t; st.global.u32 [far+{0}], t;", 4 * n).unwrap();
+        writeln!(first, "st.shared.u32 [words+{}], t; st.global.u32 [far+{0}], t;", STRIDE * n).unwrap();
     }
     let stores: String =
         (0..12).map(|n| format!("xor.b32 sum, sum, w{n}; mad.lo.u32 sum, sum, 31, {n};\n")).collect();
@@ -234,12 +236,11 @@ fn program(choices: &[u32]) -> String {
          .shared .b32 all[{}]; .reg .b32 t, lane, warp, sum, low, high, arg, words, b<2>, here, w<12>, i<4>; .reg .pred p<4>, more<4>, full;\n\
          ld.param.u64 out, [p_out];\nmov.u32 t, %tid.x;\nmov.u32 lane, %laneid;\n\
          setp.lt.u32 full, t, 64;\nselp.b32 warp, 0xffffffff, 0xffff, full;\n\
-         mov.u32 words, all; mad.lo.u32 words, t, {}, words;\n\
-         mad.wide.u32 own, t, {}, out;\nadd.u64 far, own, {};\n{first}{}{}mov.u32 sum, 0;\n{stores}{wide}st.global.u32 [own+{}], sum;\nret;\n}}\n",
+         mov.u32 words, all; mad.lo.u32 words, t, 4, words;\n\
+         mad.wide.u32 own, t, {}, out;\nmad.wide.u32 far, t, 4, out; add.u64 far, far, {};\n{first}{}{}mov.u32 sum, 0;\n{stores}{wide}st.global.u32 [own+{}], sum;\nret;\n}}\n",
         THREADS as usize * WORDS,
-        4 * WORDS,
-        4 * OWN,
         4 * (RESULTS + 1),
+        STRIDE * (RESULTS + 1),
         (0..RESULTS).map(|n| format!("st.global.u32 [own+{}], t;\n", 4 * n)).collect::<String>(),
         w.text,
         4 * RESULTS,
