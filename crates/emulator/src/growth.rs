@@ -130,6 +130,15 @@ fn one_lane(body: &str) -> String {
 }
 
 #[test]
+fn branches_around_little_take_no_turns() {
+    let branch = |t: &mut String, i| writeln!(t, "@%q bra L{i};\nadd.u32 %y, %y, 1;\nL{i}:");
+    let steps = |branches, seed| launch_steps(&module("", &repeated(branches, branch)), 1, seed);
+    // Rows, that is turns of so many rows, but no fragments; another schedule makes them.
+    assert!(steps(64, 0) < steps(2, 0) + 4, "{} {}", steps(2, 0), steps(64, 0));
+    assert!(steps(64, 1) > steps(2, 1) + 62, "{} {}", steps(2, 1), steps(64, 1));
+}
+
+#[test]
 fn what_ctas_know_of_each_other_is_linear_in_their_number() {
     let ticket = "fence.acq_rel.gpu;\natom.relaxed.gpu.global.add.u32 %y, [%out], 1;\nfence.acq_rel.gpu;\n";
     let lock = "L: atom.acq_rel.gpu.global.cas.b32 %y, [%out], 0, 1;\nsetp.eq.u32 %q, %y, 1;\n@%q bra L;\n\

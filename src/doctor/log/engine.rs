@@ -96,15 +96,29 @@ fn architecture(text: &str) -> Option<u16> {
 
 /// Returns the architecture of a product.
 fn of_product(name: &str) -> Option<u16> {
-    let name = name.to_ascii_uppercase();
-    let has = |words: &[&str]| words.iter().any(|word| name.contains(word));
-    if has(&["GB10", "DGX SPARK"]) && !has(&["GB100"]) {
-        Some(121)
-    } else if has(&["RTX 50", "RTX PRO"]) && !has(&["RTX 5000 ADA"]) {
-        Some(120)
-    } else {
-        None
+    match products(name) {
+        (_, true) => Some(121),
+        (true, _) => Some(120),
+        _ => None,
     }
+}
+
+/// The architecture number of the SM12x products that a message names, if they have one in common. Names of targets do not count: kernels
+/// named `sm120` run on GB10, too.
+pub(super) fn named_architecture(message: &str) -> Option<u16> {
+    match products(message) {
+        (true, false) => Some(120),
+        (false, true) => Some(121),
+        _ => None,
+    }
+}
+
+/// Whether a text names products of SM120, and of SM121.
+fn products(text: &str) -> (bool, bool) {
+    let text = text.to_ascii_uppercase();
+    let has = |words: &[&str]| words.iter().any(|word| text.contains(word));
+    let sm120 = has(&["RTX 50", "RTX50", "RTX PRO"]) && !has(&["RTX 5000 ADA"]);
+    (sm120, has(&["GB10", "DGX SPARK"]) && !has(&["GB100"]))
 }
 
 /// Returns the format that a model needs, by the quantisation that the server names, or else by the name of the model.

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 
-use super::engine::{Engine, Facts};
+use super::engine::{Engine, Facts, named_architecture};
 use super::rules::{Arithmetic, Format, Naming, Path, Rules, Sign, Weight};
 use super::straight;
 
@@ -77,6 +77,9 @@ pub struct Flag {
     pub source: String,
 }
 
+/// The most signs that are shown of a message.
+const MOST_SIGNS: usize = 3;
+
 /// The name of the flag of an error that no sign explains.
 const UNKNOWN_ERROR: &str = "unknown_error";
 
@@ -88,21 +91,25 @@ impl Flag {
     }
 }
 
-/// What the table says of a message, whatever the GPU; without what is said of its kind in general.
+/// What the table says of a message, on any GPU or on those that it names; without what is said of its kind in general.
 pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
     let text = straight(text);
-    let all = rules.signs.iter().filter(|sign| sign.weight != Weight::General);
+    let named = named_architecture(&text);
+    let all = rules.signs.iter().filter(|sign| sign.weight != Weight::General && sign.is_about(named));
     let mut shown: Vec<_> = all.filter_map(|sign| Some((sign, first_line(sign, &text)?))).collect();
     if shown.iter().any(|(sign, _)| sign.is_cause()) {
         shown.retain(|(sign, _)| sign.weight.counts_beside_a_cause());
     }
+    // What stands first in the table is more specific; many causes at once tell nothing.
+    shown.truncate(MOST_SIGNS);
     shown.into_iter().map(|(sign, (number, line))| flag(sign, number, line)).collect()
 }
 
 /// What the table says in general of messages like this one.
 pub(super) fn general(text: &str, rules: &Rules) -> Option<Flag> {
     let text = straight(text);
-    let mut all = rules.signs.iter().filter(|sign| sign.weight == Weight::General);
+    let named = named_architecture(&text);
+    let mut all = rules.signs.iter().filter(|sign| sign.weight == Weight::General && sign.is_about(named));
     all.find_map(|sign| first_line(sign, &text).map(|(number, line)| flag(sign, number, line)))
 }
 

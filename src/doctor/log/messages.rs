@@ -814,3 +814,20 @@ fn what_only_looks_like_a_gate_is_none() {
         assert!(!explanations(harmless).iter().any(turned_away), "{harmless}");
     }
 }
+
+#[test]
+fn what_is_about_one_product_is_not_said_of_another() {
+    let message = "NVRM: nvCheckOkFailedNoLog: Check failed: Out of memory [NV_ERR_NO_MEMORY] (0x00000051)";
+    let gpus = |text: String| explanations(&text).into_iter().map(|flag| flag.gpus).collect::<Vec<_>>();
+    assert!(gpus(message.to_owned()).contains(&vec![121]));
+    assert!(gpus(format!("DGX Spark: {message}")).contains(&vec![121]));
+    assert!(!gpus(format!("RTX 5070 Ti: {message}")).contains(&vec![121]));
+    // Both are named.
+    assert!(gpus(format!("RTX 5070 Ti and GB10: {message}")).contains(&vec![121]));
+}
+
+#[test]
+fn few_causes_are_named_of_one_message() {
+    let all = RULES.iter().map(|(message, _)| *message).collect::<Vec<_>>().join("\n");
+    assert_eq!(explanations(&all).len(), 3);
+}

@@ -168,6 +168,11 @@ impl Sign {
         self.line.is_match(line) && !self.except.as_ref().is_some_and(|except| except.is_match(line))
     }
 
+    /// Whether it is about a GPU with this architecture number, if that is known.
+    pub(super) fn is_about(&self, architecture: Option<u16>) -> bool {
+        self.gpus.is_empty() || architecture.is_none_or(|gpu| self.gpus.contains(&gpu))
+    }
+
     /// The regular expression of lines that show it.
     pub(super) fn pattern(&self) -> &str {
         self.line.as_str()

@@ -2,6 +2,7 @@
 
 use crate::front::program::Row;
 use crate::front::registers::Bank;
+use crate::memory::shared_loads::LoadSharedWord;
 use crate::memory::spans::Reach;
 use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
@@ -72,6 +73,20 @@ pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<
     let flow = load_elements::<R, N, T>(m, row, space, reach);
     m.compare_lanes();
     flow
+}
+
+/// Loads a word of shared memory into a 32-bit register.
+pub(super) fn load_shared_word(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let reach = m.reach_again::<4>(row.a, row.d);
+    let path = m.world.path;
+    let offset = row.imm;
+    if let Some(to) = row.list.first()
+        && path.run(LoadSharedWord { m, reach, offset, to: *to }).is_some()
+    {
+        m.compare_lanes();
+        return Flow::Next;
+    }
+    load::<u32, 4, 4>(m, row)
 }
 
 #[inline(always)]

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::elements::{load, store};
+use super::elements::{load, load_shared_word, store};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
@@ -202,7 +202,10 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let wide = register >= 8;
     let to = |element: &Operand| d.dst_as(element, if register == 8 { Type::B64 } else { access.ty });
     let list = halves(&access, elements.iter().map(to).collect::<Result<_, _>>()?);
-    let exec: Exec = instance!(load, access, wide);
+    let exec: Exec = match (space, access.ty.bytes(), access.count) {
+        (Space::Shared, 4, 1) if !wide => load_shared_word,
+        _ => instance!(load, access, wide),
+    };
     let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);
     let row = Row {
         a,

@@ -222,6 +222,12 @@ impl Region {
             || bits(at, len).all(|(n, mask)| self.init.word(n).is_some_and(|w| w & mask == mask))
     }
 
+    /// Whether the bytes of a mask have been written, of those from `64 * n` on.
+    #[inline(always)]
+    pub(crate) fn has_written(&self, n: usize, mask: u64) -> bool {
+        self.init.is_empty() || self.init.word(n).is_some_and(|word| word & mask == mask)
+    }
+
     #[inline]
     pub(crate) fn mark(&mut self, at: usize, len: usize) {
         if self.init.is_empty() {

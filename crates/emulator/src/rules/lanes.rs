@@ -251,13 +251,19 @@ impl LaneLog {
     }
 
     /// Adds an instruction whose lanes are evenly spaced.
-    #[inline]
+    #[inline(always)]
     fn push_even(&mut self, even: Even, what: Noted) {
         self.next(what).even = Some(even);
     }
 
+    /// Adds a weak load of so many bytes by every lane of a warp, evenly spaced in each half.
+    #[inline(always)]
+    pub(crate) fn push_even_load(&mut self, first: [u64; 2], step: u64, (len, row): (u32, u32)) {
+        self.push_even(Even { first, step }, (!0, len, Kind::default(), row));
+    }
+
     /// The place of an instruction, without addresses.
-    #[inline]
+    #[inline(always)]
     fn next(&mut self, (mask, len, kind, row): Noted) -> &mut Logged {
         let next = self.count % ROWS;
         self.count += 1;

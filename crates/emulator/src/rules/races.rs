@@ -490,7 +490,13 @@ impl Races {
 
     /// Records a weak access of a warp to words of a line of shared memory, by a mask.
     #[inline]
-    fn shared_words(&mut self, path: Path, (line, words): (usize, u32), write: bool, warp: u32) -> bool {
+    pub(crate) fn shared_words(
+        &mut self,
+        path: Path,
+        (line, words): (usize, u32),
+        write: bool,
+        warp: u32,
+    ) -> bool {
         if self.cluster.is_some() || self.flags & STRONG != 0 {
             return false;
         }
@@ -505,6 +511,33 @@ impl Races {
             }
             None => self.shared_words_by_definition((line, words), write, by),
         }
+    }
+
+    /// [`Races::shared_words`] for a read of one word, or of two.
+    #[inline(always)]
+    pub(crate) fn shared_word(&mut self, path: Path, places: [usize; 2], warp: u32) -> bool {
+        if self.cluster.is_some() || self.flags & STRONG != 0 {
+            return false;
+        }
+        let clock = &self.clocks[warp as usize];
+        let by = (Epoch::new(warp, clock[warp as usize], false), self.bounds[warp as usize]);
+        let [one, two] = places;
+        for at in if one == two { &places[..1] } else { &places } {
+            match self.shared.read_word(at / LINE, at % LINE / WORD, by) {
+                Some(own) => {
+                    if own {
+                        self.own_warp.set(true);
+                    }
+                }
+                None => {
+                    let word = (at / LINE, 1 << (at % LINE / WORD));
+                    if !self.shared_words(path, word, false, warp) {
+                        return false;
+                    }
+                }
+            }
+        }
+        true
     }
 
     /// [`Races::shared_lines`] of parts of words.

@@ -479,7 +479,7 @@ enum Begins {
 }
 
 /// The stop of a launch whose warp has stopped.
-fn trap(launches: &[InStream<'_>], stopped: Stopped, cta: &Cta, warp: u32) -> Stop {
+fn trap(launches: &[InStream<'_>], stopped: Box<Stopped>, cta: &Cta, warp: u32) -> Stop {
     let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
     if let Some(why) = stopped.refused {
         return Stop::Unsupported(*why);

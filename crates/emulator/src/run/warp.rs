@@ -4,6 +4,7 @@
 //! fragments of the warp wait for something, those that wait only to reconverge continue.
 
 mod calls;
+mod deferred;
 mod divergence;
 mod reconverge;
 mod turn;
@@ -95,12 +96,12 @@ pub(crate) struct Stopped {
 
 impl Stopped {
     /// A fault at a row.
-    pub(crate) fn at(fault: Fault, pc: u32) -> Self {
-        Self { fault, pc, calls: Vec::new(), refused: None }
+    pub(crate) fn at(fault: Fault, pc: u32) -> Box<Self> {
+        Box::new(Self { fault, pc, calls: Vec::new(), refused: None })
     }
 
     /// A fault that no row caused.
-    pub(crate) fn outside(fault: Fault) -> Self {
+    pub(crate) fn outside(fault: Fault) -> Box<Self> {
         Self::at(fault, u32::MAX)
     }
 }

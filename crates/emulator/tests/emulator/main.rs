@@ -4,6 +4,7 @@
 mod conflicts;
 mod conversions;
 mod cores;
+mod deferred;
 mod foreign;
 mod foreign_calls;
 mod foreign_clusters;

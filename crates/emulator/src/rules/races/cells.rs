@@ -200,7 +200,7 @@ const FEW: u32 = 4;
 
 /// A cell after a weak access of a warp with these bounds, and whether the access conflicts with one of its own warp; `None` if they do
 /// not decide it.
-#[inline]
+#[inline(always)]
 fn decided(cell: Cell, write: bool, (by, bounds): (Epoch, Bounds)) -> Option<(Cell, bool)> {
     let (low, high) = (Bounds::most(bounds.low), Bounds::most(bounds.high));
     let Cell { write: Epoch(last), reads: [Epoch(one), Epoch(two)] } = cell;
@@ -238,7 +238,6 @@ impl Cells {
     }
 
     /// The words of a line, which becomes mixed.
-    #[inline]
     fn split(&mut self, line: usize) -> Option<&mut Words> {
         let lines = self.lines.len();
         let cell = self.lines.get_mut(line)?;
@@ -302,6 +301,23 @@ impl Cells {
             self.lines[line] = cell;
         }
         Some(found.own != 0)
+    }
+
+    /// [`Cells::access`] for a read of one word.
+    #[inline(always)]
+    pub(super) fn read_word(&mut self, line: usize, word: usize, by: (Epoch, Bounds)) -> Option<bool> {
+        let cell = *self.lines.get(line)?;
+        if cell != Cell::MIXED {
+            let (next, own) = decided(cell, false, by)?;
+            if next == cell {
+                return Some(own);
+            }
+            self.split(line)?;
+        }
+        let words = self.words.get_mut(line)?;
+        let (next, own) = decided(words.get(word), false, by)?;
+        words.put(word, next);
+        Some(own)
     }
 
     /// [`Cells::access`] for few words of a mixed line.

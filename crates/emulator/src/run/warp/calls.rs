@@ -16,7 +16,7 @@ pub(super) fn call(
     row: &Row,
     at: usize,
     pc: u32,
-) -> Result<u32, Stopped> {
+) -> Result<u32, Box<Stopped>> {
     let stopped = |fault| Stopped::at(fault, pc);
     let Some(site) = row.extra::<CallSite>() else { return Ok(pc + 1) };
     let mask = m.mask;
@@ -54,7 +54,7 @@ pub(super) fn call(
         let called = &m.kernel.functions[function as usize];
         if let Some(why) = called.refused.clone() {
             let fault = Fault::new(crate::api::trap::Rule::Explicit, why.why.clone());
-            return Err(Stopped { refused: Some(Box::new(why)), ..stopped(fault) });
+            return Err(Box::new(Stopped { refused: Some(Box::new(why)), ..*stopped(fault) }));
         }
         let caller = (outer.clone(), below.clone());
         let entered = frames::enter(m, site, (function, mask), (pc, group), caller);

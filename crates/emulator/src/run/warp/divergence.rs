@@ -1,5 +1,6 @@
 //! The diverged lanes of a warp: fragments that run apart, and the groups with which they reconverge.
 
+use super::deferred::Deferred;
 use super::{Fragment, Wait};
 use crate::front::flow::NEVER;
 use crate::work;
@@ -35,12 +36,14 @@ pub(crate) struct Divergence {
     pub(super) groups: Vec<Group>,
     /// Groups that may be unused.
     pub(super) free: Vec<u32>,
+    /// Branches of the current turn whose fragments are not made yet; none between turns.
+    pub(super) deferred: Deferred,
 }
 
 impl Divergence {
     /// One fragment, whose lanes have not diverged.
     pub(super) fn new(first: Fragment) -> Self {
-        Self { fragments: vec![first], groups: Vec::new(), free: Vec::new() }
+        Self { fragments: vec![first], groups: Vec::new(), free: Vec::new(), deferred: Deferred::new() }
     }
 
     /// As [`Divergence::new`], in the memory that this one has.

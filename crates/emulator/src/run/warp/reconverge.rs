@@ -35,7 +35,7 @@ impl Warp {
     }
 
     /// Resolves fragments that block each other, after a turn with `strong_rows` strong accesses.
-    pub(super) fn progress(&mut self, strong_rows: u32) -> Result<(), Stopped> {
+    pub(super) fn progress(&mut self, strong_rows: u32) -> Result<(), Box<Stopped>> {
         // Every thread must make progress: fragments that wait to reconverge may hold the lock that the others try to acquire.
         if self.lanes.fragments.iter().any(|f| matches!(f.wait, Wait::Company(_))) {
             self.alone = self.alone.saturating_add(strong_rows);

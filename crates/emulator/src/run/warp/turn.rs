@@ -19,18 +19,6 @@ use crate::run::machine::{Flow, Machine, World};
 use crate::run::parties::divergent;
 use crate::run::watched::Watch;
 
-/// What a fragment does after a row that does not only lead to another row.
-enum After {
-    /// It executes this row next.
-    Goes(u32),
-    /// Its turn ends at this row, with what it waits for.
-    Waits(u32, Wait),
-    /// Its turn ends, and the next fragment has a turn first.
-    Yields(u32),
-    /// Its turn ends, because other fragments may reconverge.
-    Regroups(u32),
-}
-
 /// The end of a turn.
 struct End {
     /// The row at which the fragment stands.
@@ -45,6 +33,7 @@ struct End {
 }
 
 impl End {
+    #[inline]
     fn at(pc: u32, wait: Wait) -> Self {
         Self { pc, wait, yields: false, spent: false, regroups: false }
     }
@@ -63,7 +52,7 @@ impl Warp {
         quantum: u32,
         steps: &mut u64,
         observer: &mut O,
-    ) -> Result<Turn, Stopped> {
+    ) -> Result<Turn, Box<Stopped>> {
         let careful = self.registers.holds_undefined() || world.watching || world.watchpoints.is_some();
         let turn = if careful {
             self.turn::<O, true>(kernel, cta, world, quantum, steps, observer)
@@ -75,12 +64,12 @@ impl Warp {
 
     /// Adds the calls that the fragment of this turn is in.
     #[cold]
-    fn with_calls(&self, stopped: Stopped) -> Stopped {
+    fn with_calls(&self, mut stopped: Box<Stopped>) -> Box<Stopped> {
         let fragment = self.lanes.fragments.get(self.current);
-        let calls = fragment.map_or_else(Vec::new, |fragment| {
+        stopped.calls = fragment.map_or_else(Vec::new, |fragment| {
             frames::calls(&fragment.stack, stopped.fault.lane.unwrap_or(fragment.mask.trailing_zeros()))
         });
-        Stopped { calls, ..stopped }
+        stopped
     }
 
     fn turn<O: Observer, const CAREFUL: bool>(
@@ -91,7 +80,7 @@ impl Warp {
         quantum: u32,
         steps: &mut u64,
         observer: &mut O,
-    ) -> Result<Turn, Stopped> {
+    ) -> Result<Turn, Box<Stopped>> {
         let (n, live) = (self.lanes.fragments.len(), self.live);
         let lanes_take_turns = world.directed.as_ref().and_then(|directed| directed.turns_of_lanes());
         let Some(at) = self.choose(cta, world, lanes_take_turns) else { return Ok(Turn::Waiting) };
@@ -129,10 +118,22 @@ impl Warp {
             let by_lane = lanes_take_turns.is_some();
             let stay_apart = m.world.directed.as_ref().is_some_and(|directed| directed.lanes_stay_apart());
             let released = before == Wait::Released;
-            let mut rows = Rows { lanes, m: &mut m, at, aligned, released, careful, by_lane, stay_apart };
+            let mut rows = Rows {
+                lanes,
+                m: &mut m,
+                at,
+                end: End::at(pc, Wait::Nothing),
+                aligned,
+                released,
+                careful,
+                by_lane,
+                stay_apart,
+            };
             let mut left = quantum;
-            let end = rows.execute::<O, CAREFUL>(&mut left, watch.as_deref_mut(), observer);
-            *steps += u64::from(quantum - left);
+            let ended = rows.execute::<O, CAREFUL>(&mut left, watch.as_deref_mut(), observer);
+            rows.settle();
+            *steps += u64::from(quantum - left) + rows.lanes.deferred.take_arrivals();
+            let end = ended.map(|()| rows.end);
             self.live = m.live;
             end?
         };
@@ -151,7 +152,10 @@ impl Warp {
         if this.mask == 0 {
             self.lanes.fragments.swap_remove(at);
         }
-        if end.regroups || matches!(end.wait, Wait::Company(_)) || self.lanes.fragments.len() != n {
+        // Lanes that have exited may have been the last that others wait for; branches that were deferred may have made up for their
+        // fragment.
+        let changed = self.lanes.fragments.len() != n || self.live != live;
+        if end.regroups || matches!(end.wait, Wait::Company(_)) || changed {
             self.alone = 0;
             self.meet();
         }
@@ -174,12 +178,14 @@ impl Warp {
 
 /// A fragment that executes rows.
 ///
-/// `m.fragment` is its mask while it runs, and equals that of `lanes.fragments[at]` between rows.
+/// `m.fragment` is its mask while it runs, and equals that of `lanes.fragments[at]` between rows, unless branches are deferred.
 struct Rows<'t, 'm> {
     lanes: &'t mut Divergence,
     m: &'t mut Machine<'m>,
     /// Its place among the fragments.
     at: usize,
+    /// How the turn has ended.
+    end: End,
     /// Lanes that wait at an aligned instruction for the rest of the warp.
     aligned: u32,
     /// Whether a directed schedule has let it execute its next row.
@@ -200,7 +206,7 @@ impl Rows<'_, '_> {
         left: &mut u32,
         mut watch: Option<&mut Watch>,
         observer: &mut O,
-    ) -> Result<End, Stopped> {
+    ) -> Result<(), Box<Stopped>> {
         let kernel = self.m.kernel;
         let mut pc = self.m.pc;
         // The row at which the state may be one that the fragment was in before.
@@ -211,6 +217,8 @@ impl Rows<'_, '_> {
         let mut first = true;
         // Whether nobody asks what happens between rows that only compute.
         let plain = self.aligned == 0 && self.m.world.directed.is_none() && !self.m.world.check_widths;
+        // Whether both sides of a branch may run in this turn. Other schedules also try turns of other warps between them.
+        let defers = !CAREFUL && !O::WATCHES && plain && self.m.world.seed == 0 && !self.m.impatient;
         // Lanes that do something while others of their warp are at an aligned instruction.
         let mut acted = 0;
         loop {
@@ -231,7 +239,8 @@ impl Rows<'_, '_> {
             // Every path ends in `exit`, so the row exists.
             let Some(row) = kernel.rows.get(pc as usize).filter(|_| *left > 0) else {
                 // A spinning fragment must not starve the others.
-                return Ok(End { yields: true, spent: true, ..End::at(pc, Wait::Nothing) });
+                self.end = End { yields: true, spent: true, ..End::at(pc, Wait::Nothing) };
+                return Ok(());
             };
             *left -= 1;
             first = false;
@@ -252,7 +261,8 @@ impl Rows<'_, '_> {
             self.m.mask = mask;
             if self.m.world.directed.is_some() && !std::mem::take(&mut self.released) {
                 if let Some(held) = self.hold(pc) {
-                    return Ok(End::at(pc, held));
+                    self.end = End::at(pc, held);
+                    return Ok(());
                 }
                 if self.m.mask == 0 {
                     pc += 1;
@@ -293,31 +303,38 @@ impl Rows<'_, '_> {
                     pc += 1;
                     // A turn that is careful only because it is watched ends like the others.
                     if !CAREFUL || !self.careful {
-                        return Ok(End::at(pc, Wait::Nothing));
+                        self.end = End::at(pc, Wait::Nothing);
+                        return Ok(());
                     }
                 }
+                Flow::Join if pc == self.lanes.deferred.meeting => {
+                    pc = self.lanes.deferred.arrive(&mut self.m.fragment);
+                }
+                Flow::Split { taken, target }
+                    if defers
+                        && let Some(next) =
+                            self.lanes.deferred.part(&mut self.m.fragment, (pc, row.d), (taken, target)) =>
+                {
+                    pc = next;
+                }
                 flow => match self.after(flow, row, pc)? {
-                    After::Goes(to) => pc = to,
-                    After::Waits(pc, wait) => return Ok(End::at(pc, wait)),
-                    After::Yields(pc) => {
-                        return Ok(End { yields: true, ..End::at(pc, Wait::Nothing) });
-                    }
-                    After::Regroups(pc) => {
-                        return Ok(End { regroups: true, ..End::at(pc, Wait::Nothing) });
-                    }
+                    Some(to) => pc = to,
+                    None => return Ok(()),
                 },
             }
         }
     }
 
     /// Executes rows from one on that only compute, at most `left`, if there are several; returns how many.
-    #[inline]
+    #[inline(always)]
     fn block(&mut self, pc: u32, left: u32) -> u32 {
+        let count = self.m.kernel.operations.run(pc).min(left);
+        if count < 2 { 0 } else { self.run_block(pc as usize, count as usize) }
+    }
+
+    #[inline(never)]
+    fn run_block(&mut self, first: usize, count: usize) -> u32 {
         let Kernel { operations, rows, .. } = self.m.kernel;
-        let (first, count) = (pc as usize, operations.run(pc).min(left) as usize);
-        if count < 2 {
-            return 0;
-        }
         let block = Block { r: self.m.r, operations, rows, first, count, fragment: self.m.fragment };
         self.m.world.path.run(block) as u32
     }
@@ -338,17 +355,32 @@ impl Rows<'_, '_> {
         }
     }
 
+    /// Makes the fragments of deferred branches.
+    #[inline]
+    fn settle(&mut self) {
+        if !self.lanes.deferred.is_empty() {
+            self.lanes.settle(self.at, self.m.fragment);
+        }
+    }
+
     /// What follows a row that changes which lanes run together, or that waits.
-    fn after(&mut self, flow: Flow, row: &Row, pc: u32) -> Result<After, Stopped> {
-        let Self { lanes, m, at, .. } = self;
+    ///
+    /// Returns the row that is next; `None` if the turn ends, as `end` says.
+    fn after(&mut self, flow: Flow, row: &Row, pc: u32) -> Result<Option<u32>, Box<Stopped>> {
+        self.settle();
+        let Self { lanes, m, at, end, .. } = self;
         let (at, mask) = (*at, m.mask);
-        let after = match flow {
-            Flow::Next | Flow::Undefined => After::Goes(pc + 1),
-            Flow::Jump(target) => After::Goes(target),
+        let mut waits = |pc, wait| {
+            *end = End::at(pc, wait);
+            None
+        };
+        let next = match flow {
+            Flow::Next | Flow::Undefined => Some(pc + 1),
+            Flow::Jump(target) => Some(target),
             Flow::Split { taken, target } => {
                 lanes.fragments[at].apart |= self.stay_apart;
                 lanes.split(at, taken, target, row.d);
-                if self.by_lane { After::Waits(pc + 1, Wait::Nothing) } else { After::Goes(pc + 1) }
+                if self.by_lane { waits(pc + 1, Wait::Nothing) } else { Some(pc + 1) }
             }
             Flow::Exit => {
                 m.live &= !mask;
@@ -357,35 +389,40 @@ impl Rows<'_, '_> {
                     m.world.events += 1;
                 }
                 lanes.exit(at, mask);
-                if lanes.fragments[at].mask == 0 {
-                    After::Waits(pc + 1, Wait::Nothing)
-                } else {
-                    After::Goes(pc + 1)
-                }
+                if lanes.fragments[at].mask == 0 { waits(pc + 1, Wait::Nothing) } else { Some(pc + 1) }
             }
             Flow::Retry => {
                 let (cta, cluster) = (m.cta.events, m.cta.member.events());
-                After::Waits(pc, Wait::Event { cta, cluster, grids: m.world.ends })
+                waits(pc, Wait::Event { cta, cluster, grids: m.world.ends })
             }
             Flow::Barrier(id) => {
                 lanes.part(at, mask, pc + 1);
                 // The generation of the arrival, which may have completed the barrier.
-                After::Waits(pc + 1, Wait::Barrier { id, generation: m.cta.arrived_in })
+                waits(pc + 1, Wait::Barrier { id, generation: m.cta.arrived_in })
             }
-            Flow::Yield => After::Yields(pc + 1),
+            Flow::Yield => {
+                *end = End { yields: true, ..End::at(pc + 1, Wait::Nothing) };
+                None
+            }
             Flow::Join => match lanes.arrive(at, pc) {
-                Arrival::Waits(group) => After::Waits(pc, Wait::Company(group)),
-                Arrival::Elsewhere => After::Goes(pc + 1),
-                Arrival::Leaves => After::Regroups(pc + 1),
+                Arrival::Waits(group) => waits(pc, Wait::Company(group)),
+                Arrival::Elsewhere => Some(pc + 1),
+                Arrival::Leaves => {
+                    *end = End { regroups: true, ..End::at(pc + 1, Wait::Nothing) };
+                    None
+                }
             },
-            Flow::Converge(wanted) => After::Waits(pc, Wait::Converge { wanted, aligned: false }),
-            Flow::Align => After::Waits(pc, Wait::Converge { wanted: m.live, aligned: true }),
-            Flow::Call => After::Goes(call(lanes, m, row, at, pc)?),
+            Flow::Converge(wanted) => waits(pc, Wait::Converge { wanted, aligned: false }),
+            Flow::Align => waits(pc, Wait::Converge { wanted: m.live, aligned: true }),
+            Flow::Call => Some(call(lanes, m, row, at, pc)?),
             Flow::Return => match returned(lanes, m, at, pc) {
-                Returned::Stays => After::Goes(pc + 1),
-                Returned::Leaves(to) => After::Goes(to),
-                Returned::Waits(to, group) => After::Waits(to, Wait::Company(group)),
-                Returned::Splits(to) => After::Regroups(to),
+                Returned::Stays => Some(pc + 1),
+                Returned::Leaves(to) => Some(to),
+                Returned::Waits(to, group) => waits(to, Wait::Company(group)),
+                Returned::Splits(to) => {
+                    *end = End { regroups: true, ..End::at(to, Wait::Nothing) };
+                    None
+                }
             },
             Flow::Fault => {
                 let fault = m
@@ -396,6 +433,6 @@ impl Rows<'_, '_> {
             }
         };
         self.m.fragment = self.lanes.fragments[at].mask;
-        Ok(after)
+        Ok(next)
     }
 }
