@@ -49,11 +49,14 @@ pub(super) fn sass(
 /// Reads a cubin with nvdisasm.
 pub(super) fn look(disassembler: &Disassembler, file: &Path, limit: Duration) -> Result<Looked, SassError> {
     let listing = disassembler.listing(file, limit)?;
-    let functions = functions(&listing).len();
-    if functions == 0 {
+    let functions = functions(&listing);
+    if functions.is_empty() {
         return Err(SassError::NoCode(file.display().to_string()));
     }
-    Ok(Looked { functions, places: structures(&listing) })
+    if let Some(unread) = functions.iter().find(|function| function.code.is_empty()) {
+        return Err(SassError::Unread(file.display().to_string(), unread.name.clone()));
+    }
+    Ok(Looked { functions: functions.len(), places: structures(&listing) })
 }
 
 /// The nvdisasm of this machine.
@@ -76,6 +79,9 @@ pub(super) enum SassError {
     Disassemble(#[from] DisassembleError),
     #[error("{0}: it has no functions: only cubins with machine code can be looked at")]
     NoCode(String),
+    #[error("{0}: no instruction of `{1}` could be read, so nothing was checked in it")]
+    #[diagnostic(help("update nvdisasm: `sm121probe toolkit install latest`"))]
+    Unread(String, String),
     #[error("known miscompiles in machine code: {0}")]
     #[diagnostic(help("`sm121probe explain NAME` says how to write the PTX instead"))]
     Found(usize),
@@ -84,7 +90,7 @@ pub(super) enum SassError {
 impl CommandError for SassError {
     fn exit_code(&self) -> u8 {
         match self {
-            Self::NoFile => exit::INCOMPLETE,
+            Self::NoFile | Self::Unread(..) => exit::INCOMPLETE,
             Self::NoDisassembler => exit::TOOLKIT_MISSING,
             Self::Disassemble(_) | Self::NoCode(_) => exit::USAGE,
             Self::Found(_) => exit::DOES_NOT_CONFORM,

@@ -38,6 +38,15 @@ fn wrong_code_has_its_structure_and_right_code_has_none() {
 }
 
 #[test]
+fn a_kernel_with_barriers_is_read_as_others_are() {
+    // ptxas 12.9.86 -O1; nvdisasm prints `.sectionflags` behind its section.
+    let listing = listing("shared_atomic_loop.barrier.sm_90.txt");
+    assert!(listing.contains(".sectionflags"));
+    let found: Vec<Structure> = structures(&listing).iter().map(|place| place.structure).collect();
+    assert_eq!(found, [Structure::SharedCounter]);
+}
+
+#[test]
 fn listings_are_read_as_they_are_printed() {
     let all = functions(&listing("movmatrix_uniform.sm_120.txt"));
     assert_eq!(all.len(), 1);

@@ -59,7 +59,10 @@ pub fn functions(listing: &str) -> Vec<Function> {
     let mut inside = false;
     for line in listing.lines() {
         let text = line.trim();
-        if let Some(section) = text.strip_prefix(".section") {
+        // Not `.sectionflags`, which a kernel with barriers has behind it.
+        if let Some(section) =
+            text.strip_prefix(".section").filter(|rest| rest.starts_with(char::is_whitespace))
+        {
             let name = section.trim().strip_prefix(".text.").and_then(|rest| rest.split(',').next());
             inside = name.is_some();
             out.extend(name.map(|name| Function { name: name.to_owned(), ..Function::default() }));
