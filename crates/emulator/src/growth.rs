@@ -133,6 +133,12 @@ fn one_lane(body: &str) -> String {
 fn branches_around_little_take_no_turns() {
     let branch = |t: &mut String, i| writeln!(t, "@%q bra L{i};\nadd.u32 %y, %y, 1;\nL{i}:");
     let steps = |branches, seed| launch_steps(&module("", &repeated(branches, branch)), 1, seed);
+    let nested = |t: &mut String, i| {
+        let branch = |n| format!("@%q bra L{i}x{n};\nadd.u32 %y, %y, 1;\n");
+        writeln!(t, "{}{}L{i}x2: add.u32 %y, %y, 1;\nL{i}x1:", branch(1), branch(2))
+    };
+    let nested = |branches, seed| launch_steps(&module("", &repeated(branches, nested)), 1, seed);
+    assert!(nested(32, 0) < nested(2, 0) + 10, "{} {}", nested(2, 0), nested(32, 0));
     // Rows, that is turns of so many rows, but no fragments; another schedule makes them.
     assert!(steps(64, 0) < steps(2, 0) + 4, "{} {}", steps(2, 0), steps(64, 0));
     assert!(steps(64, 1) > steps(2, 1) + 62, "{} {}", steps(2, 1), steps(64, 1));

@@ -2,9 +2,10 @@
 
 use crate::front::program::Row;
 use crate::front::registers::Bank;
-use crate::memory::shared_loads::LoadSharedWord;
+use crate::memory::shared_words::{LoadByPattern, LoadWords, StoreWords};
 use crate::memory::spans::Reach;
 use crate::rules::order::Touch;
+use crate::rules::shadow::WORD;
 use crate::run::machine::{Flow, LANES, Machine, Space, each, lanes};
 
 /// A register of one of the two banks, for loads and stores.
@@ -77,16 +78,45 @@ pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<
 
 /// Loads a word of shared memory into a 32-bit register.
 pub(super) fn load_shared_word(m: &mut Machine<'_>, row: &Row) -> Flow {
-    let reach = m.reach_again::<4>(row.a, row.d);
-    let path = m.world.path;
-    let offset = row.imm;
-    if let Some(to) = row.list.first()
-        && path.run(LoadSharedWord { m, reach, offset, to: *to }).is_some()
-    {
+    let reach = m.reach_again::<WORD>(row.a, row.d);
+    let (path, slot, offset) = (m.world.path, row.a, row.imm);
+    let to = row.list.first().copied().unwrap_or_default();
+    if path.run(LoadByPattern { m, reach, offset, to }).is_some() {
         m.compare_lanes();
         return Flow::Next;
     }
-    load::<u32, 4, 4>(m, row)
+    m.log_reach(row, Space::Shared, (reach, WORD), Touch::Load);
+    let flow = if !is_run(reach) && path.run(LoadWords { m, slot, offset, to }).is_some() {
+        Flow::Next
+    } else {
+        load_elements::<u32, WORD, WORD>(m, row, Space::Shared, reach)
+    };
+    m.compare_lanes();
+    flow
+}
+
+/// Whether lanes access a run of words, a run in each half, or one word: lines are found without a look at each lane.
+fn is_run(reach: Reach) -> bool {
+    match reach {
+        Reach::Run(_) | Reach::Same(_) => true,
+        Reach::Halves(_, step) => step == WORD as u64,
+        Reach::Apart => false,
+    }
+}
+
+/// Stores a 32-bit register to a word of shared memory.
+pub(super) fn store_shared_word(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let reach = m.reach_again::<WORD>(row.a, row.d);
+    m.log_reach(row, Space::Shared, (reach, WORD), Touch::Store);
+    let (path, slot, offset) = (m.world.path, row.a, row.imm);
+    let from = row.list.first().copied().unwrap_or_default();
+    let flow = if !is_run(reach) && path.run(StoreWords { m, slot, offset, from }).is_some() {
+        stored(m, Space::Shared)
+    } else {
+        store_elements::<u32, WORD, WORD>(m, row, Space::Shared, reach)
+    };
+    m.compare_lanes();
+    flow
 }
 
 #[inline(always)]

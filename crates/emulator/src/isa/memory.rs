@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::elements::{load, load_shared_word, store};
+use super::elements::{load, load_shared_word, store, store_shared_word};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
@@ -267,7 +267,10 @@ fn decode_store(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
         if wide { d.src_d(element, access.ty) } else { d.src(element, access.ty) }
     };
     let list = halves(&access, elements.iter().map(from).collect::<Result<_, _>>()?);
-    let exec: Exec = instance!(store, access, wide);
+    let exec: Exec = match (space, access.ty.bytes(), access.count) {
+        (Space::Shared, 4, 1) if !wide => store_shared_word,
+        _ => instance!(store, access, wide),
+    };
     let (b, imm, list, finding) = (space.number(), offset as u64, list.into(), d.finding(a));
     d.push(Row { d: finding, a, b, imm, list, ..ordered(exec, access.order, Touch::Store) });
     Ok(())

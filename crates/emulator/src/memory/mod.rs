@@ -15,7 +15,7 @@ pub(crate) mod local;
 pub(crate) mod marks;
 pub(crate) mod region;
 pub(crate) mod remote;
-pub(crate) mod shared_loads;
+pub(crate) mod shared_words;
 pub(crate) mod spans;
 pub(crate) mod views;
 pub(crate) mod window;

@@ -194,7 +194,8 @@ impl Machine<'_> {
     /// straight-line code, which has no guard and [`KEEPS`] what it finds.
     ///
     /// A turn begins without kept patterns, since lanes of other fragments may have written the register between two turns. In a turn the
-    /// earlier access has replaced what was kept of this slot, unless one by another slot took its place.
+    /// earlier access has replaced what was kept of this slot, unless one by another slot took its place: both sides of a branch may run in
+    /// one turn, but each enters straight-line code at its start.
     #[inline(always)]
     pub(crate) fn reach_again<const T: usize>(&mut self, slot: u32, finding: u32) -> Reach {
         if finding == 0 {

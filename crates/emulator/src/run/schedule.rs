@@ -333,7 +333,7 @@ impl<O: Observer> Run<'_, '_, O> {
                     Err(stopped) => {
                         let early =
                             stopped.fault.rule == Rule::Uninitialised && world.in_front(cta, warp.index);
-                        let stop = Held::join(self.held.take(), trap(launches, stopped, cta, warp.index));
+                        let stop = Held::join(self.held.take(), trap(launches, *stopped, cta, warp.index));
                         if !early {
                             return Err(stop);
                         }
@@ -344,7 +344,7 @@ impl<O: Observer> Run<'_, '_, O> {
                 }
                 world.clock += self.counts.warp_instructions - before;
                 if let Some(fault) = cta.races.as_deref().and_then(Races::exhausted) {
-                    return Err(trap(launches, Stopped::at(fault, warp.next_row()), cta, warp.index));
+                    return Err(trap(launches, *Stopped::at(fault, warp.next_row()), cta, warp.index));
                 }
             }
             ran |= went_on;
@@ -373,7 +373,7 @@ impl<O: Observer> Run<'_, '_, O> {
             *copies_wait = 0;
             ran = true;
             world.changed();
-            cta.complete_nth(world, copy).map_err(|f| trap(launches, Stopped::outside(f), cta, 0))?;
+            cta.complete_nth(world, copy).map_err(|f| trap(launches, *Stopped::outside(f), cta, 0))?;
         }
         Ok(ran)
     }
@@ -411,11 +411,11 @@ impl<O: Observer> Run<'_, '_, O> {
                 let what =
                     format!("the CTA ends while the copy of line {} still uses its shared memory", left.line);
                 let stopped = Stopped::outside(Fault::new(Rule::Race, what));
-                return Err(trap(launches, stopped, cta, left.warp));
+                return Err(trap(launches, *stopped, cta, left.warp));
             }
-            cta.complete(world, |p| p.lanes).map_err(|f| trap(launches, Stopped::outside(f), cta, 0))?;
+            cta.complete(world, |p| p.lanes).map_err(|f| trap(launches, *Stopped::outside(f), cta, 0))?;
             if let Some(fault) = cta.races.as_deref().and_then(Races::used_after_end) {
-                return Err(trap(launches, Stopped::outside(fault), cta, 0));
+                return Err(trap(launches, *Stopped::outside(fault), cta, 0));
             }
             world.stream.end(cta.grid, cta.released);
             world.events += 1;
@@ -450,7 +450,7 @@ impl<O: Observer> Run<'_, '_, O> {
             return Err(Stop::Launch("no warp can proceed unless another cluster does".to_owned()));
         }
         let unblocked = unblock(&mut self.residents, self.world)
-            .map_err(|(f, n)| trap(self.launches, Stopped::outside(f), &self.residents[n].cta, 0))?;
+            .map_err(|(f, n)| trap(self.launches, *Stopped::outside(f), &self.residents[n].cta, 0))?;
         self.world.changed();
         // The others may be waiting for a grid that could have begun but has not.
         if unblocked || self.held.is_none() && self.next_may_begin() {
@@ -479,7 +479,7 @@ enum Begins {
 }
 
 /// The stop of a launch whose warp has stopped.
-fn trap(launches: &[InStream<'_>], stopped: Box<Stopped>, cta: &Cta, warp: u32) -> Stop {
+fn trap(launches: &[InStream<'_>], stopped: Stopped, cta: &Cta, warp: u32) -> Stop {
     let place = place(launches, cta.grid, stopped.pc, cta.id, warp, stopped.fault.lane);
     if let Some(why) = stopped.refused {
         return Stop::Unsupported(*why);

@@ -1,7 +1,8 @@
 //! Lanes that part at branches and meet again end the same whether both sides of a branch run in one turn, as they do under the schedule in
-//! turn, or as fragments of their own, as they do if rows are observed or the schedule is another one: memory, and the number of rows.
+//! turn, or as fragments of their own, as they do if rows are observed or the schedule is another one: memory, and the number of rows, of warps
+//! that do not wait for each other.
 
-#![expect(clippy::unwrap_used, reason = "a test that panics has failed")]
+#![expect(clippy::unwrap_used, clippy::panic, reason = "a test that panics has failed")]
 
 use emulator::{Executed, GlobalMemory, InStream, Launch, Nobody, Observer, Options, launch_with, load};
 
@@ -99,7 +100,9 @@ impl Body {
                 0 => self.line(&format!("mad.lo.u32 {d}, {a}, 5, {b};")),
                 1 => self.line(&format!("xor.b32 {d}, {a}, {b};")),
                 2 => self.line(&format!("ld.shared.u32 %t3, [%t0];\nadd.u32 {d}, {a}, %t3;")),
-                3 => self.line(&format!("st.shared.u32 [%t0], {a};")),
+                3 if self.random.below(2) == 0 => self.line(&format!("st.shared.u32 [%t0], {a};")),
+                // Strong accesses: lanes that have made some part as fragments.
+                3 => self.line(&format!("atom.shared.add.u32 %t3, [%t0], {a};\nadd.u32 {d}, {d}, %t3;")),
                 4 => {
                     let mask = ["activemask.b32 %t3;", "mov.u32 %t3, %laneid;"]
                         [usize::from(self.random.below(8) > 0)];
@@ -156,12 +159,15 @@ fn random_branches_end_the_same_in_one_turn_and_as_fragments() {
         let text = body.text.replace("bar.warp.sync 0xffffffff;", "activemask.b32 %t3;\nbar.warp.sync %t3;");
         let observed = end(&text, 0, &mut Watcher);
         let plain = end(&text, 0, &mut Nobody);
-        assert_eq!(plain.1, observed.1, "rows: {text}");
-        assert!(plain.0 == observed.0, "memory: {text}");
+        // Lanes that have waited long for others that make strong accesses go on without them, when depends on turns.
+        let strong = text.contains("atom");
+        assert!(plain.1 == observed.1 || strong, "rows: {text}");
+        assert!(plain.0 == observed.0 || strong && text.contains("activemask"), "memory: {text}");
         // Other schedules make fragments; what lanes compute depends on their masks alone.
         let other = end(&text, 5, &mut Nobody);
         if !text.contains("activemask") {
-            assert!(other == observed, "seed 5: {text}");
+            assert!(other.0 == observed.0, "seed 5: {text}");
+            assert!(other.1 == observed.1 || strong, "rows, seed 5: {text}");
             parted += u32::from(text.contains("bra"));
         }
     }

@@ -1,11 +1,14 @@
 //! Branches at which lanes part for a short while: both sides run in one turn, and fragments are made only if one of them has to wait.
 //!
 //! A branch around a few rows would otherwise cost two fragments, a group and two more turns. Under the schedule in turn nothing is lost:
-//! the lanes that fall through run first, up to the meeting point, then the others, as fragments do. Whatever does more than to go on to
-//! another row (a barrier, a call, an exit, the end of the turn) first [settles](Divergence::settle) what is open: it makes the fragments and
-//! groups that [`Divergence::split`] and [`Divergence::arrive`] would have made, in the same states. Rows only see the mask of
-//! the lanes that run. A branch's paths meet at its post-dominator, so that lanes leave a deferred branch by its meeting point, or by
-//! something that settles it.
+//! the lanes that fall through run first, up to the meeting point, then the others, as fragments do. Whatever ends the turn or does more than
+//! to go on to another row (a barrier, a call, an exit, a fifth branch within others) first [settles](Divergence::settle) what is open: it
+//! makes the fragments and groups that [`Divergence::split`] and [`Divergence::arrive`] would have made, in the same states, but for lanes that
+//! left one loop in several iterations: these become one fragment of one group. Rows only see the mask of the lanes that run. A branch's paths
+//! meet at its post-dominator, so that lanes leave a deferred branch by its meeting point, or by something that settles it.
+//!
+//! Lanes that have made strong accesses in the turn part and meet as fragments: what other warps wait for must not be delayed by turns that
+//! are longer.
 
 use super::Wait;
 use super::divergence::{Divergence, Group};
@@ -25,7 +28,7 @@ struct Parted {
     meeting: u32,
     /// Whether the others have reached it.
     wait: bool,
-    /// The branches to this meeting point, of which each let some lanes leave for it: a loop has one for each turn.
+    /// The branches to this meeting point that were one after the other: a loop has one for each iteration in which lanes leave it.
     levels: u32,
 }
 
@@ -101,6 +104,7 @@ impl Deferred {
     pub(super) fn is_empty(&self) -> bool {
         self.count == 0
     }
+
     /// The rows at meeting points that were not counted since the last call.
     #[inline]
     pub(super) fn take_arrivals(&mut self) -> u64 {

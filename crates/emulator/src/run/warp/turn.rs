@@ -112,7 +112,7 @@ impl Warp {
         };
         m.world.read = None;
         let mut watch = if CAREFUL && m.world.watching { self.watch.take() } else { None };
-        let end = {
+        let (end, regrouped) = {
             let careful = CAREFUL && m.r.holds_undefined();
             let lanes = &mut self.lanes;
             let by_lane = lanes_take_turns.is_some();
@@ -123,6 +123,7 @@ impl Warp {
                 m: &mut m,
                 at,
                 end: End::at(pc, Wait::Nothing),
+                regrouped: false,
                 aligned,
                 released,
                 careful,
@@ -133,7 +134,7 @@ impl Warp {
             let ended = rows.execute::<O, CAREFUL>(&mut left, watch.as_deref_mut(), observer);
             rows.settle();
             *steps += u64::from(quantum - left) + rows.lanes.deferred.take_arrivals();
-            let end = ended.map(|()| rows.end);
+            let end = ended.map(|()| (rows.end, rows.regrouped));
             self.live = m.live;
             end?
         };
@@ -152,8 +153,10 @@ impl Warp {
         if this.mask == 0 {
             self.lanes.fragments.swap_remove(at);
         }
-        // Lanes that have exited may have been the last that others wait for; branches that were deferred may have made up for their
-        // fragment.
+        if regrouped {
+            self.alone = 0;
+        }
+        // New fragments may balance one that has ended, so the live lanes are compared, too.
         let changed = self.lanes.fragments.len() != n || self.live != live;
         if end.regroups || matches!(end.wait, Wait::Company(_)) || changed {
             self.alone = 0;
@@ -186,6 +189,8 @@ struct Rows<'t, 'm> {
     at: usize,
     /// How the turn has ended.
     end: End,
+    /// Whether lanes have parted or met in deferred branches.
+    regrouped: bool,
     /// Lanes that wait at an aligned instruction for the rest of the warp.
     aligned: u32,
     /// Whether a directed schedule has let it execute its next row.
@@ -217,8 +222,9 @@ impl Rows<'_, '_> {
         let mut first = true;
         // Whether nobody asks what happens between rows that only compute.
         let plain = self.aligned == 0 && self.m.world.directed.is_none() && !self.m.world.check_widths;
-        // Whether both sides of a branch may run in this turn. Other schedules also try turns of other warps between them.
-        let defers = !CAREFUL && !O::WATCHES && plain && self.m.world.seed == 0 && !self.m.impatient;
+        // Whether both sides of a branch may run in this turn. Other schedules also try turns of other warps between them. A turn is divided in the
+        // same way whether memory is recorded or not, so that a replay finds what the first run has found.
+        let defers = !O::WATCHES && plain && watch.is_none() && self.m.world.seed == 0 && !self.m.impatient;
         // Lanes that do something while others of their warp are at an aligned instruction.
         let mut acted = 0;
         loop {
@@ -270,18 +276,7 @@ impl Rows<'_, '_> {
                 }
             }
             let mask = self.m.mask;
-            if O::WATCHES {
-                observer.row(&Executed::new(self.m, pc));
-            }
-            let watched =
-                if CAREFUL && self.m.world.watching { livelock::before(self.m, row, pc) } else { None };
-            let flow = if CAREFUL { undefined::run_row(self.m, row) } else { (row.exec)(self.m, row) };
-            if CAREFUL && let Some(before) = &watched {
-                livelock::after(self.m, before);
-            }
-            if self.m.world.check_widths {
-                crate::rules::widths::check(self.m, pc, flow);
-            }
+            let flow = self.run_row::<O, CAREFUL>(row, pc, observer);
             if self.aligned != 0 {
                 match flow {
                     Flow::Next | Flow::Undefined if !kernel.is_pure(pc) => acted |= mask,
@@ -307,15 +302,20 @@ impl Rows<'_, '_> {
                         return Ok(());
                     }
                 }
-                Flow::Join if pc == self.lanes.deferred.meeting => {
+                Flow::Join if self.goes_on(pc) => {
                     pc = self.lanes.deferred.arrive(&mut self.m.fragment);
+                    self.regrouped = true;
                 }
+                // A place where other lanes meet: those of the deferred branches meet elsewhere.
+                Flow::Join if !self.lanes.deferred.is_empty() && pc != self.lanes.deferred.meeting => pc += 1,
                 Flow::Split { taken, target }
                     if defers
+                        && self.m.strong_rows == 0
                         && let Some(next) =
                             self.lanes.deferred.part(&mut self.m.fragment, (pc, row.d), (taken, target)) =>
                 {
                     pc = next;
+                    self.regrouped = true;
                 }
                 flow => match self.after(flow, row, pc)? {
                     Some(to) => pc = to,
@@ -323,6 +323,30 @@ impl Rows<'_, '_> {
                 },
             }
         }
+    }
+
+    /// Whether the lanes of a deferred branch meet at a row without an end of the turn. If they have made strong accesses, other warps may wait
+    /// for what these did, a lock that was released for example, and have their turns first.
+    #[inline]
+    fn goes_on(&self, pc: u32) -> bool {
+        pc == self.lanes.deferred.meeting && self.m.strong_rows == 0
+    }
+
+    /// Executes a row with the lanes of the machine's mask.
+    #[inline(always)]
+    fn run_row<O: Observer, const CAREFUL: bool>(&mut self, row: &Row, pc: u32, observer: &mut O) -> Flow {
+        if O::WATCHES {
+            observer.row(&Executed::new(self.m, pc));
+        }
+        let watched = if CAREFUL && self.m.world.watching { livelock::before(self.m, row, pc) } else { None };
+        let flow = if CAREFUL { undefined::run_row(self.m, row) } else { (row.exec)(self.m, row) };
+        if CAREFUL && let Some(before) = &watched {
+            livelock::after(self.m, before);
+        }
+        if self.m.world.check_widths {
+            crate::rules::widths::check(self.m, pc, flow);
+        }
+        flow
     }
 
     /// Executes rows from one on that only compute, at most `left`, if there are several; returns how many.
