@@ -665,7 +665,7 @@ const RULES: &[(&str, &str)] = &[
     ("FileNotFoundError: [Errno 2] No such file or directory: 'ninja'", "no_ninja"),
     ("AssertionError: NVFP4 is only supported on Blackwell", "only_blackwell"),
     ("RuntimeError: Only Hopper or newer GPUs are supported", "at_least_capability"),
-    ("PermissionError: [Errno 13] Permission denied: '/home/user/.cache/flashinfer'", "permission_denied"),
+    ("PermissionError: [Errno 13] Permission denied: '~/.cache/flashinfer'", "permission_denied"),
     ("GGML_ASSERT(n_tokens_all <= cparams.n_batch) failed", "llama_cpp_ended"),
     ("ERROR: Unable to find the kernel source tree for the currently running kernel.", "driver_build_failed"),
     ("x No solution found when resolving dependencies:", "resolver_conflict"),
@@ -830,4 +830,16 @@ fn what_is_about_one_product_is_not_said_of_another() {
 fn few_causes_are_named_of_one_message() {
     let all = RULES.iter().map(|(message, _)| *message).collect::<Vec<_>>().join("\n");
     assert_eq!(explanations(&all).len(), 3);
+}
+
+#[test]
+fn no_message_names_the_home_of_its_author() {
+    let homes = regex::Regex::new(r"/(?:root|home|Users)/|\\Users\\").unwrap();
+    let examples = examples();
+    let all =
+        examples.values().flatten().map(String::as_str).chain(RULES.iter().map(|(message, _)| *message));
+    let named: Vec<&str> = all.filter(|message| homes.is_match(message)).collect();
+    assert!(named.is_empty(), "{named:#?}");
+    let known = ["root", "home", "Users"].map(|parent| format!("/{parent}/x"));
+    assert!(known.iter().all(|home| homes.is_match(home)) && homes.is_match("C:\\Users\\x"));
 }

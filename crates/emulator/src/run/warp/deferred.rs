@@ -1,4 +1,4 @@
-//! Branches at which lanes part for a short while: both sides run in one turn, and fragments are made only if one of them has to wait.
+//! Branches at which lanes part for a short while: both sides run in one turn, and fragments are made only if one of them does more than that.
 //!
 //! A branch around a few rows would otherwise cost two fragments, a group and two more turns. Under the schedule in turn nothing is lost:
 //! the lanes that fall through run first, up to the meeting point, then the others, as fragments do. Whatever ends the turn or does more than
