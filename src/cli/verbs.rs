@@ -176,23 +176,23 @@ fn looked_up(query: &str) -> Result<bool, CliError> {
 /// Prints what messages like this one mean in general, or the forms of an instruction in it, and the messages that are nearest by their words;
 /// returns `false` if nothing is known of it: what is only near explains nothing.
 fn explained_nearly(query: &str, asked: &str, record: &Record, index: &Index) -> Result<bool, CliError> {
-    let general = doctor::general_message(asked).map_err(DoctorError::from)?;
-    if let Some(flag) = &general {
-        output::print(&message_text(query, std::slice::from_ref(flag)))?;
+    let general = doctor::general_messages(asked).map_err(DoctorError::from)?;
+    if !general.is_empty() {
+        output::print(&message_text(query, &general))?;
     }
-    let within = if general.is_some() { None } else { index.find_within(asked) };
+    let within = if general.is_empty() { index.find_within(asked) } else { None };
     if let Some((word, found)) = &within {
         output::print(&report::lookup(&record.matrix, word, found, &output::styles(false)))?;
     }
     // One word is a name.
     if asked.trim().contains(char::is_whitespace) {
         let mut near = doctor::near_messages(asked).map_err(DoctorError::from)?;
-        near.retain(|flag| general.as_ref().is_none_or(|general| general.name != flag.name));
+        near.retain(|flag| general.iter().all(|general| general.name != flag.name));
         if !near.is_empty() {
             output::print(&near_text(&near))?;
         }
     }
-    Ok(general.is_some() || within.is_some())
+    Ok(!general.is_empty() || within.is_some())
 }
 
 /// Whether a library has a variant; if not, the nearest names are part of the error.

@@ -124,11 +124,11 @@ pub fn known_messages(text: &str) -> Result<Vec<Flag>, LogError> {
     Ok(judge::signs(&plain(text), rules))
 }
 
-/// Returns what messages like this one mean in general: the last resort, where nothing else is known of it.
+/// Returns what messages like this one mean in general, the more specific first: the last resort, where nothing else is known of it.
 ///
 /// # Errors
 /// [`LogError::Rules`].
-pub fn general_message(text: &str) -> Result<Option<Flag>, LogError> {
+pub fn general_messages(text: &str) -> Result<Vec<Flag>, LogError> {
     let rules = rules::table().map_err(|error| LogError::Rules(error.to_string()))?;
     Ok(judge::general(&plain(text), rules))
 }

@@ -14,7 +14,7 @@ pub use caches::{CacheFolder, caches};
 pub use examine::{AbsentGpu, Findings, GpuFindings, MiscompileLine, ToolkitLine, examine, unified_memory};
 pub use known_bad::{KnownBad, known_bad, known_bad_packages};
 pub use log::{
-    Choice, Engine, Facts, Flag, Format, Judgement, LogError, LogReport, Path, general_message,
+    Choice, Engine, Facts, Flag, Format, Judgement, LogError, LogReport, Path, general_messages,
     known_messages, near_messages, read_log, straight,
 };
 pub use probe::{Answer, Asked, Form};

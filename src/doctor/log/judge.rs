@@ -80,6 +80,9 @@ pub struct Flag {
 /// The most signs that are shown of a message.
 const MOST_SIGNS: usize = 3;
 
+/// The most that is said of a message in general: each names several causes.
+const MOST_GENERAL: usize = 2;
+
 /// The name of the flag of an error that no sign explains.
 const UNKNOWN_ERROR: &str = "unknown_error";
 
@@ -105,12 +108,13 @@ pub(super) fn signs(text: &str, rules: &Rules) -> Vec<Flag> {
     shown.into_iter().map(|(sign, (number, line))| flag(sign, number, line)).collect()
 }
 
-/// What the table says in general of messages like this one.
-pub(super) fn general(text: &str, rules: &Rules) -> Option<Flag> {
+/// What the table says in general of messages like this one, the more specific first.
+pub(super) fn general(text: &str, rules: &Rules) -> Vec<Flag> {
     let text = straight(text);
     let named = named_architecture(&text);
-    let mut all = rules.signs.iter().filter(|sign| sign.weight == Weight::General && sign.is_about(named));
-    all.find_map(|sign| first_line(sign, &text).map(|(number, line)| flag(sign, number, line)))
+    let all = rules.signs.iter().filter(|sign| sign.weight == Weight::General && sign.is_about(named));
+    let shown = all.filter_map(|sign| first_line(sign, &text).map(|(number, line)| flag(sign, number, line)));
+    shown.take(MOST_GENERAL).collect()
 }
 
 /// The first line that shows a sign, and its number from 1.

@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use super::rules::{Weight, table};
-use super::{Flag, general_message, known_messages};
+use super::{Flag, general_messages, known_messages};
 
 /// What `explain` says of a message.
 fn explanations(message: &str) -> Vec<Flag> {
     let known = known_messages(message).unwrap();
-    if known.is_empty() { general_message(message).unwrap().into_iter().collect() } else { known }
+    if known.is_empty() { general_messages(message).unwrap() } else { known }
 }
 
 /// Messages, and words of what is said of them.

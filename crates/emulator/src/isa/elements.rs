@@ -2,6 +2,7 @@
 
 use crate::front::program::Row;
 use crate::front::registers::Bank;
+use crate::memory::global_words::LoadGlobalByPattern;
 use crate::memory::shared_words::{LoadByPattern, LoadWords, StoreWords};
 use crate::memory::spans::Reach;
 use crate::rules::order::Touch;
@@ -76,6 +77,24 @@ pub(super) fn load<R: Register, const N: usize, const T: usize>(m: &mut Machine<
     flow
 }
 
+/// Loads elements of a parameter of the entry, which is named: its address is the same in all lanes, and all of its bytes are defined.
+pub(super) fn load_parameter<R: Register, const N: usize, const T: usize>(
+    m: &mut Machine<'_>,
+    row: &Row,
+) -> Flow {
+    let at = m.r.d[row.a as usize][0].wrapping_add(row.imm) as usize;
+    let bytes = m.world.params.get(at..).and_then(|from| from.first_chunk::<T>());
+    let Some(bytes) = bytes.filter(|_| at.is_multiple_of(T)) else { return load::<R, N, T>(m, row) };
+    let bank = R::bank_mut(&mut m.r.w, &mut m.r.d);
+    for (n, slot) in row.list.iter().enumerate().take(T / N) {
+        let (to, element) = (&mut bank[*slot as usize], R::element::<N>(bytes, n, row.c));
+        for (lane, to) in to.iter_mut().enumerate() {
+            *to = if m.mask >> lane & 1 == 1 { element } else { *to };
+        }
+    }
+    Flow::Next
+}
+
 /// Loads a word of shared memory into a 32-bit register.
 pub(super) fn load_shared_word(m: &mut Machine<'_>, row: &Row) -> Flow {
     let reach = m.reach_again::<WORD>(row.a, row.d);
@@ -93,6 +112,17 @@ pub(super) fn load_shared_word(m: &mut Machine<'_>, row: &Row) -> Flow {
     };
     m.compare_lanes();
     flow
+}
+
+/// Loads a word of global memory, by a generic address or one of its own, into a 32-bit register.
+pub(super) fn load_global_word(m: &mut Machine<'_>, row: &Row) -> Flow {
+    let reach = m.reach_again::<WORD>(row.a, row.d);
+    let to = row.list.first().copied().unwrap_or_default();
+    if m.world.path.run(LoadGlobalByPattern { m, reach, offset: row.imm, to }).is_none() {
+        return load::<u32, WORD, WORD>(m, row);
+    }
+    m.compare_lanes();
+    Flow::Next
 }
 
 /// Whether lanes access a run of words, a run in each half, or one word: lines are found without a look at each lane.

@@ -2,7 +2,7 @@
 
 use ptx::{Instruction, Operand, Type};
 
-use super::elements::{load, load_shared_word, store, store_shared_word};
+use super::elements::{load, load_global_word, load_parameter, load_shared_word, store, store_shared_word};
 use super::moves::space;
 use super::used_bytes::{Reads, load_used, pieces};
 use super::{FormRow, Words};
@@ -202,8 +202,11 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let wide = register >= 8;
     let to = |element: &Operand| d.dst_as(element, if register == 8 { Type::B64 } else { access.ty });
     let list = halves(&access, elements.iter().map(to).collect::<Result<_, _>>()?);
+    let named = matches!(d.address_symbol(from), Some(Symbol::Param(_)));
     let exec: Exec = match (space, access.ty.bytes(), access.count) {
+        (Space::Param, ..) if named => instance!(load_parameter, access, wide),
         (Space::Shared, 4, 1) if !wide => load_shared_word,
+        (Space::Global | Space::Generic, 4, 1) if !wide => load_global_word,
         _ => instance!(load, access, wide),
     };
     let signed = matches!(access.ty, Type::S8 | Type::S16 | Type::S32);

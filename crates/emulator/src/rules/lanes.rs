@@ -109,12 +109,10 @@ impl Even {
     }
 }
 
-/// A memory instruction of a warp.
+/// A memory instruction of a warp. It is small, so that the logs of all warps of a CTA stay in the nearest cache.
 #[derive(Debug, Clone, Copy)]
-struct Logged {
-    /// The generic addresses of its lanes, unless `even`.
-    addresses: [u64; LANES],
-    /// What determines them, those of lanes that take no part included; spread out when needed.
+struct Entry {
+    /// What determines the generic addresses of its lanes, those of lanes that take no part included; otherwise they are kept beside it.
     even: Option<Even>,
     mask: u32,
     row: u32,
@@ -122,6 +120,13 @@ struct Logged {
     kind: Kind,
     /// Whether a fence has followed.
     fenced: bool,
+}
+
+/// A memory instruction of a warp with the generic addresses of its lanes.
+#[derive(Debug, Clone, Copy)]
+struct Logged {
+    entry: Entry,
+    addresses: [u64; LANES],
 }
 
 /// Which lanes access a byte that another lane accesses, given distances from one address that are all less than [`NEAR`].
@@ -157,14 +162,7 @@ impl NullaryFnOnce for Meetings<'_> {
     }
 }
 
-impl Logged {
-    /// Makes `addresses` those of the lanes.
-    fn spread(&mut self) {
-        if let Some(even) = self.even {
-            self.addresses = even.addresses();
-        }
-    }
-
+impl Entry {
     /// Whether its lanes access other bytes than those of another instruction for sure, which is given by its pattern and length.
     fn is_clear_of(&self, (even, len): (Option<Even>, u32)) -> bool {
         let (Some(own), Some(other)) = (self.even, even) else { return false };
@@ -178,37 +176,39 @@ impl Logged {
         let ((low, end), (other_low, other_end)) = (own.ends(self.len), other.ends(len));
         near || alike || end <= other_low || other_end <= low
     }
+}
 
+impl Logged {
     /// The lowest address of its lanes, and the end of their highest access.
     fn ends(&self) -> (u64, u64) {
         let (mut low, mut high) = (u64::MAX, 0);
         for (lane, at) in self.addresses.iter().enumerate() {
-            let active = self.mask >> lane & 1 == 1;
+            let active = self.entry.mask >> lane & 1 == 1;
             low = if active && *at < low { *at } else { low };
             high = if active && *at > high { *at } else { high };
         }
-        (low, high.saturating_add(u64::from(self.len)))
+        (low, high.saturating_add(u64::from(self.entry.len)))
     }
 
     /// Those of its lanes that access a byte which another lane accesses in an earlier instruction; lanes that may do so, if the addresses
     /// are far apart. All accesses of both lie between `low` and `end`.
     fn lanes_that_meet(&self, path: Path, earlier: &Self, (low, end): (u64, u64)) -> u32 {
         if end.wrapping_sub(low) >= NEAR {
-            return self.mask;
+            return self.entry.mask;
         }
         let own = self.addresses.map(|at| at.wrapping_sub(low) as u32);
         let mut others = [FAR; 2 * LANES];
         for (lane, at) in earlier.addresses.iter().enumerate() {
-            let at = if earlier.mask >> lane & 1 == 1 { at.wrapping_sub(low) as u32 } else { FAR };
+            let at = if earlier.entry.mask >> lane & 1 == 1 { at.wrapping_sub(low) as u32 } else { FAR };
             (others[lane], others[lane + LANES]) = (at, at);
         }
-        path.run(Meetings { own: &own, others: &others, lens: [self.len, earlier.len] }) & self.mask
+        path.run(Meetings { own: &own, others: &others, lens: [self.entry.len, earlier.entry.len] }) & self.entry.mask
     }
 
     /// Two lanes, of which the first belongs to this instruction and the second to an earlier one, that access a byte in common. Only
     /// lanes of `candidates` are compared.
     fn shares_with(&self, earlier: &Self, candidates: u32) -> Option<(usize, usize)> {
-        let (own, other) = (u64::from(self.len), u64::from(earlier.len));
+        let (own, other) = (u64::from(self.entry.len), u64::from(earlier.entry.len));
         lanes(candidates).find_map(|lane| {
             let at = self.addresses[lane];
             // All lanes are compared at once; then those that took part remain.
@@ -216,10 +216,20 @@ impl Logged {
             for (n, start) in earlier.addresses.iter().enumerate() {
                 hits |= u32::from(at < start.wrapping_add(other) && *start < at.wrapping_add(own)) << n;
             }
-            let hits = hits & earlier.mask & !(1 << lane);
+            let hits = hits & earlier.entry.mask & !(1 << lane);
             (hits != 0).then(|| (lane, hits.trailing_zeros() as usize))
         })
     }
+}
+
+/// Lanes of two instructions that access a byte in common.
+struct Conflict {
+    earlier: Entry,
+    /// The lane of the last instruction, and that of the earlier one.
+    lane: usize,
+    other: usize,
+    /// The address of the former.
+    address: u64,
 }
 
 /// The mask, the bytes of a lane, the kind and the row of an instruction.
@@ -229,7 +239,9 @@ type Noted = (u32, u32, Kind, u32);
 #[derive(Debug, Default)]
 pub(crate) struct LaneLog {
     /// A ring: the instruction of number n, from 0, is at n modulo [`ROWS`]. Places beyond the number of those logged are left over.
-    rows: Vec<Logged>,
+    rows: Vec<Entry>,
+    /// By place in the ring, the addresses of an instruction whose lanes are not evenly spaced; as long as the last such place requires.
+    addresses: Vec<[u64; LANES]>,
     /// The number of instructions logged.
     count: usize,
     /// The instructions that are ordered before everything that follows: those before this number.
@@ -244,16 +256,20 @@ impl LaneLog {
     #[inline]
     fn push(&mut self, slot: &[u64; LANES], offset: u64, what: Noted) {
         let place = self.next(what);
-        for (to, at) in place.addresses.iter_mut().zip(slot) {
+        self.rows[place].even = None;
+        if self.addresses.len() <= place {
+            self.addresses.resize(place + 1, [0; LANES]);
+        }
+        for (to, at) in self.addresses[place].iter_mut().zip(slot) {
             *to = at.wrapping_add(offset);
         }
-        place.even = None;
     }
 
     /// Adds an instruction whose lanes are evenly spaced.
     #[inline(always)]
     fn push_even(&mut self, even: Even, what: Noted) {
-        self.next(what).even = Some(even);
+        let place = self.next(what);
+        self.rows[place].even = Some(even);
     }
 
     /// Adds a weak load of so many bytes by every lane of a warp, evenly spaced in each half.
@@ -262,9 +278,9 @@ impl LaneLog {
         self.push_even(Even { first, step }, (!0, len, Kind::default(), row));
     }
 
-    /// The place of an instruction, without addresses.
+    /// The place in the ring of an instruction, without addresses.
     #[inline(always)]
-    fn next(&mut self, (mask, len, kind, row): Noted) -> &mut Logged {
+    fn next(&mut self, (mask, len, kind, row): Noted) -> usize {
         let next = self.count % ROWS;
         self.count += 1;
         if kind.writes {
@@ -274,24 +290,32 @@ impl LaneLog {
             self.plain = [self.count, self.plain[0]];
         }
         if self.rows.len() <= next {
-            self.rows.push(Logged { addresses: [0; LANES], even: None, mask, row, len, kind, fenced: false });
+            self.rows.push(Entry { even: None, mask, row, len, kind, fenced: false });
         }
         let place = &mut self.rows[next];
         (place.mask, place.row, place.len, place.kind, place.fenced) = (mask, row, len, kind, false);
-        place
+        next
     }
 
     /// Forgets all instructions, but keeps the places for others.
     pub(crate) fn clear(&mut self) {
-        *self = Self { rows: std::mem::take(&mut self.rows), ..Self::default() };
+        let (rows, addresses) = (std::mem::take(&mut self.rows), std::mem::take(&mut self.addresses));
+        *self = Self { rows, addresses, ..Self::default() };
     }
 
     /// The instructions that are not ordered before what follows, the newest first.
-    fn recent(&mut self) -> impl Iterator<Item = &mut Logged> {
+    fn recent(&mut self) -> impl Iterator<Item = &mut Entry> {
         let first = self.count.saturating_sub(ROWS).max(self.start);
         let count = self.count - first;
         let (new, old) = self.rows.split_at_mut(self.count % ROWS);
         new.iter_mut().rev().chain(old.iter_mut().rev()).take(count)
+    }
+
+    /// The instruction at a place of the ring, with its addresses.
+    fn logged(&self, place: usize) -> Logged {
+        let entry = self.rows[place];
+        let kept = || self.addresses.get(place).copied().unwrap_or([0; LANES]);
+        Logged { entry, addresses: entry.even.map_or_else(kept, Even::addresses) }
     }
 
     /// These lanes synchronise.
@@ -330,33 +354,35 @@ impl LaneLog {
         self.last().is_some_and(|last| self.may_conflict(last.kind))
     }
 
-    /// The earlier instruction, if any, with which the last one conflicts, and the lanes, that of the last one first.
-    fn search(&mut self, path: Path) -> Option<(Logged, usize, usize)> {
-        let mut recent = self.recent();
+    /// The last instruction and the earlier one, if any, with which it conflicts, and the lanes, that of the last one first.
+    fn search(&self, path: Path) -> Option<Conflict> {
+        let first = self.count.saturating_sub(ROWS).max(self.start);
+        let mut recent = (first..self.count).rev().map(|number| number % ROWS);
         let last = recent.next()?;
-        let (kind, pattern) = (last.kind, (last.even, last.len));
+        let own = self.rows[last];
+        let pattern = (own.even, own.len);
+        let may_meet = |place: &usize| {
+            let earlier = &self.rows[*place];
+            own.kind.conflicts(earlier.kind) && !earlier.is_clear_of(pattern)
+        };
         // Mostly nothing is near, or each lane uses its own bytes again.
-        let mut rest =
-            recent.skip_while(|earlier| !kind.conflicts(earlier.kind) || earlier.is_clear_of(pattern));
-        let first = rest.next()?;
-        last.spread();
-        let last = *last;
+        let mut rest = recent.filter(may_meet).peekable();
+        rest.peek()?;
+        let last = self.logged(last);
         let (low, high) = last.ends();
-        std::iter::once(first).chain(rest).find_map(|earlier| {
-            if !last.kind.conflicts(earlier.kind) || earlier.is_clear_of(pattern) {
-                return None;
-            }
-            earlier.spread();
+        rest.find_map(|place| {
+            let earlier = self.logged(place);
             let (first, end) = earlier.ends();
             if end <= low || high <= first {
                 return None;
             }
-            let candidates = last.lanes_that_meet(path, earlier, (low.min(first), high.max(end)));
-            last.shares_with(earlier, candidates).map(|(lane, other)| (*earlier, lane, other))
+            let candidates = last.lanes_that_meet(path, &earlier, (low.min(first), high.max(end)));
+            let (lane, other) = last.shares_with(&earlier, candidates)?;
+            Some(Conflict { earlier: earlier.entry, lane, other, address: last.addresses[lane] })
         })
     }
 
-    fn last(&self) -> Option<&Logged> {
+    fn last(&self) -> Option<&Entry> {
         self.rows.get(self.count.checked_sub(1)? % ROWS)
     }
 }
@@ -497,8 +523,8 @@ impl Machine<'_> {
         if !log.may_conflict(kind) || !searches.may(row, number) {
             return;
         }
-        let Some((earlier, lane, other)) = log.search(self.world.path) else { return };
-        let Some(at) = log.last().map(|last| last.addresses[lane]) else { return };
+        let Some(conflict) = log.search(self.world.path) else { return };
+        let Conflict { earlier, lane, other, address: at } = conflict;
         let place = match window_of(at) {
             (Window::Shared, at) => format!("shared address {at:#x}"),
             _ => format!("global address {at:#x}"),
@@ -546,7 +572,7 @@ mod tests {
         assert!(log.search(Path::current()).is_none());
         log.push(&backwards(), 0, (!0, 4, LOAD, 3));
         assert!(log.may_conflict(LOAD));
-        let found = log.search(Path::current()).map(|(earlier, lane, other)| (earlier.row, lane, other));
+        let found = log.search(Path::current()).map(|found| (found.earlier.row, found.lane, found.other));
         assert_eq!(found, Some((1, 0, 31)));
         // Two loads do not conflict, and the store's lanes have met.
         log.meet(!0);
@@ -554,13 +580,13 @@ mod tests {
         assert!(!log.may_conflict(LOAD) && log.search(Path::current()).is_none());
         // A store over what other lanes have read; wider accesses overlap their neighbours.
         log.push(&along(4), 0, (!0, 4, STORE, 5));
-        assert_eq!(log.search(Path::current()).map(|(earlier, ..)| earlier.row), Some(4));
+        assert_eq!(log.search(Path::current()).map(|found| found.earlier.row), Some(4));
         log.meet(!0);
         log.push(&along(4), 0, (1, 4, STORE, 6));
         log.push(&along(8), 0, (!1, 8, LOAD, 7));
         assert!(log.search(Path::current()).is_none());
         log.push(&along(0), 0, (2, 8, LOAD, 8));
-        assert_eq!(log.search(Path::current()).map(|(_, lane, other)| (lane, other)), Some((1, 0)));
+        assert_eq!(log.search(Path::current()).map(|found| (found.lane, found.other)), Some((1, 0)));
     }
 
     #[test]
@@ -576,22 +602,15 @@ mod tests {
                 let mask = if random.below(2) == 0 { !0 } else { random.next() as u32 };
                 let even = Even { first: [first, first + apart], step };
                 let len = lens[random.below(4)];
-                Logged {
-                    addresses: even.addresses(),
-                    even: Some(even),
-                    mask,
-                    row: 0,
-                    len,
-                    kind: STORE,
-                    fenced: false,
-                }
+                let entry = Entry { even: Some(even), mask, row: 0, len, kind: STORE, fenced: false };
+                Logged { entry, addresses: even.addresses() }
             };
             let (own, earlier) = (logged(), logged());
             let mut wanted = 0u32;
-            for lane in lanes(own.mask) {
-                for other in lanes(earlier.mask).filter(|other| *other != lane) {
+            for lane in lanes(own.entry.mask) {
+                for other in lanes(earlier.entry.mask).filter(|other| *other != lane) {
                     let (a, b) = (own.addresses[lane], earlier.addresses[other]);
-                    let meet = a < b + u64::from(earlier.len) && b < a + u64::from(own.len);
+                    let meet = a < b + u64::from(earlier.entry.len) && b < a + u64::from(own.entry.len);
                     wanted |= u32::from(meet) << lane;
                 }
             }
@@ -599,8 +618,8 @@ mod tests {
             for path in Path::available() {
                 assert_eq!(own.lanes_that_meet(path, &earlier, ends), wanted, "{round}: {own:?} {earlier:?}");
             }
-            assert_eq!(own.shares_with(&earlier, own.mask).is_some(), wanted != 0);
-            if own.is_clear_of((earlier.even, earlier.len)) {
+            assert_eq!(own.shares_with(&earlier, own.entry.mask).is_some(), wanted != 0);
+            if own.entry.is_clear_of((earlier.entry.even, earlier.entry.len)) {
                 assert_eq!(wanted, 0, "{round}: {own:?} {earlier:?}");
                 clear += 1;
             }
@@ -653,7 +672,7 @@ mod tests {
             log.push(&along(4), 0, (!0, 4, STORE, 40));
             assert!(!log.may_conflict(LOAD) && log.search(Path::current()).is_none());
             log.push(&backwards(), 0, (!0, 4, LOAD, 41));
-            assert_eq!(log.search(Path::current()).map(|(earlier, ..)| earlier.row), Some(40));
+            assert_eq!(log.search(Path::current()).map(|found| found.earlier.row), Some(40));
             let rows: Vec<u32> = log.recent().map(|logged| logged.row).collect();
             assert_eq!(rows, [41, 40]);
         }

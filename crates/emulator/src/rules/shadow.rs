@@ -48,7 +48,7 @@ impl OfLine for WordsOfLine {
         self.line as usize
     }
 
-    #[inline]
+    #[inline(always)]
     fn bytes(&self) -> u128 {
         /// The 32 bits of eight words' bytes, by the words.
         const BYTES: [u32; 256] = {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering};
 
 use crate::memory::global::GlobalMemory;
-use crate::rules::shadow::{LINE, OfLine};
+use crate::rules::shadow::{LINE, OfLine, WordsOfLine};
 use crate::run::journal::Journal;
 use crate::run::touched::{By, CHUNK, Kind, Met, Touched};
 
@@ -191,6 +191,21 @@ impl Apart {
         self.met(met)
     }
 
+    /// [`Apart::touch_lines`] of weak loads of words by a warp; `None` if those must be recorded there, though some may be by then.
+    #[inline(always)]
+    pub(crate) fn touch_loads(
+        &mut self,
+        allocation: usize,
+        lines: &[WordsOfLine],
+        who: (u32, u32),
+    ) -> Option<bool> {
+        if self.check != Check::All || self.read_only || !By::counts(who.0) {
+            return None;
+        }
+        let met = self.touched.loads(allocation, lines, By::new(self.cluster, who.0, who.1))?;
+        Some(self.met(met))
+    }
+
     #[inline]
     fn met(&mut self, met: Met) -> bool {
         self.gives_up |= met.others;
@@ -219,7 +234,6 @@ impl Apart {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::rules::shadow::WordsOfLine;
 
     fn memory() -> GlobalMemory {
         let mut memory = GlobalMemory::default();

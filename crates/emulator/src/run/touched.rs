@@ -12,7 +12,7 @@
 //! * Accesses of one warp may be those of two lanes. Any byte that its cluster has accessed before is reported as met ([`Met::own`]), and the
 //!   logs of the lanes decide.
 
-use crate::rules::shadow::{LINE, OfLine, WORD};
+use crate::rules::shadow::{LINE, OfLine, WORD, WordsOfLine};
 use crate::run::spare::Spare;
 
 /// Bytes of memory of a chunk: what is allocated, and what a journal keeps, at a time.
@@ -151,6 +151,17 @@ struct Rest {
     written: [u128; 3],
 }
 
+impl Rest {
+    /// A warp accesses some words.
+    #[inline(always)]
+    fn own_also(&mut self, words: u32, warp: u8) {
+        for (owner, on) in self.owners.iter_mut().zip(owned(words)) {
+            let shared = if *owner == 0 || *owner == warp { warp } else { MANY };
+            *owner = shared & on | *owner & !on;
+        }
+    }
+}
+
 /// The words of some bytes, one bit each.
 #[inline]
 const fn words_of(bytes: u128) -> u32 {
@@ -285,21 +296,23 @@ impl Line {
     /// a word of another warp.
     #[inline(never)]
     fn share(&mut self, rest: &mut Rest, bytes: u128, hit: u128, warp: u8) -> bool {
-        if self.warp != MANY {
-            rest.owners = owned(words_of(self.now.read | self.now.changed)).map(|known| known & self.warp);
-            self.warp = MANY;
-        }
+        self.own_by_many(rest);
         let mut others = false;
         if hit != 0 {
             let hit = owned(words_of(hit));
             others = rest.owners.iter().zip(hit).any(|(owner, hit)| hit != 0 && *owner != warp);
         }
-        let on = owned(words_of(bytes));
-        for (owner, on) in rest.owners.iter_mut().zip(on) {
-            let shared = if *owner == 0 || *owner == warp { warp } else { MANY };
-            *owner = shared & on | *owner & !on;
-        }
+        rest.own_also(words_of(bytes), warp);
         others
+    }
+
+    /// Begins to tell the words of a line by who accesses them in this epoch.
+    #[inline(always)]
+    fn own_by_many(&mut self, rest: &mut Rest) {
+        if self.warp != MANY {
+            rest.owners = owned(words_of(self.now.read | self.now.changed)).map(|known| known & self.warp);
+            self.warp = MANY;
+        }
     }
 
     /// All bytes that have been accessed.
@@ -336,6 +349,25 @@ impl Chunk {
         self.lines[line].touch(&mut self.rest, line, mask, kind, by)
     }
 
+    /// [`Chunk::touch`] of a load of words, if nothing here has been changed: it meets nothing, and adds a few bits.
+    #[inline(always)]
+    fn load(&mut self, line: usize, of: WordsOfLine, by: By) {
+        let state = &mut self.lines[line % LINES];
+        if state.stamp != by.stamp {
+            state.turn(by.stamp, &mut self.rest, line);
+        }
+        if state.warp != by.warp {
+            if state.warp == 0 {
+                state.warp = by.warp;
+            } else {
+                let rest = state.rest(&mut self.rest, line);
+                state.own_by_many(rest);
+                rest.own_also(of.words, by.warp);
+            }
+        }
+        state.now.read |= of.bytes();
+    }
+
     /// All bytes of a line that have been accessed.
     fn line(&self, n: usize) -> Bytes {
         self.lines[n].all(self.rest.as_ref().and_then(|rest| rest.get(n)))
@@ -347,6 +379,8 @@ impl Chunk {
 struct Chunks {
     /// By chunk, its place in [`Touched::chunks`], counted from 1; 0 for none. Empty until first needed.
     places: Vec<u32>,
+    /// Whether any of it has been written or modified.
+    changed: bool,
 }
 
 /// The bytes of global memory that the clusters of a thread have accessed, by allocation. No memory is allocated or freed meanwhile.
@@ -395,6 +429,16 @@ impl Touched {
         Some(place)
     }
 
+    /// Takes note of an access that may change an allocation, if that has chunks.
+    #[inline]
+    fn changes(&mut self, allocation: usize, kind: Kind) {
+        if kind.changes()
+            && let Some(all) = self.allocations.get_mut(allocation)
+        {
+            all.changed = true;
+        }
+    }
+
     /// Records an access to a run of bytes of an allocation of so many bytes.
     #[inline]
     pub(crate) fn run(
@@ -426,10 +470,12 @@ impl Touched {
         kind: Kind,
         by: By,
     ) -> Met {
-        match self.chunk(allocation, bytes, line / LINES) {
-            Some(chunk) => chunk.touch(line % LINES, mask, kind, by),
-            None => Met { others: true, own: true },
-        }
+        let Some(chunk) = self.chunk(allocation, bytes, line / LINES) else {
+            return Met { others: true, own: true };
+        };
+        let met = chunk.touch(line % LINES, mask, kind, by);
+        self.changes(allocation, kind);
+        met
     }
 
     /// Records an access to bytes of lines, counted from the start of their allocation.
@@ -442,6 +488,7 @@ impl Touched {
         by: By,
     ) -> Met {
         let mut met = Met::default();
+        self.changes(allocation, kind);
         for of in lines {
             let line = of.line();
             // What is there is found once for all lines, as far as it is there.
@@ -454,6 +501,25 @@ impl Touched {
             (met.others, met.own) = (met.others | here.others, met.own | here.own);
         }
         met
+    }
+
+    /// [`Touched::lines`] of weak loads of words; `None` if they must be recorded there, though some may be by then.
+    #[inline(always)]
+    pub(crate) fn loads(&mut self, allocation: usize, lines: &[WordsOfLine], by: By) -> Option<Met> {
+        let Chunks { places, changed } = self.allocations.get(allocation)?;
+        let mut met = Met::default();
+        for of in lines {
+            let line = of.line();
+            let place = places.get(line / LINES).copied()?;
+            let chunk = self.chunks.get_mut((place as usize).checked_sub(1)?)?;
+            if *changed {
+                let here = chunk.touch(line % LINES, of.bytes(), Kind::Read, by);
+                (met.others, met.own) = (met.others | here.others, met.own | here.own);
+            } else {
+                chunk.load(line % LINES, *of, by);
+            }
+        }
+        Some(met)
     }
 
     /// Whether a byte of a run has been written by any of the clusters.
@@ -664,6 +730,44 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn loads_of_words_are_recorded_as_other_accesses_are() {
+        let mut random = Random(11);
+        let mut at_once = 0;
+        for round in 0..300 {
+            let (mut quick, mut general) = (Touched::default(), Touched::default());
+            let (mut cluster, mut epoch) = (1, 0);
+            // In every other round little is written.
+            let writes = if round % 2 == 0 { 4 } else { 40 };
+            for _ in 0..80 {
+                match random.below(12) {
+                    0 => (cluster, epoch) = (cluster + 1, 0),
+                    1 => epoch += 1,
+                    _ => {}
+                }
+                let by = By::new(cluster, epoch, random.below(3) as u32);
+                let line = WordsOfLine {
+                    line: random.below(3 * LINES) as u32 % 40,
+                    words: (random.next() & random.next()) as u32 | 1,
+                };
+                let (place, lines) = ((random.below(2), BYTES), [line]);
+                let kind = if random.below(writes) == 0 { Kind::Write } else { Kind::Read };
+                let wanted = general.lines(place, &lines, kind, by);
+                let loads = if kind == Kind::Read { quick.loads(place.0, &lines, by) } else { None };
+                at_once += usize::from(loads.is_some());
+                let met = loads.unwrap_or_else(|| quick.lines(place, &lines, kind, by));
+                assert_eq!(met, wanted, "{round}: {kind:?} of {line:?} by {by:?}");
+            }
+            let written = |touched: &Touched| {
+                let mut all = Vec::new();
+                touched.each_written(|allocation, at, len| all.push((allocation, at, len)));
+                all
+            };
+            assert_eq!(written(&quick), written(&general));
+        }
+        assert!(at_once > 10_000, "{at_once}");
     }
 
     #[test]

@@ -133,6 +133,40 @@ fn lanes_read_and_write_at_any_addresses() {
     }
 }
 
+/// The places, in units of an access, of a warp that reads a run, one place, or such in each half, at any distance from the start of a line.
+fn even(n: usize, units: usize, random: &mut Random) -> [u32; 32] {
+    let mut start = || random.below(units - 32) as u32;
+    let (one, two) = (start(), start());
+    from_fn(|lane| match (n % 5, lane as u32) {
+        (0, lane) => one + lane,
+        (1, _) => one,
+        (2, lane) => lane % 16 + if lane < 16 { one } else { two },
+        (3, lane) if lane < 16 => one,
+        (3, _) => two,
+        (_, lane) => one + lane % 16,
+    })
+}
+
+#[test]
+fn whole_warps_read_evenly_spaced_places() {
+    let mut random = Random(4);
+    let input: Vec<u8> = (0..BYTES).map(|_| random.below(256) as u8).collect();
+    for space in ["global", "shared"] {
+        for (width, n) in [4, 8, 16].into_iter().flat_map(|width| (0..20).map(move |n| (width, n))) {
+            let units = (BYTES - 32) / width;
+            let from = even(n, units, &mut random).map(|unit| unit * width as u32);
+            let to = from_fn(|lane| (lane * width) as u32);
+            let got = copied(space, width, !0, [from, to], &input).unwrap();
+            for lane in 0..32 {
+                let at = from[lane] as usize + 32;
+                let wanted: Vec<Option<u8>> = input[at..at + width].iter().copied().map(Some).collect();
+                let own = to[lane] as usize + 32;
+                assert_eq!(got[own..own + width], wanted, "{space}, {width} bytes, {n}, lane {lane}");
+            }
+        }
+    }
+}
+
 /// Two warps read and write their parts of words in shared memory, at any places, with a barrier after half of the rounds; `places` by round and
 /// thread, in units of `width` bytes.
 fn exchanged(width: usize, places: &[[u32; 64]]) -> Result<(), Stop> {
