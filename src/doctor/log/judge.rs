@@ -113,8 +113,11 @@ pub(super) fn general(text: &str, rules: &Rules) -> Vec<Flag> {
     let text = straight(text);
     let named = named_architecture(&text);
     let all = rules.signs.iter().filter(|sign| sign.weight == Weight::General && sign.is_about(named));
-    let shown = all.filter_map(|sign| first_line(sign, &text).map(|(number, line)| flag(sign, number, line)));
-    shown.take(MOST_GENERAL).collect()
+    let mut shown: Vec<_> = all.filter_map(|sign| Some((sign, first_line(sign, &text)?))).collect();
+    let mut first = true;
+    shown.retain(|(sign, _)| std::mem::replace(&mut first, false) || !sign.broad);
+    shown.truncate(MOST_GENERAL);
+    shown.into_iter().map(|(sign, (number, line))| flag(sign, number, line)).collect()
 }
 
 /// The first line that shows a sign, and its number from 1.

@@ -159,6 +159,9 @@ pub(super) struct Sign {
     pub(super) slow: bool,
     #[serde(default)]
     pub(super) weight: Weight,
+    /// Whether it is said in general of so many messages that it tells nothing beside another sign.
+    #[serde(default)]
+    pub(super) broad: bool,
 }
 
 impl Sign {

@@ -202,7 +202,8 @@ impl Logged {
             let at = if earlier.entry.mask >> lane & 1 == 1 { at.wrapping_sub(low) as u32 } else { FAR };
             (others[lane], others[lane + LANES]) = (at, at);
         }
-        path.run(Meetings { own: &own, others: &others, lens: [self.entry.len, earlier.entry.len] }) & self.entry.mask
+        path.run(Meetings { own: &own, others: &others, lens: [self.entry.len, earlier.entry.len] })
+            & self.entry.mask
     }
 
     /// Two lanes, of which the first belongs to this instruction and the second to an earlier one, that access a byte in common. Only
