@@ -1,4 +1,4 @@
-//! The accesses that kernels execute most: a word of shared memory for each lane.
+//! The accesses that kernels execute most: a word of shared memory for each lane, and the rows of a tile.
 //!
 //! They do what [`spans`](super::spans) and [`lines`](super::lines) do for all spaces and sizes, in one function each, which is compiled
 //! for the vector instructions of the machine as a whole: a row that reads a register waits if it was written in smaller parts than it reads.
@@ -52,16 +52,9 @@ impl NullaryFnOnce for LoadWords<'_, '_> {
     #[inline(always)]
     fn call(self) -> Option<()> {
         let Self { m, slot, offset, to } = self;
-        let words = m.find_words(slot, offset, false)?;
-        let written = |of: &WordsOfLine| {
-            let (bytes, n) = (of.bytes(), 2 * of.line as usize);
-            m.cta.shared.has_written(n, bytes as u64) && m.cta.shared.has_written(n + 1, (bytes >> 64) as u64)
-        };
-        if m.world.check_init && !words.lines().iter().all(written) {
-            return None;
-        }
-        m.note_shared_words(&words, false)?;
-        let data = m.cta.shared.data.get(words.low as usize..words.end())?;
+        let words: Words<FEW> = m.find_words::<WORD, FEW>((m.mask, slot), offset, false)?;
+        m.note_load(&words)?;
+        let data = m.cta.shared.data.get(words.low as usize..words.end)?;
         let register: &mut [u32; LANES] = &mut m.r.w[to as usize];
         let mut read = [0; LANES];
         for (word, place) in read.iter_mut().zip(words.places) {
@@ -93,12 +86,12 @@ impl NullaryFnOnce for StoreWords<'_, '_> {
         if m.cta.drafts.is_some() || m.cta.proxy.is_some() {
             return None;
         }
-        let words = m.find_words(slot, offset, true)?;
+        let words: Words<FEW> = m.find_words::<WORD, FEW>((m.mask, slot), offset, true)?;
         let distinct: u32 = words.lines().iter().map(|of| of.words.count_ones()).sum();
-        if distinct != m.mask.count_ones() || m.cta.shared.data.len() < words.end() {
+        if distinct != m.mask.count_ones() || m.cta.shared.data.len() < words.end {
             return None;
         }
-        m.note_shared_words(&words, true)?;
+        m.note_shared_words(words.lines(), true)?;
         let register = m.r.w[from as usize];
         let places = || lanes(m.mask).map(|lane| (words.places[lane] as usize, register[lane].to_le_bytes()));
         if let Some(races) = &m.cta.races {
@@ -114,28 +107,65 @@ impl NullaryFnOnce for StoreWords<'_, '_> {
     }
 }
 
-/// The most lines of an access: each is compared with all lanes.
+/// Bytes of a row of a tile.
+pub(crate) const ROW: usize = 16;
+
+/// Loads the rows at the addresses of the first `count` lanes, in a slot, plus an offset; `None`, and nothing loaded, if anything is unusual.
+pub(crate) struct LoadTile<'a, 'm> {
+    pub(crate) m: &'a mut Machine<'m>,
+    pub(crate) slot: u32,
+    pub(crate) offset: u64,
+    pub(crate) count: usize,
+    pub(crate) rows: &'a mut [[u8; ROW]; LANES],
+}
+
+impl NullaryFnOnce for LoadTile<'_, '_> {
+    type Output = Option<()>;
+
+    #[inline(always)]
+    fn call(self) -> Option<()> {
+        let Self { m, slot, offset, count, rows } = self;
+        let mask = u32::MAX >> (LANES - count.clamp(1, LANES));
+        let words: Words<LANES> = m.find_words::<ROW, LANES>((mask, slot), offset, false)?;
+        m.note_load(&words)?;
+        let data = m.cta.shared.data.get(words.low as usize..words.end)?;
+        for (row, place) in rows.iter_mut().zip(words.places).take(count) {
+            *row = *data.get((place - words.low) as usize..)?.first_chunk()?;
+        }
+        Some(())
+    }
+}
+
+/// The most adjacent lines of which each is compared with all lanes.
 const FEW: usize = 8;
 
-/// The words of shared memory that some lanes access.
-struct Words {
+/// The words of shared memory that some lanes access, in at most `N` lines.
+struct Words<const N: usize> {
     /// By lane, its place; one of the others for lanes that take no part.
     places: [u32; LANES],
-    /// The lowest place and the highest.
+    /// The lowest place, and the end of the highest access.
     low: u32,
-    high: u32,
-    all: [WordsOfLine; FEW],
+    end: usize,
+    all: [WordsOfLine; N],
     count: usize,
 }
 
-impl Words {
+impl<const N: usize> Words<N> {
     fn lines(&self) -> &[WordsOfLine] {
         &self.all[..self.count]
     }
 
-    /// The end of the highest word.
-    fn end(&self) -> usize {
-        self.high as usize + WORD
+    /// Adds words of a line, if there is room.
+    #[inline(always)]
+    fn add(&mut self, of: WordsOfLine) -> Option<()> {
+        match self.all[..self.count].iter_mut().rev().find(|known| known.line == of.line) {
+            Some(known) => known.words |= of.words,
+            None => {
+                *self.all.get_mut(self.count)? = of;
+                self.count += 1;
+            }
+        }
+        Some(())
     }
 }
 
@@ -149,10 +179,15 @@ impl Machine<'_> {
             || self.cta.member.size() > 1
     }
 
-    /// The words at the masked lanes' addresses, in a slot, plus an offset; `None` if anything is unusual.
+    /// The words of accesses of `T` bytes at some lanes' addresses, in a slot, plus an offset; `None` if anything is unusual.
     #[inline(always)]
-    fn find_words(&self, slot: u32, offset: u64, write: bool) -> Option<Words> {
-        let (mask, addresses) = (self.mask, &self.r.d[slot as usize]);
+    fn find_words<const T: usize, const N: usize>(
+        &self,
+        (mask, slot): (u32, u32),
+        offset: u64,
+        write: bool,
+    ) -> Option<Words<N>> {
+        let addresses = &self.r.d[slot as usize];
         if mask == 0 || self.is_unusual() {
             return None;
         }
@@ -169,25 +204,34 @@ impl Machine<'_> {
             low = if place < low { place } else { low };
             high = if place > high { place } else { high };
         }
-        let end = u64::from(high) + WORD as u64;
-        if bits >> 32 != 0 || bits % WORD as u64 != 0 || end > self.cta.shared_end as u64 {
+        let end = u64::from(high) + T as u64;
+        if bits >> 32 != 0 || bits % T as u64 != 0 || end > self.cta.shared_end as u64 {
             return None;
         }
         let (at, end, gap) = (low as usize, end as usize, &self.cta.gap);
         let span = high as usize / LINE - at / LINE + 1;
         let in_gap = !gap.is_empty() && at < gap.end && gap.start < end;
-        if span > FEW || in_gap || self.cta.guarded.hit(at, end - at, write) {
+        if N == FEW && span > FEW || in_gap || self.cta.guarded.hit(at, end - at, write) {
             return None;
         }
-        let mut words = Words { places, low, high, all: [WordsOfLine::default(); FEW], count: 0 };
+        // An aligned access lies in one line.
+        let words_at = |place: u32| (u32::MAX >> (32 - T / WORD)) << (place / WORD as u32 % 32);
+        let mut words = Words { places, low, end, all: [WordsOfLine::default(); N], count: 0 };
+        if span > FEW {
+            for lane in lanes(mask) {
+                let place = places[lane];
+                words.add(WordsOfLine { line: place / LINE as u32, words: words_at(place) })?;
+            }
+            return Some(words);
+        }
         for n in 0..span as u32 {
             let line = low / LINE as u32 + n;
             let mut bits = 0;
             for (lane, place) in places.iter().enumerate() {
                 let there = (place / LINE as u32 == line) & (mask >> lane & 1 == 1);
-                bits |= if there { 1 << (place / WORD as u32 % 32) } else { 0 };
+                bits |= if there { words_at(*place) } else { 0 };
             }
-            words.all[words.count % FEW] = WordsOfLine { line, words: bits };
+            words.all[words.count % N] = WordsOfLine { line, words: bits };
             words.count += usize::from(bits != 0);
         }
         Some(words)
@@ -195,9 +239,23 @@ impl Machine<'_> {
 
     /// Reports an access to the race detector; `None` if that finds a fault, or may.
     #[inline(always)]
-    fn note_shared_words(&mut self, words: &Words, write: bool) -> Option<()> {
+    fn note_shared_words(&mut self, lines: &[WordsOfLine], write: bool) -> Option<()> {
         let Some(races) = &mut self.cta.races else { return Some(()) };
-        races.shared_lines(self.world.path, words.lines(), write, self.warp).then_some(())
+        races.shared_lines(self.world.path, lines, write, self.warp).then_some(())
+    }
+
+    /// [`Machine::note_shared_words`] of a load of words that have been written; `None` if some have not.
+    #[inline(always)]
+    fn note_load<const N: usize>(&mut self, words: &Words<N>) -> Option<()> {
+        let shared = &self.cta.shared;
+        let written = |of: &WordsOfLine| {
+            let (bytes, n) = (of.bytes(), 2 * of.line as usize);
+            shared.has_written(n, bytes as u64) && shared.has_written(n + 1, (bytes >> 64) as u64)
+        };
+        if self.world.check_init && !words.lines().iter().all(written) {
+            return None;
+        }
+        self.note_shared_words(words.lines(), false)
     }
 
     #[inline(always)]

@@ -49,7 +49,7 @@ use crate::memory::window::SHARED_WINDOW;
 use crate::rules::lanes::{LaneLog, Searches};
 use crate::rules::order::{Strong, Touch};
 use crate::rules::shadow::{BytesOfLine, LINE, WORD, WordsOfLine};
-use crate::run::machine::{LANES, lanes};
+use crate::run::machine::lanes;
 use crate::run::stream::Grid;
 use accesses::{Accesses, Mark, Order};
 use cells::{Bounds, Cells};
@@ -429,31 +429,6 @@ impl Races {
             return Ok(());
         }
         self.shared_observed(at, len, write, epoch, found)
-    }
-
-    /// Records plain reads of 16 bytes at each of `places`. Returns how many leading ones are ordered; [`Races::shared`] reports
-    /// the next.
-    pub(crate) fn shared_rows(&mut self, path: Path, places: &[usize], warp: u32) -> usize {
-        const ROW: usize = 16;
-        // The rows of several matrices lie in few lines, which are decided at once if nothing is unusual.
-        let mut lines = [WordsOfLine::default(); LANES];
-        let mut count = 0;
-        for at in places {
-            let (line, words) = ((at / LINE) as u32, 0xF << (at % LINE / WORD));
-            match lines[..count].iter_mut().rev().find(|of| of.line == line) {
-                Some(of) => of.words |= words,
-                None if count < LANES => {
-                    lines[count] = WordsOfLine { line, words };
-                    count += 1;
-                }
-                None => return 0,
-            }
-        }
-        if self.shared_lines(path, &lines[..count], false, warp) {
-            return places.len();
-        }
-        let ordered = |at: &&usize| self.shared_run(path, (**at, ROW), false, warp);
-        places.iter().take_while(ordered).count()
     }
 
     /// Records a weak access of a warp to a run of whole words of shared memory. Returns false as [`Races::shared_lines`] does.

@@ -478,36 +478,6 @@ impl Machine<'_> {
         Ok(bytes)
     }
 
-    /// Reads 16 bytes of the CTA's shared memory for each leading lane whose address is aligned, written, ordered and not part of a
-    /// pending copy. Returns the number of lanes read; [`Machine::load`] handles the rest.
-    pub(crate) fn load_tile(&mut self, space: Space, addresses: &[u64], rows: &mut [[u8; 16]]) -> usize {
-        if self.strong.is_some() || self.world.watchpoints.is_some() {
-            return 0;
-        }
-        let mut places = [0; LANES];
-        let mut count = 0;
-        for ((address, row), slot) in addresses.iter().zip(rows).zip(&mut places) {
-            let Ok((Window::Shared, at)) = self.split(space, *address) else { break };
-            let offset = at.wrapping_sub(u64::from(SHARED_START));
-            if !at.is_multiple_of(16) || offset >= self.cta.shared_end as u64 {
-                break;
-            }
-            let Ok(place) = self.shared_at(at, 16) else { break };
-            if self.cta.guarded.hit(place, 16, false)
-                || self.world.check_init && !self.cta.shared.is_written(place, 16)
-            {
-                break;
-            }
-            let Some(bytes) = self.cta.shared.get::<16>(place) else { break };
-            (*row, *slot) = (bytes, place);
-            count += 1;
-        }
-        match &mut self.cta.races {
-            Some(races) => races.shared_rows(self.world.path, &places[..count], self.warp),
-            None => count,
-        }
-    }
-
     /// Writes bytes for a lane.
     #[inline]
     pub(crate) fn write<const N: usize>(

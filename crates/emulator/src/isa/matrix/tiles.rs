@@ -15,7 +15,8 @@ use crate::front::decode::Decoder;
 use crate::front::program::{Exec, Row};
 use crate::front::registers::Bank;
 use crate::front::words::Refusal;
-use crate::memory::window::{Window, window_of};
+use crate::memory::shared_words::{LoadTile, ROW};
+use crate::memory::window::{SHARED_WINDOW, Window, window_of};
 use crate::rules::order::Touch;
 use crate::run::machine::{Flow, LANES, Machine, Space};
 
@@ -37,9 +38,6 @@ pub(crate) const ROWS: &[FormRow] = &[
     ),
     FormRow::new(CHAPTER, "movmatrix", "movmatrix.sync.aligned.m8n8.trans.b16", decode_movmatrix),
 ];
-
-/// Bytes of one row in shared memory, even if only part of it is used.
-const ROW: usize = 16;
 
 /// The packing of a row's elements.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -150,13 +148,20 @@ fn read_rows(m: &mut Machine<'_>, row: &Row, count: usize) -> Result<(Rows, Opti
     let len = [ROW, 8, 12][row.c as usize % 3];
     m.log_lanes_at(row, space, (suppliers(count), row.imm, len), Touch::Load);
     let mut rows = [[0; ROW]; LANES];
-    let mut simple = 0;
-    if row.c == 0 {
-        let mut addresses = m.r.d[row.a as usize];
-        addresses.iter_mut().for_each(|address| *address = address.wrapping_add(row.imm));
-        simple = m.load_tile(space, &addresses[..count], &mut rows);
+    let window = match space {
+        Space::Shared => Some(0),
+        Space::Generic => Some(SHARED_WINDOW),
+        _ => None,
+    };
+    if row.c == 0
+        && let Some(window) = window
+        && let (path, slot, offset) = (m.world.path, row.a, row.imm.wrapping_sub(window))
+        && path.run(LoadTile { m, slot, offset, count, rows: &mut rows }).is_some()
+    {
+        m.compare_lanes();
+        return Ok((rows, None));
     }
-    for (lane, out) in rows.iter_mut().enumerate().take(count).skip(simple) {
+    for (lane, out) in rows.iter_mut().enumerate().take(count) {
         let read = row_address(m, row, lane).and_then(|at| match row.c {
             0 => m.load::<16>(space, at, lane),
             // Row padding is not read: a copy leaves it unchanged.
@@ -208,6 +213,16 @@ fn load_rows(m: &mut Machine<'_>, row: &Row) -> Flow {
         Ok(rows) => rows,
         Err(flow) => return flow,
     };
+    if let (rows, None) = &rows {
+        // A register is a matrix: its lanes have the words in order.
+        for (slot, matrix) in row.list.iter().zip(rows.as_chunks::<8>().0) {
+            let words = matrix.as_flattened().as_chunks().0;
+            for (to, word) in m.r.w[*slot as usize].iter_mut().zip(words) {
+                *to = u32::from_le_bytes(*word);
+            }
+        }
+        return Flow::Next;
+    }
     scatter(m, row, &rows, |rows, q, lane| rows[8 * q + lane / 4].as_chunks().0[lane % 4])
 }
 
