@@ -330,9 +330,10 @@ fn register_unit(text: &str, form: &str, random: &mut Random) -> String {
         {
             String::new()
         }
-        "addc" | "madc" => format!("add.cc.u32 t4, r0, r1;\n{text}"),
-        // A borrow: ptxas has its complement in the flag, so that a borrow and a carry do not mix (`carry_as_borrow`).
-        "subc" => format!("sub.cc.u32 t4, r0, r1;\n{text}"),
+        "addc" | "madc" | "subc" => {
+            let before = if random.one_in(2) { "add" } else { "sub" };
+            format!("{before}.cc.u32 t4, r0, r1;\n{text}")
+        }
         _ if form.contains(".cc") => text.to_owned(),
         _ if random.one_in(6) => {
             let sign = if random.one_in(2) { "!" } else { "" };

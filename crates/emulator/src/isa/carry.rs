@@ -1,4 +1,8 @@
 //! Extended-precision integer arithmetic (PTX ISA 9.7.2): the carry is one bit per lane.
+//!
+//! The manual calls the flag a carry after additions and a borrow after subtractions, and does not say what an addition makes of a borrow.
+//! Every ptxas computes `a - b` as `a + ~b + 1` and keeps the carry of that: 1 where nothing is borrowed. nvcc relies on it: its division of 128-bit
+//! integers has `sub.cc` followed by `addc`. So it is here, and a chain of one kind does not depend on it.
 
 use ptx::{Instruction, Type};
 
@@ -29,6 +33,9 @@ const IN: u64 = 1;
 /// The row writes the carry.
 const OUT: u64 = 2;
 
+/// The carry in is 1, whatever the carry is.
+const SET: u64 = 4;
+
 /// The flags in `imm`, and the type.
 fn flags(i: &Instruction, words: &mut Words<'_>) -> Result<(u64, Type), Refusal> {
     let carry_in = if i.opcode.ends_with('c') { IN } else { 0 };
@@ -41,7 +48,7 @@ fn flags(i: &Instruction, words: &mut Words<'_>) -> Result<(u64, Type), Refusal>
 fn chain(m: &mut Machine<'_>, row: &Row, f: impl Fn(&mut Machine<'_>, usize, bool) -> bool) -> Flow {
     let mut carries = m.r.carry;
     for i in lanes(m.mask) {
-        let carry = row.imm & IN != 0 && carries >> i & 1 == 1;
+        let carry = row.imm & SET != 0 || row.imm & IN != 0 && carries >> i & 1 == 1;
         let out = f(m, i, carry);
         carries = carries & !(1 << i) | u32::from(out) << i;
     }
@@ -81,15 +88,6 @@ fn add_64(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum as u64, sum >> 64 != 0)
 }
 
-fn sub_32(a: u32, b: u32, borrow: bool) -> (u32, bool) {
-    let rest = u64::from(a).wrapping_sub(u64::from(b)).wrapping_sub(u64::from(borrow));
-    (rest as u32, rest >> 32 != 0)
-}
-
-fn sub_64(a: u64, b: u64, borrow: bool) -> (u64, bool) {
-    let rest = u128::from(a).wrapping_sub(u128::from(b)).wrapping_sub(u128::from(borrow));
-    (rest as u64, rest >> 64 != 0)
-}
 
 fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::from_instruction(i);
@@ -107,9 +105,11 @@ fn sub(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(i, &mut words)?;
     words.done()?;
+    // Without a carry in, nothing is borrowed.
+    let imm = if imm & IN == 0 { imm | SET } else { imm };
     let exec: Exec = match ty {
-        Type::U32 | Type::S32 => |m, row| chain_w(m, row, |a, b, _, carry| sub_32(a, b, carry)),
-        Type::U64 | Type::S64 => |m, row| chain_d(m, row, |a, b, _, carry| sub_64(a, b, carry)),
+        Type::U32 | Type::S32 => |m, row| chain_w(m, row, |a, b, _, carry| add_32(a, !b, carry)),
+        Type::U64 | Type::S64 => |m, row| chain_d(m, row, |a, b, _, carry| add_64(a, !b, carry)),
         _ => return Err(format!("{} on {ty}", i.opcode)),
     };
     push(d, i, ty, &[ty; 2], exec, imm)
