@@ -22,6 +22,7 @@ mod fft;
 mod filetests;
 mod gpus;
 mod graphs;
+mod limits;
 mod memory;
 mod rand;
 mod record;
@@ -537,6 +538,15 @@ fn functions_call_themselves_within_the_stack_that_the_program_sets() {
     assert!(code == 100 && all.len() == 1 && all[0][0] == "out_of_bounds", "{all:?}");
     let part = "stack overflow: `sum_to` is called with 2056 bytes of frames, and a thread has 2048";
     assert!(all[0][3].contains(part) && all[0][3].contains("called by `sum_to` at line"), "{all:?}");
+}
+
+#[test]
+fn what_cuda_refuses_is_refused() {
+    let text = passes("limits::program_that_is_refused");
+    assert!(text.contains("49168 bytes of dynamic shared memory; without cudaFuncSetAttribute"), "{text}");
+    assert!(text.contains("of which 96 fit on the GPU at once"), "{text}");
+    passes("limits::program_that_sets_limits");
+    passes_without_a_launch("limits::program_that_calls_wrongly");
 }
 
 #[test]

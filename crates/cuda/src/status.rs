@@ -28,14 +28,17 @@ codes! {
     OUT_OF_MEMORY = 2, "cudaErrorMemoryAllocation", "CUDA_ERROR_OUT_OF_MEMORY", "out of memory";
     NOT_INITIALIZED = 3, "cudaErrorInitializationError", "CUDA_ERROR_NOT_INITIALIZED", "initialization error";
     INVALID_CONFIGURATION = 9, "cudaErrorInvalidConfiguration", "cudaErrorInvalidConfiguration", "invalid configuration argument";
+    INVALID_PITCH = 12, "cudaErrorInvalidPitchValue", "cudaErrorInvalidPitchValue", "invalid pitch argument";
     INVALID_SYMBOL = 13, "cudaErrorInvalidSymbol", "cudaErrorInvalidSymbol", "invalid device symbol";
     MISSING_CONFIGURATION = 52, "cudaErrorMissingConfiguration", "cudaErrorMissingConfiguration", "the launch has no configuration";
+    INVALID_COPY_KIND = 21, "cudaErrorInvalidMemcpyDirection", "cudaErrorInvalidMemcpyDirection", "invalid copy direction for memcpy";
     INVALID_DEVICE_FUNCTION = 98, "cudaErrorInvalidDeviceFunction", "cudaErrorInvalidDeviceFunction", "invalid device function";
     NO_DEVICE = 100, "cudaErrorNoDevice", "CUDA_ERROR_NO_DEVICE", "no CUDA-capable device is detected";
     INVALID_DEVICE = 101, "cudaErrorInvalidDevice", "CUDA_ERROR_INVALID_DEVICE", "invalid device ordinal";
     INVALID_IMAGE = 200, "cudaErrorInvalidKernelImage", "CUDA_ERROR_INVALID_IMAGE", "device kernel image is invalid";
     INVALID_CONTEXT = 201, "cudaErrorDeviceUninitialized", "CUDA_ERROR_INVALID_CONTEXT", "invalid device context";
     NO_BINARY = 209, "cudaErrorNoKernelImageForDevice", "CUDA_ERROR_NO_BINARY_FOR_GPU", "no kernel image is available for execution on the device";
+    UNSUPPORTED_LIMIT = 215, "cudaErrorUnsupportedLimit", "CUDA_ERROR_UNSUPPORTED_LIMIT", "limit is not supported on this architecture";
     PEER_ACCESS = 217, "cudaErrorPeerAccessUnsupported", "CUDA_ERROR_PEER_ACCESS_UNSUPPORTED", "peer access is not supported between these two devices";
     INVALID_PTX = 218, "cudaErrorInvalidPtx", "CUDA_ERROR_INVALID_PTX", "a PTX JIT compilation failed";
     FILE_NOT_FOUND = 301, "cudaErrorFileNotFound", "CUDA_ERROR_FILE_NOT_FOUND", "file not found";
@@ -55,6 +58,7 @@ codes! {
     MISALIGNED = 716, "cudaErrorMisalignedAddress", "CUDA_ERROR_MISALIGNED_ADDRESS", "misaligned address";
     ADDRESS_SPACE = 717, "cudaErrorInvalidAddressSpace", "CUDA_ERROR_INVALID_ADDRESS_SPACE", "operation not supported on global/shared address space";
     LAUNCH_FAILED = 719, "cudaErrorLaunchFailure", "CUDA_ERROR_LAUNCH_FAILED", "unspecified launch failure";
+    COOPERATIVE_LAUNCH_TOO_LARGE = 720, "cudaErrorCooperativeLaunchTooLarge", "CUDA_ERROR_COOPERATIVE_LAUNCH_TOO_LARGE", "too many blocks in cooperative launch";
     NOT_SUPPORTED = 801, "cudaErrorNotSupported", "CUDA_ERROR_NOT_SUPPORTED", "operation not supported";
     CAPTURE_UNSUPPORTED = 900, "cudaErrorStreamCaptureUnsupported", "CUDA_ERROR_STREAM_CAPTURE_UNSUPPORTED", "operation not permitted when stream is capturing";
     CAPTURE_INVALIDATED = 901, "cudaErrorStreamCaptureInvalidated", "CUDA_ERROR_STREAM_CAPTURE_INVALIDATED", "operation failed due to a previous error during capture";
@@ -77,7 +81,9 @@ impl Status {
     /// The status with which the driver says what the runtime has a code of its own for.
     pub(crate) const fn of_driver(self) -> Self {
         match self {
-            Self::INVALID_CONFIGURATION => Self::INVALID_VALUE,
+            Self::INVALID_CONFIGURATION | Self::INVALID_PITCH | Self::INVALID_COPY_KIND => {
+                Self::INVALID_VALUE
+            }
             Self::INVALID_SYMBOL => Self::NOT_FOUND,
             Self::INVALID_DEVICE_FUNCTION => Self::INVALID_HANDLE,
             other => other,

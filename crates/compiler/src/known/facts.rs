@@ -130,14 +130,6 @@ impl<'a> Facts<'a> {
         i.guard.is_none().then_some((found, i))
     }
 
-    /// The instruction that set the carry flag which an instruction reads: the last of its block with `.cc` before it. None if that one is guarded.
-    pub(super) fn carry(&self, at: usize) -> Option<&'a Instruction> {
-        let place = self.instructions[..at].iter().rposition(|i| i.has("cc"))?;
-        let in_block = !self.labels.values().any(|label| (place + 1..=at).contains(label));
-        let i = self.instructions[place];
-        (in_block && i.guard.is_none()).then_some(i)
-    }
-
     /// The instruction that defines an operand at a place, if it is only one, with its own place.
     pub(super) fn defined(&self, operand: &Operand, at: usize) -> Option<(usize, &'a Instruction)> {
         match operand {

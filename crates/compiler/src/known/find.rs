@@ -76,8 +76,6 @@ fn matches(pattern: &Pattern, facts: &Facts<'_>, at: usize, i: &Instruction) -> 
     };
     matches_words(pattern, i)
         && pattern.repeats.is_none_or(repeats)
-        && (pattern.carry_from.is_empty()
-            || facts.carry(at).is_some_and(|from| pattern.carry_from.contains(&from.opcode)))
         && pattern.operands.iter().all(|operand| matches_operand(operand, facts, at, i))
 }
 

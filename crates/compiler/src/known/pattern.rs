@@ -18,8 +18,6 @@ pub struct Pattern {
     pub types: Vec<Vec<String>>,
     /// Whether it has a guard.
     pub guarded: Option<bool>,
-    /// It reads the carry flag, which one of these opcodes set in the same block.
-    pub carry_from: Vec<String>,
     /// How it repeats.
     pub repeats: Option<Repeats>,
     /// What is known of operands.

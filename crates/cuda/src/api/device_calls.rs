@@ -77,12 +77,18 @@ const PROFILER: &str = "the program starts or stops a profiler: there is none, a
 /// `cudaLimitStackSize`.
 const STACK: c_int = 0;
 
+/// `cudaLimitMallocHeapSize`.
+const HEAP: c_int = 2;
+
+/// `cudaLimitPersistingL2CacheSize`.
+const LAST_LIMIT: c_int = 6;
+
 /// Limits by number: stack, printf buffer, heap.
 fn limit(number: c_int) -> usize {
     match number {
         STACK => 1024,
         1 => 1 << 20,
-        2 => 8 << 20,
+        HEAP => 8 << 20,
         _ => 0,
     }
 }
@@ -265,14 +271,17 @@ entry_points! {
         contexts::reset_primary(contexts::current_gpu());
         let mut device = device()?;
         device.stack_bytes = None;
+        device.limits_set.clear();
+        device.memory.limit_heap(limit(HEAP) as u64);
         device.peers.forget(contexts::current_gpu());
         Ok(())
     }
     [cudaDeviceGetLimit: (Primary, zeros INVALID_VALUE)]
     [cuCtxGetLimit: (Current, zeros INVALID_VALUE, since 3_010)]
     fn (value: Out<usize>, number: c_int) {
-        let stack = device()?.stack_bytes.filter(|_| number == STACK);
-        value.set(stack.unwrap_or(limit(number)))
+        let device = device()?;
+        let set = if number == STACK { device.stack_bytes } else { device.limits_set.get(&number).copied() };
+        value.set(set.unwrap_or(limit(number)))
     }
     [cudaDeviceSetLimit: (Primary, zeros SUCCESS)]
     [cuCtxSetLimit: (Current, zeros SUCCESS, since 3_010)]
@@ -280,9 +289,17 @@ entry_points! {
         if number == PERSISTING_L2 && value > 0 {
             device()?.results.remark(PERSISTENCE.to_owned());
         }
-        if number == STACK {
+        let mut device = device()?;
+        match number {
             // Nothing is a request for the default.
-            device()?.stack_bytes = Some(value).filter(|bytes| *bytes > 0);
+            STACK => device.stack_bytes = Some(value).filter(|bytes| *bytes > 0),
+            0..=LAST_LIMIT => {
+                if number == HEAP {
+                    device.memory.limit_heap(value as u64);
+                }
+                device.limits_set.insert(number, value);
+            }
+            _ => return Err(Status::UNSUPPORTED_LIMIT),
         }
         Ok(())
     }

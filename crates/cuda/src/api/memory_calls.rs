@@ -13,7 +13,7 @@ use crate::device::pools::default_of;
 use crate::device::registry::variable;
 use crate::device::state::device;
 use crate::device::submit::{fill, submit};
-use crate::device::work::{CopyWork, FillWork, Memory, Work};
+use crate::device::work::{CopyWork, FillWork, Memory, Work, fits};
 use crate::program::caller::runtime_is_12;
 use crate::program::pointers::{In, Out, put_host_bytes};
 use crate::status::{Answer, Status};
@@ -122,7 +122,7 @@ fn plain(to: (u64, Memory), from: (u64, Memory), len: usize) -> CopyWork {
 }
 
 /// A copy of contiguous bytes in the direction of a `cudaMemcpyKind`.
-fn of_kind(to: u64, from: u64, len: usize, kind: c_int) -> CopyWork {
+fn of_kind(to: u64, from: u64, len: usize, kind: c_int) -> Result<CopyWork, Status> {
     CopyWork::plain(to, from, len).of_kind(kind as u32)
 }
 
@@ -153,6 +153,7 @@ unsafe fn fill_rows(
     element: usize,
     (width, height): (usize, usize),
 ) -> Answer {
+    fits(to.1, width.saturating_mul(element), height)?;
     // SAFETY: as promised by the caller.
     unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }
@@ -246,7 +247,7 @@ entry_points! {
     }
 
     [cudaMemcpy, cudaMemcpy_ptds, _cudaMemcpy: (Primary, zeros SUCCESS)]
-    fn (to: u64, from: u64, len: usize, kind: c_int) { wait_copy(of_kind(to, from, len, kind)) }
+    fn (to: u64, from: u64, len: usize, kind: c_int) { wait_copy(of_kind(to, from, len, kind)?) }
     [cuMemcpy, cuMemcpy_ptds: (Current, zeros SUCCESS, since 4_000)]
     fn (to: u64, from: u64, len: usize) { wait_copy(CopyWork::plain(to, from, len)) }
     [cuMemcpyHtoD_v2, cuMemcpyHtoD_v2_ptds: (Current, zeros SUCCESS, since 3_020)]
@@ -257,7 +258,7 @@ entry_points! {
     fn (to: u64, from: u64, len: usize) { wait_copy(plain((to, Memory::Device), (from, Memory::Device), len)) }
     [cudaMemcpyAsync, cudaMemcpyAsync_ptsz, _cudaMemcpyAsync: (Primary, zeros SUCCESS)]
     fn (to: u64, from: u64, len: usize, kind: c_int, stream: u64) {
-        copy(stream, of_kind(to, from, len, kind))
+        copy(stream, of_kind(to, from, len, kind)?)
     }
     [cuMemcpyAsync, cuMemcpyAsync_ptsz: (Init, zeros SUCCESS, since 4_000)]
     fn (to: u64, from: u64, len: usize, stream: u64) { copy(stream, CopyWork::plain(to, from, len)) }
@@ -317,11 +318,11 @@ entry_points! {
     [cudaMemcpy2D, cudaMemcpy2D_ptds: (Primary, zeros SUCCESS)]
     fn (
         to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int,
-    ) { wait_copy(CopyWork::rows((to, to_pitch), (from, from_pitch), width, height).of_kind(kind as u32)) }
+    ) { wait_copy(CopyWork::pitched((to, to_pitch), (from, from_pitch), width, height)?.of_kind(kind as u32)?) }
     [cudaMemcpy2DAsync, cudaMemcpy2DAsync_ptsz: (Primary, zeros SUCCESS)]
     fn (
         to: u64, to_pitch: usize, from: u64, from_pitch: usize, width: usize, height: usize, kind: c_int, stream: u64,
-    ) { copy(stream, CopyWork::rows((to, to_pitch), (from, from_pitch), width, height).of_kind(kind as u32)) }
+    ) { copy(stream, CopyWork::pitched((to, to_pitch), (from, from_pitch), width, height)?.of_kind(kind as u32)?) }
     [cuMemcpy2D_v2, cuMemcpy2D_v2_ptds, cuMemcpy2DUnaligned_v2, cuMemcpy2DUnaligned_v2_ptds: (Current, zeros INVALID_VALUE, since 3_020)]
     fn (how: In<Copy2D>) {
         waits()?;
@@ -482,10 +483,7 @@ entry_points! {
     [cuMemPoolGetAttribute: (Init, zeros INVALID_VALUE, since 11_020)]
     fn (pool: u64, attribute: c_int, value: u64) {
         let device = device()?;
-        let held = match attribute {
-            5..=8 => device.used(device.pools.gpu(pool)?),
-            _ => device.pools.attribute(pool, attribute)?,
-        };
+        let held = device.pools.attribute(pool, attribute)?;
         // The first three attributes are of type int, the others of type uint64_t.
         put_host_bytes(value, &held.to_le_bytes()[..if attribute <= 3 { 4 } else { 8 }])
     }

@@ -9,6 +9,7 @@ use crate::api::jit_options::JitOptions;
 use crate::api::table::entry_points;
 use crate::device::contexts;
 use crate::device::handles::Handle;
+use crate::device::launch::most_dynamic_shared;
 use crate::device::registry::kernel;
 use crate::device::state::{Device, device};
 use crate::program::image::{Image, image};
@@ -133,7 +134,9 @@ struct Known {
     /// The architecture that the PTX was compiled for, and that of the GPU: 120 and 121 for `compute_120f` on GB10.
     ptx_arch: u32,
     arch: u32,
+    /// The most shared memory of a block, and the most dynamic one of a launch as the program has set it.
     optin: u32,
+    dynamic: u32,
 }
 
 fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
@@ -145,15 +148,16 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
     let threads = kernel.max_threads.unwrap_or(1024).min(1024) as u32;
     let (static_shared, local) = (kernel.shared_bytes, u32::try_from(kernel.local_bytes).unwrap_or(u32::MAX));
-    let constant = program.constant_bytes() as u32;
-    Ok(Known { static_shared, constant, local, threads, ptx_arch: program.arch(), arch, optin })
+    let (constant, ptx_arch) = (program.constant_bytes() as u32, program.arch());
+    let dynamic = most_dynamic_shared(device.dynamic_shared.get(&function).copied(), static_shared);
+    Ok(Known { static_shared, constant, local, threads, ptx_arch, arch, optin, dynamic })
 }
 
 /// No compiler has allocated registers, so this is a number with which every launch fits.
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
-    let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } =
+    let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic, .. } =
         known(&mut *device()?, symbol)?;
     let found = match attribute {
         0 => threads,
@@ -163,34 +167,41 @@ fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
         4 => REGISTERS,
         5 => ptx_arch,
         6 => arch,
-        8 => optin.saturating_sub(static_shared),
+        MAX_DYNAMIC_SHARED => dynamic,
         _ => 0,
     };
     value.set(found as c_int)
 }
 
-/// Only the maximum dynamic shared memory (8) is checked.
+/// `cudaFuncAttributeMaxDynamicSharedMemorySize`.
+const MAX_DYNAMIC_SHARED: c_int = 8;
+
+/// Of the attributes that can be set, only the maximum dynamic shared memory has an effect.
 fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
     let mut device = device()?;
-    kernel(&mut device, symbol)?;
-    if attribute == 8 && value > device.gpu.shared_optin as c_int {
-        Err(Status::INVALID_VALUE)
-    } else {
-        Ok(())
+    let function = kernel(&mut device, symbol)?;
+    if attribute == MAX_DYNAMIC_SHARED {
+        let Known { static_shared, optin, .. } = known(&mut device, symbol)?;
+        let most = u32::try_from(value).map_err(|_| Status::INVALID_VALUE)?;
+        if static_shared.saturating_add(most) > optin {
+            return Err(Status::INVALID_VALUE);
+        }
+        device.dynamic_shared.insert(function, most);
     }
+    Ok(())
 }
 
-/// The number of resident blocks per multiprocessor, limited by threads and shared memory.
-fn occupancy(count: Out<c_int>, threads: c_int, shared: usize) -> Answer {
-    count.set(blocks(threads, shared)?)
+/// The number of resident blocks of a kernel per multiprocessor, limited by threads and shared memory.
+fn occupancy(count: Out<c_int>, symbol: u64, threads: c_int, shared: usize) -> Answer {
+    count.set(blocks(symbol, threads, shared)?)
 }
 
-fn blocks(threads: c_int, shared: usize) -> Result<c_int, Status> {
-    let gpu = device()?.gpu;
+fn blocks(symbol: u64, threads: c_int, shared: usize) -> Result<c_int, Status> {
+    let mut device = device()?;
+    let Known { static_shared, threads: most, .. } = known(&mut device, symbol)?;
     let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
-    let by_threads = gpu.threads_sm / threads.next_multiple_of(32);
-    let by_shared = gpu.shared_sm / u32::try_from(shared + 1024).unwrap_or(u32::MAX);
-    Ok(by_threads.min(by_shared).min(gpu.blocks_sm) as c_int)
+    let shared = u64::from(static_shared).saturating_add(shared as u64);
+    Ok(if threads > most { 0 } else { device.gpu.blocks_per_sm(threads, shared) as c_int })
 }
 
 fn is_kernel(symbol: u64) -> Answer {
@@ -330,9 +341,8 @@ entry_points! {
     }
     [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (to: Out<u8>, symbol: u64) {
-        let Known { static_shared, constant, local, threads, ptx_arch, arch, optin } = known(&mut *device()?, symbol)?;
+        let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic, .. } = known(&mut *device()?, symbol)?;
         let longs = [static_shared, constant, local].map(|size| u64::from(size).to_le_bytes()).concat();
-        let dynamic = optin.saturating_sub(static_shared);
         let words = [threads, REGISTERS, ptx_arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
         let mut bytes = [longs, words].concat();
         bytes.resize(144, 0);
@@ -344,16 +354,16 @@ entry_points! {
     [cuOccupancyMaxActiveBlocksPerMultiprocessorWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
     fn (
         count: Out<c_int>, function: u64, threads: c_int, shared: usize,
-    ) { is_kernel(function)?; occupancy(count, threads, shared) }
+    ) { occupancy(count, function, threads, shared) }
     [cuOccupancyMaxPotentialBlockSize: (Current, zeros INVALID_HANDLE, since 6_050)]
     [cuOccupancyMaxPotentialBlockSizeWithFlags: (Current, zeros INVALID_HANDLE, since 7_000)]
     fn (
         grid: Out<c_int>, block: Out<c_int>, function: u64, size: Option<extern "C" fn(c_int) -> usize>, shared: usize, limit: c_int,
     ) {
-        is_kernel(function)?;
-        let threads = if limit > 0 { limit.min(1024) } else { 1024 };
+        let most = known(&mut *device()?, function)?.threads as c_int;
+        let threads = if limit > 0 { limit.min(most) } else { most };
         let shared = size.map_or(shared, |size| size(threads));
-        let blocks = blocks(threads, shared)?;
+        let blocks = blocks(function, threads, shared)?;
         block.set(threads)?;
         grid.set(blocks * device()?.gpu.sms as c_int)
     }
@@ -369,6 +379,12 @@ entry_points! {
     [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros INVALID_HANDLE, since 10_020)]
     fn (
-        size: Out<usize>, function: u64, _blocks: c_int, _threads: c_int,
-    ) { is_kernel(function)?; size.set(device()?.gpu.shared_optin as usize) }
+        size: Out<usize>, function: u64, blocks: c_int, _threads: c_int,
+    ) {
+        let mut device = device()?;
+        let Known { static_shared, optin, .. } = known(&mut device, function)?;
+        let blocks = u32::try_from(blocks).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
+        let each = device.gpu.shared_of_block(blocks).min(optin).saturating_sub(static_shared);
+        size.set(each as usize)
+    }
 }

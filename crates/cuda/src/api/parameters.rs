@@ -108,7 +108,7 @@ impl Memcpy3D {
         let work = box_copy(&to, &from, self.extent)?;
         let arrays = self.to_array != 0 || self.from_array != 0;
         // An array is memory of the device, whatever the call declares.
-        Ok(if arrays { work } else { work.of_kind(self.kind) })
+        if arrays { Ok(work) } else { work.of_kind(self.kind) }
     }
 
     /// Describes the work of a copy, for queries of a node.

@@ -21,8 +21,11 @@ fn created(stream: Out<u64>, flags: u32, priority: c_int) -> Answer {
     stream.set(handle)
 }
 
-fn new_event(event: Out<u64>) -> Answer {
-    let handle = device()?.streams.event();
+/// `cudaEventDisableTiming`.
+const DISABLE_TIMING: u32 = 2;
+
+fn new_event(event: Out<u64>, flags: u32) -> Answer {
+    let handle = device()?.streams.event(flags & DISABLE_TIMING != 0);
     event.set(handle)
 }
 
@@ -196,10 +199,10 @@ entry_points! {
     }
 
     [cudaEventCreate, _cudaEventCreate: (Primary, zeros INVALID_VALUE)]
-    fn (event: Out<u64>) { new_event(event) }
+    fn (event: Out<u64>) { new_event(event, 0) }
     [cudaEventCreateWithFlags: (Primary, zeros INVALID_VALUE)]
     [cuEventCreate: (Current, zeros INVALID_VALUE, since 2_000)]
-    fn (event: Out<u64>, _flags: u32) { new_event(event) }
+    fn (event: Out<u64>, flags: u32) { new_event(event, flags) }
     [cudaEventDestroy, _cudaEventDestroy: (Primary, zeros INVALID_HANDLE)]
     [cuEventDestroy: (Init, zeros INVALID_HANDLE, since 2_000)]
     [cuEventDestroy_v2: (Init, zeros INVALID_HANDLE, since 4_000)]

@@ -28,6 +28,14 @@ use crate::status::Status;
 /// The number of bytes of all allocations up to which a launch keeps the memory before it although it has a single trial.
 const SMALL: usize = 256 << 20;
 
+/// The shared memory of a block, static and dynamic, beyond which a program must ask for it (`cudaFuncSetAttribute`).
+const SHARED_WITHOUT_OPT_IN: u32 = 48 << 10;
+
+/// The most dynamic shared memory of a launch of a kernel with so much static one: what the program has set, or what needs no setting.
+pub(crate) fn most_dynamic_shared(set: Option<u32>, static_shared: u32) -> u32 {
+    set.unwrap_or(SHARED_WITHOUT_OPT_IN.saturating_sub(static_shared))
+}
+
 /// The number of launches of a kernel in which the lowest lane is tried after its stores were seen to overlap.
 const LANE_TRIALS: u32 = 16;
 
@@ -100,13 +108,13 @@ impl Device {
                 let stop = verdict.stopped.take().map(|stopped| stopped.stop);
                 (Some(verdict), stop)
             }
-            Err(NotLaunched::Refused(why)) => {
+            Err(NotLaunched::Refused(status, why)) => {
                 self.results.drop_launch();
                 self.results.remark(format!(
                     "CUDA refuses a launch of {}, here and on a GPU: {why}; nothing was launched",
                     function.name
                 ));
-                return Err(Status::INVALID_CONFIGURATION);
+                return Err(status);
             }
             Err(NotLaunched::Stopped(stop)) => (None, Some(stop)),
         };
@@ -188,6 +196,7 @@ impl Device {
         (progress, printed): (Option<&Arc<Progress>>, &mut Vec<String>),
     ) -> Result<Verdict, NotLaunched> {
         let gone = || Stop::Launch("the module is unloaded".to_owned());
+        let (gpu, set_shared) = (self.gpu, self.dynamic_shared.get(function).copied());
         let module = self.modules.get_mut(&function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
         let constants = if self.recorder.is_some() { module.constants(&self.memory) } else { Vec::default() };
@@ -197,8 +206,24 @@ impl Device {
         let mut params = params.to_vec();
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
-        if let Some(why) = refused_configuration(kernel, &launch, program.arch()) {
-            return Err(NotLaunched::Refused(why));
+        if let Some(why) = refused_configuration(kernel, &launch, cluster, program.arch()) {
+            return Err(NotLaunched::Refused(Status::INVALID_CONFIGURATION, why));
+        }
+        let static_shared = kernel.shared_bytes;
+        let dynamic = most_dynamic_shared(set_shared, static_shared);
+        if shared_bytes > dynamic {
+            let why = format!(
+                "{shared_bytes} bytes of dynamic shared memory; without cudaFuncSetAttribute(cudaFuncAttributeMaxDynamicSharedMemorySize) or with \
+                 what it has set, {dynamic} are the most"
+            );
+            return Err(NotLaunched::Refused(Status::INVALID_VALUE, why));
+        }
+        let threads = block.iter().product();
+        let fit = gpu.blocks_per_sm(threads, u64::from(static_shared) + u64::from(shared_bytes)) * gpu.sms;
+        let blocks: u64 = grid.iter().map(|n| u64::from(*n)).product();
+        if cooperative && blocks > u64::from(fit) {
+            let why = format!("a cooperative launch of {blocks} CTAs, of which {fit} fit on the GPU at once");
+            return Err(NotLaunched::Refused(Status::COOPERATIVE_LAUNCH_TOO_LARGE, why));
         }
         let step =
             Step { program, kernel: &function.name, launch, cluster, cooperative, shift_shared: false };
@@ -237,8 +262,8 @@ fn end_message(progress: &Progress) -> bool {
 
 /// Why a launch has no verdict.
 enum NotLaunched {
-    /// CUDA refuses its configuration.
-    Refused(String),
+    /// CUDA refuses its configuration, with this status.
+    Refused(Status, String),
     Stopped(Stop),
 }
 

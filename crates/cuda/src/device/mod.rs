@@ -34,7 +34,7 @@ mod access;
 mod array_memory;
 mod copies;
 pub(crate) mod instances;
-mod launch;
+pub(crate) mod launch;
 pub(crate) mod registry;
 pub(crate) mod submit;
 mod undefined;

@@ -10,6 +10,12 @@ use crate::status::{Answer, Status};
 /// The distance between the handles of pools.
 const STEP: u64 = 16;
 
+/// `cudaMemPoolAttrReservedMemCurrent`, `ReservedMemHigh`, `UsedMemCurrent` and `UsedMemHigh`.
+const RESERVED: c_int = 5;
+const MOST_RESERVED: c_int = 6;
+const USED: c_int = 7;
+const MOST_USED: c_int = 8;
+
 /// The default pool of a GPU.
 pub(crate) const fn default_of(gpu: u8) -> u64 {
     STEP * (gpu as u64 + 1)
@@ -20,6 +26,9 @@ pub(crate) const fn default_of(gpu: u8) -> u64 {
 struct Pool {
     gpu: u8,
     attributes: HashMap<c_int, u64>,
+    /// Bytes allocated from it now, and the most since the program has reset that.
+    used: u64,
+    most_used: u64,
     /// The other GPUs that have access.
     others: BTreeSet<u8>,
 }
@@ -108,13 +117,39 @@ impl Pools {
     }
 
     pub(crate) fn set(&mut self, pool: u64, attribute: c_int, value: u64) -> Answer {
-        self.held.get_mut(&pool).ok_or(Status::INVALID_VALUE)?.attributes.insert(attribute, value);
+        let pool = self.held.get_mut(&pool).ok_or(Status::INVALID_VALUE)?;
+        match attribute {
+            // The high marks can be reset alone.
+            MOST_RESERVED | MOST_USED if value == 0 => pool.most_used = pool.used,
+            RESERVED | USED | MOST_RESERVED | MOST_USED => return Err(Status::INVALID_VALUE),
+            _ => _ = pool.attributes.insert(attribute, value),
+        }
         Ok(())
+    }
+
+    /// Bytes are allocated from a pool.
+    pub(crate) fn take(&mut self, pool: u64, bytes: u64) {
+        if let Some(pool) = self.held.get_mut(&pool) {
+            pool.used += bytes;
+            pool.most_used = pool.most_used.max(pool.used);
+        }
+    }
+
+    /// Bytes that were allocated from a pool are freed.
+    pub(crate) fn give_back(&mut self, pool: u64, bytes: u64) {
+        if let Some(pool) = self.held.get_mut(&pool) {
+            pool.used = pool.used.saturating_sub(bytes);
+        }
     }
 
     /// Returns an attribute; the three kinds of reuse (1 to 3) are enabled by default.
     pub(crate) fn attribute(&self, pool: u64, attribute: c_int) -> Result<u64, Status> {
-        let held = &self.get(pool)?.attributes;
-        Ok(held.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)))
+        let pool = self.get(pool)?;
+        Ok(match attribute {
+            // A pool reserves what is in use.
+            RESERVED | USED => pool.used,
+            MOST_RESERVED | MOST_USED => pool.most_used,
+            _ => pool.attributes.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)),
+        })
     }
 }

@@ -3,7 +3,7 @@
 #![expect(unsafe_code, reason = "memory that the program shares")]
 
 use std::collections::{BTreeMap, HashMap, HashSet};
-use std::ffi::{CString, c_char};
+use std::ffi::{CString, c_char, c_int};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError};
 
 use emulator::GlobalMemory;
@@ -56,6 +56,10 @@ pub(crate) struct Device {
     pub(crate) limits: Limits,
     /// The stack of a thread that the program has set.
     pub(crate) stack_bytes: Option<usize>,
+    /// The other limits that the program has set, by number (`cudaLimit`).
+    pub(crate) limits_set: HashMap<c_int, usize>,
+    /// The most bytes of dynamic shared memory that kernels may use, where the program has set them.
+    pub(crate) dynamic_shared: HashMap<Function, u32>,
     /// The number of launches that ran.
     pub(crate) launches: u64,
     /// The number of warp instructions that they executed.
@@ -159,6 +163,8 @@ impl Device {
             plan: plan(gpu, &limits),
             limits,
             stack_bytes: None,
+            limits_set: HashMap::new(),
+            dynamic_shared: HashMap::new(),
             launches: 0,
             executed: 0,
             contracted: HashMap::new(),
@@ -231,6 +237,7 @@ impl Device {
         let base = self.allocate_on(gpu, len, kind)?;
         if let Some(made) = self.allocations.get_mut(&base) {
             made.pool = pool;
+            self.pools.take(pool, made.len as u64);
         }
         Ok(base)
     }
@@ -307,6 +314,7 @@ impl Device {
         self.report_unwritten();
         self.remark_unread(address);
         let gone = self.allocations.remove(&address).ok_or(Status::INVALID_VALUE)?;
+        self.pools.give_back(gone.pool, gone.len as u64);
         self.memory.free(address);
         self.advices.forget(&(address..address + gone.len as u64));
         if self.shared.remove(&address).is_some() {

@@ -87,6 +87,8 @@ struct Event {
     time: Option<u64>,
     /// The capture that recorded it last, and the nodes that precede it.
     captured: Option<(u64, Vec<u64>)>,
+    /// Whether it takes no time (`cudaEventDisableTiming`).
+    untimed: bool,
 }
 
 /// The capture status of a stream (`cudaStreamCaptureStatus`).
@@ -197,9 +199,9 @@ impl Streams {
     }
 
     /// Creates an event.
-    pub(crate) fn event(&mut self) -> u64 {
+    pub(crate) fn event(&mut self, untimed: bool) -> u64 {
         let handle = self.handle();
-        self.events.insert(handle, Event::default());
+        self.events.insert(handle, Event { untimed, ..Event::default() });
         handle
     }
 
@@ -218,7 +220,7 @@ impl Streams {
         // No two records have the same time, so that programs do not divide by zero.
         self.now += 1000;
         let event = self.events.get_mut(&event).ok_or(Status::INVALID_HANDLE)?;
-        *event = Event { time: Some(self.now), captured: None };
+        (event.time, event.captured) = (Some(self.now), None);
         Ok(())
     }
 
@@ -235,7 +237,10 @@ impl Streams {
 
     /// Milliseconds between two recorded events.
     pub(crate) fn between(&self, start: u64, end: u64) -> Result<f32, Status> {
-        let time = |event| self.events.get(&event).and_then(|e| e.time).ok_or(Status::INVALID_HANDLE);
+        let time = |event| {
+            let event = self.events.get(&event).filter(|event| !event.untimed);
+            event.and_then(|event| event.time).ok_or(Status::INVALID_HANDLE)
+        };
         Ok((time(end)? as f64 - time(start)? as f64) as f32 / 1e6)
     }
 
@@ -374,7 +379,9 @@ impl Streams {
         }
         let Some(capture) = self.capturing(stream)? else { return Ok(false) };
         let captured = Some((capture.id, capture.heads(stream)));
-        self.events.insert(event, Event { time: None, captured });
+        if let Some(event) = self.events.get_mut(&event) {
+            (event.time, event.captured) = (None, captured);
+        }
         Ok(true)
     }
 
@@ -421,7 +428,7 @@ mod tests {
     #[test]
     fn streams_fork_and_join_by_events() {
         let mut s = Streams::default();
-        let (a, b, fork, join) = (s.stream(0, 0), s.stream(0, 0), s.event(), s.event());
+        let (a, b, fork, join) = (s.stream(0, 0), s.stream(0, 0), s.event(false), s.event(false));
         s.begin(a, Mode::Global, 7, Vec::new()).unwrap();
         s.capturing(a).unwrap().unwrap().advance(a, 1);
         assert!(s.mark(fork, a).unwrap());
@@ -441,7 +448,7 @@ mod tests {
     #[test]
     fn what_breaks_a_capture_says_how() {
         let mut s = Streams::default();
-        let (a, b, c, event) = (s.stream(0, 0), s.stream(NON_BLOCKING, 0), s.stream(0, 0), s.event());
+        let (a, b, c, event) = (s.stream(0, 0), s.stream(NON_BLOCKING, 0), s.stream(0, 0), s.event(false));
         let begin = |s: &mut Streams, stream| s.begin(stream, Mode::Global, 7, Vec::new()).unwrap();
         assert_eq!(s.begin(0, Mode::Global, 7, Vec::new()), Err(Status::CAPTURE_UNSUPPORTED));
         begin(&mut s, a);

@@ -5,13 +5,13 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::device::conditionals::Conditional;
-use crate::status::Status;
+use crate::status::{Answer, Status};
 
 /// A function of the program that runs in a stream.
 pub(crate) type HostFunction = Option<extern "C" fn(*mut c_void)>;
 
 /// A kernel to which the program has a handle.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, PartialEq, Eq, Hash)]
 pub(crate) struct Function {
     pub(crate) module: usize,
     pub(crate) name: Arc<str>,
@@ -69,6 +69,11 @@ pub(crate) struct Extent {
     pub(crate) depth: usize,
 }
 
+/// Checks that rows of so many bytes fit into their distance.
+pub(crate) fn fits(pitch: usize, width: usize, height: usize) -> Answer {
+    if height > 0 && pitch < width { Err(Status::INVALID_PITCH) } else { Ok(()) }
+}
+
 /// A copy.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct CopyWork {
@@ -95,20 +100,33 @@ impl CopyWork {
         Self { to: side(to), from: side(from), extent: Extent { width, height, depth: 1 } }
     }
 
+    /// [`CopyWork::rows`] of which none is longer than the distance to the next one.
+    pub(crate) fn pitched(
+        to: (u64, usize),
+        from: (u64, usize),
+        width: usize,
+        height: usize,
+    ) -> Result<Self, Status> {
+        fits(to.1, width, height)?;
+        fits(from.1, width, height)?;
+        Ok(Self::rows(to, from, width, height))
+    }
+
     /// The copy with what the call says about its addresses.
     pub(crate) fn between(self, to: Memory, from: Memory) -> Self {
         Self { to: Side { memory: to, ..self.to }, from: Side { memory: from, ..self.from }, ..self }
     }
 
     /// The copy with the direction of a `cudaMemcpyKind`.
-    pub(crate) fn of_kind(self, kind: u32) -> Self {
+    pub(crate) fn of_kind(self, kind: u32) -> Result<Self, Status> {
         let (to, from) = match kind {
             1 => (Memory::Device, Memory::Any),
             2 => (Memory::Any, Memory::Device),
             3 => (Memory::Device, Memory::Device),
-            _ => (Memory::Any, Memory::Any),
+            0 | 4 => (Memory::Any, Memory::Any),
+            _ => return Err(Status::INVALID_COPY_KIND),
         };
-        self.between(to, from)
+        Ok(self.between(to, from))
     }
 }
 

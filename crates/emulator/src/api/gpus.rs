@@ -114,7 +114,28 @@ pub const GPUS: [Gpu; 4] = [
     },
 ];
 
+/// Shared memory that the system takes of each resident block, in bytes.
+const RESERVED_SHARED: u32 = 1 << 10;
+
 impl Gpu {
+    /// The number of blocks of so many threads and bytes of shared memory that are resident on a multiprocessor at once, as far as threads, shared memory
+    /// and the number of blocks limit it; registers are not known.
+    #[must_use]
+    pub fn blocks_per_sm(&self, threads: u32, shared: u64) -> u32 {
+        if shared > u64::from(self.shared_optin) {
+            return 0;
+        }
+        let by_threads = self.threads_sm / threads.max(1).next_multiple_of(32);
+        let by_shared = self.shared_sm / (shared as u32 + RESERVED_SHARED);
+        by_threads.min(by_shared).min(self.blocks_sm)
+    }
+
+    /// The shared memory that each of so many resident blocks of a multiprocessor can have, in bytes.
+    #[must_use]
+    pub fn shared_of_block(&self, blocks: u32) -> u32 {
+        (self.shared_sm / blocks.max(1)).saturating_sub(RESERVED_SHARED)
+    }
+
     /// Returns the GPU with this key, as people write it: `rtx-pro-6000` and `RTX 5090` are keys, too, and so are the names of machines with a GB10.
     #[must_use]
     pub fn with_key(key: &str) -> Option<&'static Self> {

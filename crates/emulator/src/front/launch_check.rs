@@ -2,6 +2,7 @@
 
 use crate::api::trap::Stop;
 use crate::front::program::Kernel;
+use crate::run::cluster::shape;
 use crate::run::launch::Launch;
 
 /// Maximum static shared memory in bytes that ptxas accepts.
@@ -21,9 +22,22 @@ fn shared_limit(arch: u32) -> u32 {
     kibibytes * 1024
 }
 
-/// Why CUDA refuses a launch with this grid and block, and this much shared memory, on a GPU of this architecture; `None` if it does not.
+/// Why CUDA refuses a launch with this grid, block and cluster, and this much shared memory, on a GPU of this architecture; `None` if it does not.
 #[must_use]
-pub fn refused_configuration(kernel: &Kernel, launch: &Launch, arch: u32) -> Option<String> {
+pub fn refused_configuration(
+    kernel: &Kernel,
+    launch: &Launch,
+    cluster: Option<[u32; 3]>,
+    arch: u32,
+) -> Option<String> {
+    let misfit = |kernel| match shape(kernel, cluster, launch.grid, arch) {
+        Err(Stop::Launch(why)) => Some(why),
+        _ => None,
+    };
+    refused_block(kernel, launch, arch).or_else(|| misfit(kernel))
+}
+
+fn refused_block(kernel: &Kernel, launch: &Launch, arch: u32) -> Option<String> {
     let Launch { grid, block, .. } = launch;
     let threads: u64 = block.iter().map(|n| u64::from(*n)).product();
     if grid.contains(&0) || threads == 0 {
@@ -52,7 +66,7 @@ pub fn refused_configuration(kernel: &Kernel, launch: &Launch, arch: u32) -> Opt
 /// Checks that a kernel for this architecture can be launched this way.
 pub(crate) fn check(kernel: &Kernel, launch: &Launch, arch: u32) -> Result<(), Stop> {
     let fail = |what: String| Err(Stop::Launch(what));
-    if let Some(why) = refused_configuration(kernel, launch, arch) {
+    if let Some(why) = refused_block(kernel, launch, arch) {
         return fail(why);
     }
     if launch.params.len() != kernel.param_bytes {

@@ -88,7 +88,6 @@ fn add_64(a: u64, b: u64, carry: bool) -> (u64, bool) {
     (sum as u64, sum >> 64 != 0)
 }
 
-
 fn add(d: &mut Decoder<'_>, i: &Instruction) -> Decoded {
     let mut words = Words::from_instruction(i);
     let (imm, ty) = flags(i, &mut words)?;

@@ -175,7 +175,8 @@ fn vprintf(m: &mut Machine<'_>, row: &Row) -> Flow {
 /// Allocates bytes of the heap; returns 0 if they do not fit.
 pub(super) fn allocate(m: &mut Machine<'_>, size: u64) -> u64 {
     let used: u64 = m.world.global.heap.values().sum();
-    if size == 0 || used.checked_add(size).is_none_or(|used| used > HEAP) {
+    let limit = m.world.global.heap_limit.unwrap_or(HEAP);
+    if size == 0 || used.checked_add(size).is_none_or(|used| used > limit) {
         return 0;
     }
     let base = m.world.global.allocate(size as usize);

@@ -83,6 +83,8 @@ pub struct GlobalMemory {
     pub textures: Textures,
     /// What kernels have allocated with `malloc`, which lives until a kernel frees it: address and size in bytes.
     pub(crate) heap: BTreeMap<u64, u64>,
+    /// The most bytes of that heap, if the host has set it (`cudaLimitMallocHeapSize`).
+    pub(crate) heap_limit: Option<u64>,
 }
 
 impl GlobalMemory {
@@ -318,6 +320,11 @@ impl GlobalMemory {
     pub(crate) fn held(&self, base: u64) -> Option<&Held> {
         let at = self.allocations.binary_search_by_key(&base, |a| a.base).ok()?;
         self.allocations.get(at).map(|a| &a.region)
+    }
+
+    /// Sets the most bytes of the heap of `malloc` in kernels (`cudaLimitMallocHeapSize`).
+    pub fn limit_heap(&mut self, bytes: u64) {
+        self.heap_limit = Some(bytes);
     }
 
     /// The bytes of the allocation that begins at `base`; also `None` if kernels have written part of the host's bytes
