@@ -350,6 +350,13 @@ fn launch(cuda: &Api, test: &Test) {
         let base: *mut u8 = bytes.as_mut_ptr();
         let mut pointers: Vec<*mut u8> = offsets.iter().flatten().map(|at| base.wrapping_add(*at)).collect();
         let ([gx, gy, gz], [bx, by, bz]) = (run.grid, run.block);
+        if run.shared_bytes > 0 {
+            // The maximum dynamic shared memory: beyond 48 KiB, static and dynamic, a program must ask for it.
+            let set = call!(
+                cuda, "cuFuncSetAttribute", kernel => u64, 8 => c_int, run.shared_bytes as c_int => c_int,
+            );
+            assert_eq!(set, 0);
+        }
         let _: c_int = call!(
             cuda, "cuLaunchKernel", kernel => u64, gx => u32, gy => u32, gz => u32, bx => u32, by => u32, bz => u32,
             run.shared_bytes => u32, 0 => u64, pointers.as_mut_ptr() => *mut *mut u8, null_mut() => *mut c_void,
