@@ -293,7 +293,7 @@ entry_points! {
         match number {
             // Nothing is a request for the default.
             STACK => device.stack_bytes = Some(value).filter(|bytes| *bytes > 0),
-            0..=LAST_LIMIT => {
+            1..=LAST_LIMIT => {
                 if number == HEAP {
                     device.memory.limit_heap(value as u64);
                 }
