@@ -7,6 +7,9 @@ use std::collections::{HashMap, HashSet};
 
 use ptx::{Address, AddressBase, Immediate, Instruction, Operand, Statement};
 
+/// The most instructions of a block that ptxas executes under a predicate instead of a branch; seen with up to eight.
+const SKIPPED: usize = 9;
+
 /// How many moves a constant is followed through.
 const DEPTH: usize = 8;
 
@@ -318,6 +321,30 @@ impl<'a> Facts<'a> {
             self.instructions[..*from]
                 .iter()
                 .any(|i| i.opcode != "bra" && i.guard.as_ref().is_some_and(|guard| guard.register == *name))
+        })
+    }
+
+    /// Whether a predicate guards an instruction behind a place, or is the condition of a `selp` there, in a short block that a branch with a guard jumps over.
+    pub(super) fn decides_in_skipped_block(&self, predicate: &Operand, at: usize) -> bool {
+        const STAYS: [&str; 16] = [
+            "bra", "brx", "call", "ret", "exit", "st", "ld", "ldu", "atom", "red", "bar", "barrier", "fence",
+            "membar", "shfl", "mbarrier",
+        ];
+        let name = match predicate {
+            Operand::Name(name) => name,
+            _ => return false,
+        };
+        let decides = |i: &Instruction| {
+            i.guard.as_ref().is_some_and(|guard| guard.register == *name)
+                || i.opcode == "selp" && matches!(i.operands.last(), Some(Operand::Name(by)) if by == name)
+        };
+        self.jumps.iter().any(|(from, to)| {
+            let block = self.instructions.get(from + 1..*to).unwrap_or_default();
+            let short = (2..=SKIPPED).contains(&block.len());
+            short
+                && self.instructions[*from].guard.is_some()
+                && !block.iter().any(|i| STAYS.contains(&i.opcode.as_str()))
+                && block.iter().zip(from + 1..).any(|(i, place)| place > at && decides(i))
         })
     }
 

@@ -147,6 +147,7 @@ fn matches_operand(wanted: &OperandPattern, facts: &Facts<'_>, at: usize, i: &In
         && (!wanted.half_of_64_bits || facts.is_half_of_64_bits(operand, at))
         && (!wanted.is_guard || guards())
         && (!wanted.guards_before_branch || facts.guards_before_branch(operand, at))
+        && (!wanted.decides_in_skipped_block || facts.decides_in_skipped_block(operand, at))
         && (!wanted.predicate_decides_branch || predicate(operand).is_some_and(|p| decides_name(p, facts)))
         && (!wanted.decides_branch || decides(operand, facts))
 }

@@ -75,6 +75,9 @@ pub struct OperandPattern {
     pub half_of_64_bits: bool,
     /// It is a predicate that guards an earlier instruction other than a branch, and a branch jumps over this instruction from behind that one.
     pub guards_before_branch: bool,
+    /// It is a predicate that guards an instruction, or selects in one, of a block that a branch with a guard jumps over, behind this instruction: a block
+    /// so short, and without access to memory, that ptxas executes it under a predicate.
+    pub decides_in_skipped_block: bool,
     /// It is the predicate that guards the instruction, or that one inverted; of `d|p` it is p.
     pub is_guard: bool,
     /// A branch depends on its predicate (`q` of `d|q`, or the operand itself).
