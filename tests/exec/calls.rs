@@ -143,6 +143,11 @@ fn program_that_reads_logs() {
     assert_eq!((status, info.as_str(), sizes[0]), (218, "", 0));
     assert!(error.starts_with("a module cannot be loaded") && error.len() == 63, "{error}");
     assert_eq!(sizes[1], 64);
+    // PTX has no such instruction: ptxas refuses the module, too.
+    let (status, ..) = load(
+        ".version 8.7\n.target sm_120\n.address_size 64\n.visible .entry k() {\nfoo.u32 %r1;\nret;\n}\n",
+    );
+    assert_eq!(status, 218);
     // A link writes its logs when it begins.
     let (mut info, mut link) = ([b'x'; 8], 0u64);
     let values = [info.as_mut_ptr() as u64, 8];

@@ -3,7 +3,7 @@
 
 use std::ffi::{c_char, c_int};
 
-use emulator::Stop;
+use emulator::{Lack, Stop};
 
 use crate::api::jit_options::JitOptions;
 use crate::api::table::entry_points;
@@ -80,8 +80,11 @@ fn is_usable(device: &mut Device, number: usize) -> Result<(), Unusable> {
         return Err(Unusable { status: Status::NO_BINARY, why });
     }
     if let Err(stop) = module.program("") {
-        let status =
-            if matches!(stop, Stop::Launch(_)) { Status::INVALID_PTX } else { Status::NOT_SUPPORTED };
+        let status = match &stop {
+            Stop::Launch(_) => Status::INVALID_PTX,
+            Stop::Unsupported(form) if form.lack == Lack::Ptx => Status::INVALID_PTX,
+            _ => Status::NOT_SUPPORTED,
+        };
         let why = format!("a module cannot be loaded: {stop}");
         device.results.unchecked(why.clone());
         return Err(Unusable { status, why });

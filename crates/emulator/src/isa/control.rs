@@ -77,7 +77,10 @@ fn trap(m: &mut Machine<'_>, _: &Row) -> Flow {
     let lane = m.mask.trailing_zeros() as usize;
     // Cooperative groups end this way without a workspace.
     let lacks = m.world.stream.grids[m.cta.grid].workspace == 0 && grid_workspace::used_by(m.kernel);
-    let hint =
-        if lacks { ": it reads `%envreg1` or `%envreg2`, and grid.sync() needs --cooperative" } else { "" };
+    let hint = if lacks {
+        ": it reads `%envreg1` or `%envreg2`, and grid.sync() needs a cooperative launch (cudaLaunchCooperativeKernel; for `emulate` --cooperative)"
+    } else {
+        ""
+    };
     m.fail(Fault::new(Rule::Explicit, format!("the kernel executed `trap`{hint}")).at(lane))
 }
