@@ -89,8 +89,8 @@ pub(crate) struct Table {
     pub(crate) decode_system_call: fn(&mut Decoder<'_>, &Instruction) -> Result<(), Refusal>,
     /// Whether there is such a function.
     pub(crate) is_system_call: fn(&str) -> bool,
-    /// Marks atomics and waits of which nobody uses the result, and loads that guess what a `cas` compares.
-    pub(crate) mark_results: fn(&mut [Row], &[Step]),
+    /// Marks atomics and waits of which nobody uses the result.
+    pub(crate) mark_unused_results: fn(&mut [Row], &[Step]),
 }
 
 /// Module-level names that are visible in its functions.
@@ -532,7 +532,7 @@ pub(crate) fn kernel<'a>(
         made = entry(scope, text, function, slots)?;
     }
     let Entry { mut decoder, params, param_bytes, targets } = made;
-    (decoder.scope.table.mark_results)(&mut decoder.rows, &steps);
+    (decoder.scope.table.mark_unused_results)(&mut decoder.rows, &steps);
     let shared = std::mem::take(&mut decoder.steps);
     let shared = if registers == Registers::Shared { &shared } else { &steps };
     let unit_rows = entries.clone();

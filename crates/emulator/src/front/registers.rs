@@ -52,8 +52,6 @@ pub(crate) struct Step {
     pub(crate) narrow_sources: Vec<(u32, u32)>,
     /// The addresses it uses, as slot and offset.
     pub(crate) addresses: Vec<(u32, i64)>,
-    /// Whether it is a weak load, and its row nothing else.
-    pub(crate) plain_load: bool,
     /// Whether it copies one register to another: an unwritten value may be copied, but not used.
     pub(crate) copies: bool,
     /// Whether what it reads serves nothing but what it writes, so that its sources are unused if its results are.

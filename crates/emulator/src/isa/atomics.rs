@@ -168,11 +168,6 @@ pub(super) fn mark_unused(row: &mut Row) {
     }
 }
 
-/// Whether a row is a `cas`.
-pub(super) fn swaps(row: &Row) -> bool {
-    row.extra::<Atomic>().is_some_and(|atomic| matches!(atomic.action, Action::Swap))
-}
-
 /// A 128-bit register is two slots of the 64-bit bank.
 fn put(list: &mut Vec<u32>, ty: Type, slot: u32) {
     list.push(slot);

@@ -10,7 +10,7 @@ use crate::front::decode::{Decoder, Symbol};
 use crate::front::program::{Exec, Row};
 use crate::front::registers::Bank;
 use crate::front::words::Refusal;
-use crate::rules::order::{Order, Scope, Strong, Touch};
+use crate::rules::order::{Order, Strong, Touch};
 use crate::run::machine::{Flow, Machine, Space, lanes};
 
 const CHAPTER: &str = "Data Movement: memory";
@@ -225,7 +225,6 @@ fn decode_load(d: &mut Decoder<'_>, i: &Instruction) -> Result<(), Refusal> {
     let pieces = if some { pieces(used.unwrap_or(!0), len) } else { [(0, len)].into() };
     let row = Row { d: if some { 0 } else { d.finding(a) }, ..row };
     let reads = Reads { exec: if some { load_used } else { exec }, len, element, wide, pieces };
-    d.note_plain_load(access.order.is_none() && !access.non_coherent && !some);
     d.push(match (access.non_coherent, some) {
         (true, _) => Row { exec: load_nc, extra: Some(Box::new(reads)), ..row },
         (false, true) => Row { exec: load_used, extra: Some(Box::new(reads)), ..row },
@@ -288,13 +287,6 @@ fn ordered(exec: Exec, order: Option<Order>, touch: Touch) -> Row {
         }
         None => Row::new(exec),
     }
-}
-
-/// Makes the row of a weak load a relaxed one of the GPU.
-pub(super) fn relax(row: &mut Row) {
-    let order = Some(Order::relaxed(Scope::Gpu));
-    let Row { exec, extra, .. } = ordered(row.exec, order, Touch::Load);
-    (row.exec, row.extra) = (exec, extra);
 }
 
 fn strong_access(m: &mut Machine<'_>, row: &Row) -> Flow {

@@ -200,57 +200,16 @@ pub(super) const TABLE: &Table = &Table {
     decode,
     decode_system_call: system_call::decode,
     is_system_call: system_call::is_known,
-    mark_results,
+    mark_unused_results,
 };
 
-/// Marks the atomics and the waits of a kernel whose results no instruction uses, and the loads that only guess what a `cas` compares. `steps`
-/// names each register by a slot of its own.
-fn mark_results(rows: &mut [Row], steps: &[Step]) {
-    mark_guesses(rows, steps);
+/// Marks the atomics and the waits of a kernel whose results no instruction uses. `steps` names each register by a slot of its own.
+fn mark_unused_results(rows: &mut [Row], steps: &[Step]) {
     let used = used_registers(steps);
     for step in steps.iter().filter(|step| !step.writes.iter().any(|place| used.contains(place))) {
         for row in rows.get_mut(step.rows.clone()).into_iter().flatten() {
             atomics::mark_unused(row);
             mbarrier::mark_unused(row);
-        }
-    }
-}
-
-/// Marks the loads whose value a `cas` at the same address compares: `old = *p` before a loop of `atomicCAS(p, old, …)`, as in the CUDA C++ Programming
-/// Guide. What they read is a guess that the `cas` tests, so that it may be stale, and they do not race with atomics: they count as relaxed. They do
-/// race with stores, as any load does.
-fn mark_guesses(rows: &mut [Row], steps: &[Step]) {
-    let swaps =
-        |step: &&Step| rows.get(step.rows.clone()).is_some_and(|rows| rows.iter().any(atomics::swaps));
-    let mut guesses = Vec::new();
-    for swap in steps.iter().filter(swaps) {
-        // The sources of the `cas`, and the registers of which they are copies.
-        let mut compared: HashSet<Place> = swap.reads.iter().copied().collect();
-        swap.bases.iter().for_each(|base| _ = compared.remove(base));
-        loop {
-            let before = compared.len();
-            for step in steps.iter().filter(|step| step.copies) {
-                if step.writes.iter().any(|place| compared.contains(place)) {
-                    compared.extend(step.reads.iter().copied());
-                }
-            }
-            if compared.len() == before {
-                break;
-            }
-        }
-        let guess = |step: &&Step| {
-            step.plain_load
-                && step.addresses == swap.addresses
-                && matches!(step.writes[..], [to] if compared.contains(&to))
-        };
-        // A row that widens the address may come before that of the load.
-        guesses.extend(steps.iter().filter(guess).filter_map(|step| step.rows.clone().last()));
-    }
-    guesses.sort_unstable();
-    guesses.dedup();
-    for row in guesses {
-        if let Some(row) = rows.get_mut(row) {
-            memory::relax(row);
         }
     }
 }

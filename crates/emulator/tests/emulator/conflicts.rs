@@ -248,22 +248,3 @@ fn lanes_that_leave_before_an_aligned_barrier_are_a_remark() {
     // Lanes that a CTA does not have leave nothing.
     remarked(&Case::new(50, "bar.sync 0;\nst.global.u32 [%a], %r0;").judge(&Plan::default()), 0);
 }
-
-#[test]
-fn a_load_that_guesses_what_a_cas_compares_races_with_stores_alone() {
-    let judge = |body: &str| Case::with_functions(64, "", body).judge(&Plan::default());
-    let add = |guess: &str, address: &str| {
-        format!(
-            "{guess}\nAGAIN:\nadd.u32 %r2, %r1, %r0;\natom.global.cas.b32 %r3, [{address}], %r1, %r2;\nsetp.ne.u32 %p0, %r3, %r1;\n\
-             mov.u32 %r1, %r3;\n@%p0 bra AGAIN;"
-        )
-    };
-    // A remark says that nothing orders the lanes. `old = *p; do { … } while (atomicCAS(p, assumed, …) != assumed)`, and that through the register of a float.
-    remarked(&judge(&add("ld.global.u32 %r1, [%c];", "%c")), 1);
-    remarked(&judge(&add("ld.global.u32 %r4, [%c];\nmov.b32 %r1, %r4;", "%c")), 1);
-    // It is used for more than a guess, which the `cas` does not test.
-    assert!(raced(&judge(&add("ld.global.u32 %r4, [%c];\nmov.u32 %r1, 0;\nst.global.u32 [%a], %r4;", "%c"))));
-    // A store is no atomic.
-    let stored = "setp.eq.u32 %p1, %r0, 40;\n@%p1 st.global.u32 [%c], 7;\nld.global.u32 %r1, [%c];";
-    assert!(raced(&judge(&add(stored, "%c"))));
-}

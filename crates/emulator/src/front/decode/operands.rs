@@ -361,11 +361,6 @@ impl Decoder<'_> {
         }
     }
 
-    /// Says whether the instruction is a weak load and nothing else.
-    pub(crate) fn note_plain_load(&mut self, plain: bool) {
-        self.step.plain_load = plain;
-    }
-
     /// Whether an address operand names a variable of this kind: `ld` and `st` of parameters require it.
     pub(crate) fn address_symbol(&self, operand: &Operand) -> Option<Symbol> {
         match operand {
