@@ -272,6 +272,7 @@ entry_points! {
         let mut device = device()?;
         device.stack_bytes = None;
         device.limits_set.clear();
+        device.dynamic_shared.clear();
         device.memory.limit_heap(limit(HEAP) as u64);
         device.peers.forget(contexts::current_gpu());
         Ok(())

@@ -12,6 +12,7 @@ use crate::device::handles::Handle;
 use crate::device::launch::most_dynamic_shared;
 use crate::device::registry::kernel;
 use crate::device::state::{Device, device};
+use crate::device::work::Function;
 use crate::program::image::{Image, image};
 use crate::program::pointers::{In, Out, Text, put_host_bytes};
 use crate::status::{Answer, Status};
@@ -184,14 +185,20 @@ fn set_attribute(symbol: u64, attribute: c_int, value: c_int) -> Answer {
     let mut device = device()?;
     let function = kernel(&mut device, symbol)?;
     if attribute == MAX_DYNAMIC_SHARED {
-        let Known { static_shared, optin, .. } = known(&mut device, symbol)?;
         let most = u32::try_from(value).map_err(|_| Status::INVALID_VALUE)?;
-        if static_shared.saturating_add(most) > optin {
+        if static_shared(&mut device, &function).saturating_add(most) > device.gpu.shared_optin {
             return Err(Status::INVALID_VALUE);
         }
         device.dynamic_shared.insert(function, most);
     }
     Ok(())
+}
+
+/// The static shared memory of a kernel in bytes; 0 if it cannot be decoded, of which a launch tells.
+fn static_shared(device: &mut Device, function: &Function) -> u32 {
+    let program =
+        device.modules.get_mut(&function.module).and_then(|module| module.program(&function.name).ok());
+    program.and_then(|program| program.kernel(&function.name)).map_or(0, |kernel| kernel.shared_bytes)
 }
 
 /// The number of resident blocks of a kernel per multiprocessor, limited by threads and shared memory.
@@ -201,10 +208,13 @@ fn occupancy(count: Out<c_int>, symbol: u64, threads: c_int, shared: usize) -> A
 
 fn blocks(symbol: u64, threads: c_int, shared: usize) -> Result<c_int, Status> {
     let mut device = device()?;
-    let Known { static_shared, threads: most, .. } = known(&mut device, symbol)?;
+    let Known { static_shared, threads: most, dynamic, .. } = known(&mut device, symbol)?;
     let threads = u32::try_from(threads).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
-    let shared = u64::from(static_shared).saturating_add(shared as u64);
-    Ok(if threads > most { 0 } else { device.gpu.blocks_per_sm(threads, shared) as c_int })
+    // No such block can be launched.
+    if threads > most || shared > dynamic as usize {
+        return Ok(0);
+    }
+    Ok(device.gpu.blocks_per_sm(threads, u64::from(static_shared) + shared as u64) as c_int)
 }
 
 fn is_kernel(symbol: u64) -> Answer {

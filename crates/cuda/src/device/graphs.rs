@@ -524,7 +524,14 @@ mod tests {
         let kernel = |name: &str| {
             let function = Function { module: 0, name: name.into() };
             let (shape, params) = (Shape::default(), Arc::from([]));
-            Work::Launch(Box::new(KernelWork { symbol: 0, function, gpu: 0, shape, params }))
+            Work::Launch(Box::new(KernelWork {
+                symbol: 0,
+                function,
+                gpu: 0,
+                shape,
+                set_shared: None,
+                params,
+            }))
         };
         let said = |graphs: &Graphs| graphs.unlaunched().iter().map(ToString::to_string).collect::<Vec<_>>();
         let (graph, child) = (graphs.create(), graphs.create());

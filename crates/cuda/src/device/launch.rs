@@ -90,7 +90,7 @@ impl Device {
 
     fn run(
         &mut self,
-        KernelWork { function, gpu, shape, params, .. }: &KernelWork,
+        KernelWork { function, gpu, shape, params, set_shared, .. }: &KernelWork,
         printed: &mut Vec<String>,
     ) -> Result<(), Status> {
         self.healthy()?;
@@ -99,7 +99,7 @@ impl Device {
         let began = Instant::now();
         let progress = self.progress(function);
         let hidden = self.hide_from(*gpu);
-        let result = self.emulate(function, shape, params, (progress.as_ref(), printed));
+        let result = self.emulate(function, (shape, *set_shared), params, (progress.as_ref(), printed));
         self.show(hidden);
         self.give_shared();
         let late = progress.is_some_and(|progress| end_message(&progress));
@@ -191,12 +191,12 @@ impl Device {
     fn emulate(
         &mut self,
         function: &Function,
-        shape: &Shape,
+        (shape, set_shared): (&Shape, Option<u32>),
         params: &[u8],
         (progress, printed): (Option<&Arc<Progress>>, &mut Vec<String>),
     ) -> Result<Verdict, NotLaunched> {
         let gone = || Stop::Launch("the module is unloaded".to_owned());
-        let (gpu, set_shared) = (self.gpu, self.dynamic_shared.get(function).copied());
+        let gpu = self.gpu;
         let module = self.modules.get_mut(&function.module).ok_or_else(gone)?;
         module.take_constants(&mut self.memory, &function.name);
         let constants = if self.recorder.is_some() { module.constants(&self.memory) } else { Vec::default() };
@@ -206,9 +206,6 @@ impl Device {
         let mut params = params.to_vec();
         params.resize(kernel.param_bytes, 0);
         let launch = Launch { grid, block, shared_bytes, params };
-        if let Some(why) = refused_configuration(kernel, &launch, cluster, program.arch()) {
-            return Err(NotLaunched::Refused(Status::INVALID_CONFIGURATION, why));
-        }
         let static_shared = kernel.shared_bytes;
         let dynamic = most_dynamic_shared(set_shared, static_shared);
         if shared_bytes > dynamic {
@@ -217,6 +214,9 @@ impl Device {
                  what it has set, {dynamic} are the most"
             );
             return Err(NotLaunched::Refused(Status::INVALID_VALUE, why));
+        }
+        if let Some(why) = refused_configuration(kernel, &launch, cluster, program.arch()) {
+            return Err(NotLaunched::Refused(Status::INVALID_CONFIGURATION, why));
         }
         let threads = block.iter().product();
         let fit = gpu.blocks_per_sm(threads, u64::from(static_shared) + u64::from(shared_bytes)) * gpu.sms;

@@ -26,9 +26,10 @@ pub(crate) const fn default_of(gpu: u8) -> u64 {
 struct Pool {
     gpu: u8,
     attributes: HashMap<c_int, u64>,
-    /// Bytes allocated from it now, and the most since the program has reset that.
+    /// Bytes allocated from it now, and the most in use and reserved since the program has reset these.
     used: u64,
     most_used: u64,
+    most_reserved: u64,
     /// The other GPUs that have access.
     others: BTreeSet<u8>,
 }
@@ -120,7 +121,8 @@ impl Pools {
         let pool = self.held.get_mut(&pool).ok_or(Status::INVALID_VALUE)?;
         match attribute {
             // The high marks can be reset alone.
-            MOST_RESERVED | MOST_USED if value == 0 => pool.most_used = pool.used,
+            MOST_RESERVED if value == 0 => pool.most_reserved = pool.used,
+            MOST_USED if value == 0 => pool.most_used = pool.used,
             RESERVED | USED | MOST_RESERVED | MOST_USED => return Err(Status::INVALID_VALUE),
             _ => _ = pool.attributes.insert(attribute, value),
         }
@@ -132,6 +134,7 @@ impl Pools {
         if let Some(pool) = self.held.get_mut(&pool) {
             pool.used += bytes;
             pool.most_used = pool.most_used.max(pool.used);
+            pool.most_reserved = pool.most_reserved.max(pool.used);
         }
     }
 
@@ -148,7 +151,8 @@ impl Pools {
         Ok(match attribute {
             // A pool reserves what is in use.
             RESERVED | USED => pool.used,
-            MOST_RESERVED | MOST_USED => pool.most_used,
+            MOST_RESERVED => pool.most_reserved,
+            MOST_USED => pool.most_used,
             _ => pool.attributes.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)),
         })
     }

@@ -86,7 +86,8 @@ pub(crate) fn kernel_work(
     let function = registry::kernel(&mut device, symbol)?;
     let params = device.gather(&function, arguments)?.into();
     let gpu = device.gpu_of_module(function.module).unwrap_or_else(contexts::current_gpu);
-    Ok(KernelWork { symbol, function, gpu, shape, params })
+    let set_shared = device.dynamic_shared.get(&function).copied();
+    Ok(KernelWork { symbol, function, gpu, shape, set_shared, params })
 }
 
 /// Submits a fill to a stream.

@@ -36,6 +36,8 @@ pub(crate) struct KernelWork {
     /// The GPU that runs it.
     pub(crate) gpu: u8,
     pub(crate) shape: Shape,
+    /// The most dynamic shared memory that the program had set for the function when it asked for the launch: a graph keeps it.
+    pub(crate) set_shared: Option<u32>,
     /// The bytes of all parameters.
     pub(crate) params: Arc<[u8]>,
 }
