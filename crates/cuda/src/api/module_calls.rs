@@ -396,7 +396,7 @@ entry_points! {
     ) {
         let mut device = device()?;
         let Known { static_shared, optin, .. } = known(&mut device, function)?;
-        let blocks = u32::try_from(blocks).ok().filter(|n| *n > 0).ok_or(Status::INVALID_VALUE)?;
+        let blocks = u32::try_from(blocks).unwrap_or(0);
         let each = device.gpu.shared_of_block(blocks).min(optin).saturating_sub(static_shared);
         size.set(each as usize)
     }

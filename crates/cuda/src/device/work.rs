@@ -71,9 +71,9 @@ pub(crate) struct Extent {
     pub(crate) depth: usize,
 }
 
-/// Checks that rows of so many bytes fit into their distance.
+/// Checks that rows of so many bytes fit into their distance, which one row does not have.
 pub(crate) fn fits(pitch: usize, width: usize, height: usize) -> Answer {
-    if height > 0 && pitch < width { Err(Status::INVALID_PITCH) } else { Ok(()) }
+    if height > 1 && pitch < width { Err(Status::INVALID_PITCH) } else { Ok(()) }
 }
 
 /// A copy.
