@@ -87,9 +87,20 @@ const LAST_LIMIT: c_int = 6;
 fn limit(number: c_int) -> usize {
     match number {
         STACK => 1024,
-        1 => 1 << 20,
+        1 => 8_650_752,
         HEAP => 8 << 20,
+        4 => 2048,
+        5 => 64,
         _ => 0,
+    }
+}
+
+/// Checks the number of a limit: the depth of synchronisation of device launches (3) exists before 9.0 alone.
+fn known_limit(number: c_int) -> Answer {
+    match number {
+        3 => Err(Status::UNSUPPORTED_LIMIT),
+        0..=LAST_LIMIT => Ok(()),
+        _ => Err(Status::INVALID_VALUE),
     }
 }
 
@@ -280,6 +291,7 @@ entry_points! {
     [cudaDeviceGetLimit: (Primary, zeros INVALID_VALUE)]
     [cuCtxGetLimit: (Current, zeros INVALID_VALUE, since 3_010)]
     fn (value: Out<usize>, number: c_int) {
+        known_limit(number)?;
         let device = device()?;
         let set = if number == STACK { device.stack_bytes } else { device.limits_set.get(&number).copied() };
         value.set(set.unwrap_or(limit(number)))
@@ -287,6 +299,7 @@ entry_points! {
     [cudaDeviceSetLimit: (Primary, zeros SUCCESS)]
     [cuCtxSetLimit: (Current, zeros SUCCESS, since 3_010)]
     fn (number: c_int, value: usize) {
+        known_limit(number)?;
         if number == PERSISTING_L2 && value > 0 {
             device()?.results.remark(PERSISTENCE.to_owned());
         }
@@ -294,13 +307,12 @@ entry_points! {
         match number {
             // Nothing is a request for the default.
             STACK => device.stack_bytes = Some(value).filter(|bytes| *bytes > 0),
-            1..=LAST_LIMIT => {
+            _ => {
                 if number == HEAP {
                     device.memory.limit_heap(value as u64);
                 }
                 device.limits_set.insert(number, value);
             }
-            _ => return Err(Status::UNSUPPORTED_LIMIT),
         }
         Ok(())
     }

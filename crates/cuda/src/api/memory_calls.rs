@@ -153,7 +153,10 @@ unsafe fn fill_rows(
     element: usize,
     (width, height): (usize, usize),
 ) -> Answer {
-    fits(to.1, width.saturating_mul(element), height)?;
+    // An H200 fills a single row whatever the pitch.
+    if height > 1 && !fits(to.1, width.saturating_mul(element), height) {
+        return Err(Status::INVALID_VALUE);
+    }
     // SAFETY: as promised by the caller.
     unsafe { submit(stream, Work::Fill(FillWork::rows(to, value, element, width, height)?)) }
 }

@@ -138,15 +138,14 @@ struct Known {
     /// The architecture that the PTX was compiled for, and that of the GPU: 120 and 121 for `compute_120f` on GB10.
     ptx_arch: u32,
     arch: u32,
-    /// The most shared memory of a block, and the most dynamic one of a launch as the program has set it.
-    optin: u32,
+    /// The most dynamic shared memory of a launch, as the program has set it.
     dynamic: u32,
 }
 
 fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let function = kernel(device, symbol)?;
     device.parameters(&function)?;
-    let (optin, arch) = (device.gpu.shared_optin, device.gpu.arch());
+    let arch = device.gpu.arch();
     let module = device.modules.get_mut(&function.module).ok_or(Status::INVALID_HANDLE)?;
     let program = module.program(&function.name).map_err(|_| Status::INVALID_IMAGE)?;
     let kernel = program.kernel(&function.name).ok_or(Status::INVALID_DEVICE_FUNCTION)?;
@@ -154,14 +153,14 @@ fn known(device: &mut Device, symbol: u64) -> Result<Known, Status> {
     let (static_shared, local) = (kernel.shared_bytes, u32::try_from(kernel.local_bytes).unwrap_or(u32::MAX));
     let (constant, ptx_arch) = (program.constant_bytes() as u32, program.arch());
     let dynamic = most_dynamic_shared(device.dynamic_shared.get(&function).copied(), static_shared);
-    Ok(Known { static_shared, constant, local, threads, ptx_arch, arch, optin, dynamic })
+    Ok(Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic })
 }
 
 /// No compiler has allocated registers, so this is a number with which every launch fits.
 const REGISTERS: u32 = 64;
 
 fn attribute(value: Out<c_int>, attribute: c_int, symbol: u64) -> Answer {
-    let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic, .. } =
+    let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic } =
         known(&mut *device()?, symbol)?;
     let found = match attribute {
         0 => threads,
@@ -354,7 +353,7 @@ entry_points! {
     }
     [cudaFuncGetAttributes: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     fn (to: Out<u8>, symbol: u64) {
-        let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic, .. } = known(&mut *device()?, symbol)?;
+        let Known { static_shared, constant, local, threads, ptx_arch, arch, dynamic } = known(&mut *device()?, symbol)?;
         let longs = [static_shared, constant, local].map(|size| u64::from(size).to_le_bytes()).concat();
         let words = [threads, REGISTERS, ptx_arch, arch, 0, dynamic, u32::MAX].map(u32::to_le_bytes).concat();
         let mut bytes = [longs, words].concat();
@@ -389,15 +388,15 @@ entry_points! {
     [cudaOccupancyMaxPotentialClusterSize: (Primary, zeros INVALID_DEVICE_FUNCTION)]
     [cuOccupancyMaxPotentialClusterSize: (Init, zeros INVALID_HANDLE, since 11_070)]
     fn (size: Out<c_int>, function: u64, _config: u64) { is_kernel(function)?; size.set(8) }
-    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros INVALID_DEVICE_FUNCTION)]
-    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros INVALID_HANDLE, since 10_020)]
+    [cudaOccupancyAvailableDynamicSMemPerBlock: (Primary, zeros INVALID_DEVICE_FUNCTION, valid INVALID_VALUE)]
+    [cuOccupancyAvailableDynamicSMemPerBlock: (Current, zeros INVALID_HANDLE, valid INVALID_VALUE, since 10_020)]
     fn (
-        size: Out<usize>, function: u64, blocks: c_int, _threads: c_int,
+        size: Out<usize>, function: u64, blocks: c_int, threads: c_int,
     ) {
         let mut device = device()?;
-        let Known { static_shared, optin, .. } = known(&mut device, function)?;
-        let blocks = u32::try_from(blocks).unwrap_or(0);
-        let each = device.gpu.shared_of_block(blocks).min(optin).saturating_sub(static_shared);
-        size.set(each as usize)
+        let Known { static_shared, dynamic, .. } = known(&mut device, function)?;
+        if blocks <= 0 || threads <= 0 { return Err(Status::INVALID_VALUE); }
+        let each = device.gpu.shared_of_block(blocks.unsigned_abs()).saturating_sub(static_shared);
+        size.set(each.min(dynamic) as usize)
     }
 }

@@ -16,6 +16,9 @@ const MOST_RESERVED: c_int = 6;
 const USED: c_int = 7;
 const MOST_USED: c_int = 8;
 
+/// The bytes that a pool reserves at a time, as on an H200; what is freed it reserves no longer.
+const RESERVED_AT_ONCE: u64 = 32 << 20;
+
 /// The default pool of a GPU.
 pub(crate) const fn default_of(gpu: u8) -> u64 {
     STEP * (gpu as u64 + 1)
@@ -149,9 +152,9 @@ impl Pools {
     pub(crate) fn attribute(&self, pool: u64, attribute: c_int) -> Result<u64, Status> {
         let pool = self.get(pool)?;
         Ok(match attribute {
-            // A pool reserves what is in use.
-            RESERVED | USED => pool.used,
-            MOST_RESERVED => pool.most_reserved,
+            USED => pool.used,
+            RESERVED => pool.used.next_multiple_of(RESERVED_AT_ONCE),
+            MOST_RESERVED => pool.most_reserved.next_multiple_of(RESERVED_AT_ONCE),
             MOST_USED => pool.most_used,
             _ => pool.attributes.get(&attribute).copied().unwrap_or(u64::from(attribute <= 3)),
         })

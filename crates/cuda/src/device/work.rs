@@ -5,7 +5,7 @@ use std::fmt;
 use std::sync::Arc;
 
 use crate::device::conditionals::Conditional;
-use crate::status::{Answer, Status};
+use crate::status::Status;
 
 /// A function of the program that runs in a stream.
 pub(crate) type HostFunction = Option<extern "C" fn(*mut c_void)>;
@@ -71,9 +71,9 @@ pub(crate) struct Extent {
     pub(crate) depth: usize,
 }
 
-/// Checks that rows of so many bytes fit into their distance, which one row does not have.
-pub(crate) fn fits(pitch: usize, width: usize, height: usize) -> Answer {
-    if height > 1 && pitch < width { Err(Status::INVALID_PITCH) } else { Ok(()) }
+/// Whether rows of so many bytes fit into their distance.
+pub(crate) const fn fits(pitch: usize, width: usize, height: usize) -> bool {
+    height == 0 || pitch >= width
 }
 
 /// A copy.
@@ -102,16 +102,18 @@ impl CopyWork {
         Self { to: side(to), from: side(from), extent: Extent { width, height, depth: 1 } }
     }
 
-    /// [`CopyWork::rows`] of which none is longer than the distance to the next one.
+    /// [`CopyWork::rows`] of which none is longer than the distance to the next one; the statuses are those of an H200 (driver 580).
     pub(crate) fn pitched(
         to: (u64, usize),
         from: (u64, usize),
         width: usize,
         height: usize,
     ) -> Result<Self, Status> {
-        fits(to.1, width, height)?;
-        fits(from.1, width, height)?;
-        Ok(Self::rows(to, from, width, height))
+        if fits(to.1, width, height) && fits(from.1, width, height) {
+            Ok(Self::rows(to, from, width, height))
+        } else {
+            Err(if height > 1 { Status::INVALID_PITCH } else { Status::INVALID_VALUE })
+        }
     }
 
     /// The copy with what the call says about its addresses.

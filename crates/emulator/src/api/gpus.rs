@@ -130,10 +130,11 @@ impl Gpu {
         by_threads.min(by_shared).min(self.blocks_sm)
     }
 
-    /// The shared memory that each of so many resident blocks of a multiprocessor can have, in bytes.
+    /// The shared memory that each of so many resident blocks of a multiprocessor can have, in bytes, as `cudaOccupancyAvailableDynamicSMemPerBlock`
+    /// counts it on an H200: in steps of 128, and without what the system takes.
     #[must_use]
     pub fn shared_of_block(&self, blocks: u32) -> u32 {
-        (self.shared_sm / blocks.max(1)).saturating_sub(RESERVED_SHARED)
+        self.shared_sm / blocks.max(1) / 128 * 128
     }
 
     /// Returns the GPU with this key, as people write it: `rtx-pro-6000` and `RTX 5090` are keys, too, and so are the names of machines with a GB10.
